@@ -89,9 +89,9 @@ type Put struct {
 	IfAbsent bool   // fail with ErrExist if something is at Key
 	Keep     string // if not empty, the replaced object moves to this key; Key never disappears in between.
 	// An object that exists at Keep stays: an earlier, interrupted run kept it. So each
-	// replacement needs a Keep of its own.
+	// replacement needs a different Keep.
 	ModTime time.Time // time reported by Info; zero: the time of writing or, for a taken object, its old time
-	// A bucket that has equal bytes once may have another.
+	// A bucket that stores equal bytes only once may report another time.
 }
 
 // Object is an object being written. Close ends writing and must come before Commit;

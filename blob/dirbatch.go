@@ -139,7 +139,8 @@ func (o *dirObject) Close() error {
 	return err
 }
 
-// release closes a file that was open because it had no name.
+// release closes the temporary file if it was made without a name: such a file stays open
+// until the batch ends, since closing it earlier would lose its bytes.
 func (o *dirObject) release() error {
 	f := o.nameless
 	if f == nil {

@@ -124,8 +124,9 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	return err
 }
 
-// name gives the object its key. A file without a name can't replace another one: it
-// gets a temporary name before. replaces says that one is known to be there.
+// name gives the object its key. A file without a name cannot replace an existing file
+// directly: it gets a temporary name first, and is then renamed. replaces is true if a
+// file is known to exist at the key.
 func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
 		return n.rename(o.temp, key, ifAbsent)

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Write stores all that r yields, with the options p, in a batch of its own, and returns
+// Write stores all that r yields, with the options p, in its own batch, and returns
 // the number of bytes. If r fails nothing is stored.
 func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err error) {
 	batch, err := b.Begin(ctx)

@@ -41,8 +41,8 @@ type SetReport struct {
 	Failed     int64         // resources that could not be brought; the next run tries again
 	Failures   []Failure     // the first failures
 	Withheld   int64         // deletions that wait for consent
-	Hash       string        // hash of their plan
-	Guard      Guard         // guard that withheld them
+	Hash       string        // hash of the planned deletions: a person consents to them by giving this hash
+	Guard      Guard         // guard that withheld the deletions
 	Bytes      int64         // transferred and verified
 	Copied     int64         // bytes copied from held resources
 	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves

@@ -227,7 +227,7 @@ func (au *auditor) compare(ctx context.Context, st *view, w word, h *Held, doubt
 	return au.add(ctx, finding{want: *w.want, held: *h, ahead: !counts(st.decide(w.Statement, h))})
 }
 
-// counts reports whether a decision is about the present.
+// counts reports whether a decision tells the present state of the resource: confirm, fetch or remove.
 func counts(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }

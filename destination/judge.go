@@ -134,8 +134,8 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 // word is the statements of the documents about one URI.
 type word struct {
 	evidence.Statement
-	want *harvest.Resource // the resource, if it exists; of a deletion alone the URI and the moment
-	or   *harvest.Resource // the same, by a document of unknown order; nil: none
+	want *harvest.Resource // the resource as described; for a deletion only its URI and time are set
+	or   *harvest.Resource // another description, from a document whose order relative to the first is unknown; may be nil
 	from harvest.Location
 }
 

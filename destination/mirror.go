@@ -32,7 +32,7 @@ type Held struct {
 	Told    bool                  // Changed is of a change, not of a list
 	Until   time.Time             // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
 	Came    time.Time             // arrival time of the bytes, by their server's clock; zero if unknown, or unnecessary beside a list
-	Gone    time.Time             // no member: the deletion that was applied, unless a newer list was read since; zero if there is none
+	Gone    time.Time             // if Member is false: time of the deletion that a change told of; zero if none did, or a newer list was read since
 	Due     string                // why the bytes must be fetched again; "" = good
 	Wanted  harvest.Resource      // while Due: the Source's last description
 
@@ -44,7 +44,7 @@ type Cursor struct {
 	harvest.Position
 	Looked   time.Time // time of this finding, by our clock; if nothing changes the cursor moves for that reason alone every few hours
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // while Listed is still to come by our clock: the newest one that was not
+	Sure     time.Time `json:",omitzero"` // set while Listed is in the future by our clock: the newest earlier Listed that is not
 	Baseline time.Time // time of the last baseline, by the Source's own clock; zero if unknown
 	Alone    Alone     // resources left alone since the last baseline
 	Silent   bool      `json:",omitzero"` // the newest list did not tell its moment: it is read in each run
@@ -79,7 +79,7 @@ const ScopeRestored = "restored"
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a held copy of one Source. The package instep/mirror keeps it
-// in a directory; a harvester with a store of its own implements this, and may implement
+// in a directory; a harvester with its own store implements this, and may implement
 // Parts and Adopter as well. A Mirror that wraps another one has a method Unwrap() Mirror,
 // so that these are found.
 //

@@ -45,7 +45,7 @@ const (
 	ViaGet   Via = "get"   // a request for the resource
 	ViaDump  Via = "dump"  // from a package that is transferred whole (1.1 §11, §13)
 	ViaRange Via = "range" // out of a package of which only some bytes are transferred
-	ViaLocal Via = "local" // from held bytes, or from a file at the path of the resource
+	ViaLocal Via = "local" // without a request: copied from bytes that the mirror holds, or taken from a file already at the path of the resource
 )
 
 // Action is one step of a Plan.

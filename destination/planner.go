@@ -20,9 +20,9 @@ type planner struct {
 	d       *Destination
 	cursor  Cursor    // the zero Cursor before the first baseline
 	known   known     // evidence of the newest list
-	view    *view     // of a baseline: the Source's state of the set
-	served  time.Time // of an increment: time at which the Source sent its changes, by its own clock; zero if unknown
-	doubted bool      // of an increment: the times of the changes contradict each other, or the held state
+	view    *view     // for a baseline: the Source's state of the set
+	served  time.Time // for an increment: time at which the Source sent its changes, by its own clock; zero if unknown
+	doubted bool      // for an increment: the times of the changes contradict each other, or the held state
 	stays   bool      // something is disputed: the cursor stays where it is
 	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
 	sum     hash.Hash

@@ -221,8 +221,9 @@ func (q *queue) committed() error {
 	return err
 }
 
-// end waits for the transfers and makes durable what they bring, beside the commit of
-// the batch before. Nothing may be added to the batch any more.
+// end starts a goroutine that waits for the transfers of the batch and makes their bytes
+// durable, while the batch before is committed. Nothing may be added to the batch after
+// this call.
 func (l *openBatch) end(ctx context.Context) {
 	if l == nil || l.ended != nil {
 		return

@@ -142,7 +142,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
 	}
 	ways = append(ways, whole)
-	// The whole package has a digest of its own, so parts have to cost much less.
+	// The whole package has its own digest, so parts have to cost much less.
 	if parts := (way{ViaRange, b.span + b.names, b.runs + b.opening}); b.span >= 0 && !b.here &&
 		packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 		ways = append(ways, parts)
@@ -154,7 +154,8 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests, b.ranged())
 }
 
-// ranged says what parts of the package cost.
+// ranged returns the bytes and requests that a transfer of only parts of the package costs,
+// as a phrase; "" if the package cannot, or need not, be read in parts.
 func (b *bulk) ranged() string {
 	if b.span < 0 || b.here {
 		return ""

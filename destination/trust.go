@@ -13,8 +13,8 @@ import (
 	"instep/harvest"
 )
 
-// ErrWithdrawn means that a set which was followed still has a Capability List, and that
-// this offers nothing any more to follow it by. What is held of the set stays.
+// ErrWithdrawn means that the Capability List of a set which was followed no longer offers
+// a list or a dump, so the set cannot be followed any more. The mirror keeps its resources.
 var ErrWithdrawn = errors.New("the Source no longer offers a list of this set, which was followed before")
 
 // Orphan is a set that the mirror holds and that its Source does not offer any more.

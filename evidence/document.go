@@ -49,7 +49,7 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 type Span struct {
 	From   time.Time // zero: unknown
 	Latest time.Time // time of the latest listed change
-	Until  time.Time // until when the changes may have happened whose time is unknown; zero: all are known
+	Until  time.Time // latest moment at which a change of unknown time may have happened; zero if the times of all changes are known
 	Goes   bool      // their first part is exactly what was applied, and they continue from there
 }
 

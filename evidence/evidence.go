@@ -50,12 +50,12 @@ const (
 type Statement struct {
 	Kind   Kind
 	Old    bool      // the document is older than what was applied: see Snapshot and Span
-	Again  bool      // of a list: one of the same moment was applied before
+	Again  bool      // for a list: a list of the same moment was applied before
 	From   time.Time // the statement is not from before this moment; zero: unknown
 	To     time.Time // nor of a later one; zero: unknown. A statement with a time has it in both
 	Last   bool      // by its position it is after all entries of its Change List that were applied
 	Torn   bool      // its document contradicts itself: neither times nor positions show which statement is the last
-	Denied bool      // of a torn one: one of the statements is that the URI does not exist, which an answer can confirm
+	Denied bool      // if Torn: one of the contradicting statements is that the URI does not exist, which an answer can confirm
 	Bytes  Match
 }
 

@@ -57,7 +57,7 @@ type Options struct {
 	// to advance with them (as it does in a synctest bubble).
 	Now     func() time.Time
 	Rand    func() float64                                                    // random number in [0,1), for the jitter of the back-off
-	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // names only, never literal addresses
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // called only for host names, never for literal IP addresses
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // addr is an address and port that passed the policy
 }
 

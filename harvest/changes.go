@@ -19,9 +19,9 @@ import (
 // what was read before. Only the last state of each resource is kept: a few in memory, the others
 // in temporary files. A run reads no further list once there are many (Reader.MaxChanges).
 type Changes struct {
-	Since   resourcesync.Datetime // of the oldest list read: all changes from here on are in
+	Since   resourcesync.Datetime // start of the oldest list read: all changes from here on are included
 	latest  *spool.Table[*storedChange]
-	in      []*Package  // that a storedChange counts, from 1
+	in      []*Package  // the packages, which a storedChange refers to by number, from 1
 	resumed bool        // the first list begins with exactly what was read before
 	oldest  time.Time   // of the first entry of the oldest list read
 	slid    bool        // the list of the position has lost entries since it was last read, and nothing reaches back to the position
@@ -29,7 +29,7 @@ type Changes struct {
 	Flaw    error       // some entry cannot be used: any resource may have changed since
 	Rest    error       // there are more lists than one run reads
 	End     time.Time   // of the last change
-	undated time.Time   // until when those without a time may have happened
+	undated time.Time   // latest moment at which a change without a time may have happened
 	known   found       // where the position is
 	First   string      // URI of the oldest list read
 	Jumbled bool        // the lists are in the order of their index, not in that of their times
@@ -59,8 +59,8 @@ type changeList struct {
 	told    int                       // number of entries with a usable change
 	end     time.Time                 // time of the latest entry; of one without a time the earliest possible
 	packed  bool                      // it is the manifest of a package
-	in      *Package                  // of which package; nil: of none, or nothing was read
-	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
+	in      *Package                  // the package that it is the manifest of; nil if none, or if nothing was read
+	ended   time.Time                 // moment up to which the document claims to be complete; zero if it claims none
 	prefix  string                    // digest over all of them
 	over    *spool.Keys               // if the position is in it: the resources of which it told up to there
 	known   found                     // where the position is
@@ -88,13 +88,13 @@ type ChangeEntry struct {
 	Resource
 	Change    resourcesync.Change
 	From, To  time.Time // between these it happened; To is zero if nothing bounds it, and both are its time if that is known
-	Least     time.Time // of ByLastMod: what From and To are otherwise
-	Most      time.Time // likewise
-	ByLastMod bool      // a deletion, timed by its lastmod: that may be of the version that is gone
-	OfBytes   bool      // no deletion, timed by its lastmod: that may be older than the change
+	Least     time.Time // if ByLastMod: From, in case the lastmod is not the time of the deletion
+	Most      time.Time // if ByLastMod: To in that case
+	ByLastMod bool      // a deletion with its lastmod as time: this may be the lastmod of the version that was deleted
+	OfBytes   bool      // a creation or update with its lastmod as time: the bytes may be older than the change
 	Last      bool      // it comes after all that was read before
-	Torn      bool      // whether the resource exists after all is told by time one way, by position the other
-	Rival     *Resource // of a torn deletion: the resource, if it exists
+	Torn      bool      // the order by time and the order by position disagree on whether the resource exists in the end
+	Rival     *Resource // for a torn deletion: the description that holds if the resource exists
 	Denied    bool      // torn, and some of what is told is that it does not exist
 	News      bool      // the first thing said of its URI since the position
 }
@@ -451,6 +451,6 @@ type Position struct {
 	Last    time.Time // the latest of their datetimes
 	Changed time.Time // moment of the latest change read; zero if none was, or an earlier version read the set last
 	Ended   time.Time `json:",omitzero"` // the end of List, if it was read to that: the next list may begin there without a gap; zero while it is open
-	Undated time.Time `json:",omitzero"` // until when the changes may have happened that were read and do not tell their time; zero: all do
+	Undated time.Time `json:",omitzero"` // latest moment at which a change read without a time may have happened; zero if all have a time
 	Left    time.Time // time since which, by our clock, List is open although its index calls it closed; zero if it is not
 }

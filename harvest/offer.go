@@ -149,7 +149,7 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	case ch.Since.Time().After(cur.At):
 		return no("gap: the %s %s begins at %s, the mirror ends at %s", c.name, ch.First, ch.Since, at)
 	case cur.List != "" && !c.named[cur.List] && ch.End.Before(cur.At):
-		return no("%s, in which the mirror stands, is gone, and the %ss tell of nothing that is later", cur.List, c.name)
+		return no("%s, the list that the mirror read last, is gone, and the %ss list no change after %s", cur.List, c.name, at)
 	case ch.slid:
 		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.First, at)
 	}

@@ -287,8 +287,8 @@ func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	}
 }
 
-// bound says that a change whose time is unknown happened after low and, unless that is zero, before
-// high.
+// bound narrows the time of a change whose time is unknown: it happened after low, and before high
+// unless high is zero.
 func (c *ChangeEntry) bound(low, high time.Time) {
 	if c.ByLastMod && c.Changed.Before(low) {
 		c.forgetTime()
@@ -305,7 +305,7 @@ func (c *ChangeEntry) bound(low, high time.Time) {
 	}
 }
 
-// forgetTime takes the lastmod of a deletion for that of the version that is gone.
+// forgetTime stops using the lastmod of a deletion as its time, because it is the lastmod of the version that was deleted.
 func (c *ChangeEntry) forgetTime() {
 	c.From, c.To, c.ByLastMod = c.Least, c.Most, false
 }

@@ -21,8 +21,8 @@ type Package struct {
 	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
 	Harmless    bool                  // no resource is deleted for missing in its manifest
 	Alone       bool                  // resources that its manifest lacks are deleted, and there is no Resource List to confirm that
-	at          resourcesync.Datetime // moment of a Resource Dump
-	from, Until resourcesync.Datetime // period of a Change Dump; until is zero while it is open
+	at          resourcesync.Datetime // the at of a Resource Dump: its state is the one at this moment
+	from, Until resourcesync.Datetime // the from and until of a Change Dump: its changes are of this period; Until is zero while it is open
 
 	Members int64  // entries with a path in its manifest
 	Listed  int64  // bytes of these members, as far as the manifest gives lengths
@@ -49,10 +49,10 @@ type Location struct {
 type Item struct {
 	Resource
 	Location
-	By     *Change   // that says so; nil: a list does
+	By     *Change   // the change that gives the description; nil if a list gives it
 	Listed *Item     // the list's description, if a change names the resource too: it counts where the change is too old; nil: none
-	At     time.Time // of a dispute: the moment of the list that names it, or does not
-	Or     *Resource // of a dispute: another possible version; nil: none
+	At     time.Time // for a dispute: the moment of the list that names the resource, or lacks it
+	Or     *Resource // for a dispute: another possible version; nil if there is none
 }
 
 // carries counts an entry of the manifest of p and returns the place of its bytes. An entry

@@ -47,12 +47,12 @@ type sequence struct {
 type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
-	pkg         *Package              // of a package
+	pkg         *Package              // the package, if this is its manifest; nil for a Change List
 	dump        bool                  // a Change Dump that lists changes where packages belong
 	told        resourcesync.Datetime // stated end of the last package of a Change Dump; zero if there is none
 	place       int                   // in the index
 	paged       bool                  // it has further pages
-	next        resourcesync.Datetime // of an open one: the start of the list after it; zero if there is none
+	next        resourcesync.Datetime // if this list is open: the start of the list after it; zero if there is none
 }
 
 // openChangeLists finds the Change Lists of a set. An index of them is looked for if the only

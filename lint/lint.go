@@ -56,7 +56,7 @@ const (
 	Profile11       Profile = "1.1"            // ANSI/NISO Z39.99-2017 and Archives 0.9.1
 	Profile10       Profile = "1.0"            // ANSI/NISO Z39.99-2014 and Archives 0.9.1
 	ProfileArchives Profile = "archives-0.9.1" // the same rules as Profile10
-	ProfileMid2013  Profile = "mid-2013"       // the drafts of the middle of 2013: 1.0 with modified for at and from, and other words for up
+	ProfileMid2013  Profile = "mid-2013"       // the drafts of mid-2013: as 1.0, but they write modified instead of at and from, and other relations instead of up
 	ProfileDLib     Profile = "dlib-2013"      // the proposal in D-Lib Magazine 19(1/2)
 	ProfileORE      Profile = "ore-alpha"      // the discovery of Resource Maps, in the alpha of 2007: see Checker.ResourceMaps
 	ProfileAuto     Profile = "auto"           // the edition that the document itself shows, 1.1 if it shows none

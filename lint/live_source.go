@@ -75,7 +75,7 @@ func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, 
 }
 
 // target checks that there is a Capability List at uri. The error says why there is none; a
-// server error is a finding of its own.
+// server error is a separate finding.
 func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule) error {
 	h, err := r.l.headerAt(ctx, uri)
 	switch {

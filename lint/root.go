@@ -217,7 +217,7 @@ func rootDescribedBy(r *run, rule *Rule) steps {
 	}}
 }
 
-// dlibNamespace: the proposal of 2013 has a namespace of its own.
+// dlibNamespace: the proposal of 2013 has its own namespace.
 func dlibNamespace(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if !inDLibNamespace(r.header.Dialect) && (r.seen.Metadata || len(r.header.Links) > 0) {

@@ -87,7 +87,7 @@ func (e *WrongSourceError) Error() string {
 type Mirror struct {
 	now      func() time.Time
 	dir      string
-	state    string // directory of the catalog, if not our own
+	state    string // directory of the catalog, as given in Options.State; "" is the default below dir
 	aside    string // path of an unusable catalog that was set aside; "" if there is none
 	inside   string // path of the state below dir, "." if it is dir; "" if it is elsewhere
 	readOnly bool

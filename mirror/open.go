@@ -397,7 +397,7 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // the marker of a tree is written when its names are known
+	if mark.lost && mark.Layout == Flat { // a tree gets its marker later, once the rules for its file names are known
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}

@@ -319,8 +319,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape replaces by %XX the runes at the given places, and those that are unsafe, of which
-// it asks in their order.
+// escape replaces the runes at the given byte offsets, and those for which unsafe returns
+// true, by %XX for each byte. It calls unsafe once for each rune, from first to last.
 func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder

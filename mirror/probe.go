@@ -51,7 +51,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	return n, nil
 }
 
-// prober tries names in a directory of its own.
+// prober tries names in its own directory.
 type prober struct {
 	root *os.Root
 	err  error // the first error that is not about a name

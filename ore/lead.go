@@ -131,7 +131,7 @@ type pageScan struct {
 	words  strings.Builder
 }
 
-// tag takes a tag or a text of the page.
+// tag looks for links in a tag, or in a text between tags, of the page.
 func (p *pageScan) tag(t *weblink.Tag) {
 	switch t.Name {
 	case "base":

@@ -141,7 +141,7 @@ func (c *collector) add(m *Map) error {
 	return nil
 }
 
-// listed returns the entries that are no Aggregations with a map of their own.
+// listed returns the entries that are no Aggregations with their own map.
 func (c *collector) listed() []resourcesync.Entry {
 	var kept []resourcesync.Entry
 	for i := range c.list {

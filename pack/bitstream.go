@@ -258,7 +258,7 @@ func (r *memberReader) decompress() {
 	case r.deflate == nil:
 		r.deflate = flate.NewReader(r.in)
 	default:
-		// It never fails, since there is no dictionary.
+		// Reset without a dictionary never returns an error.
 		_ = r.deflate.(flate.Resetter).Reset(r.in, nil)
 	}
 	r.from = r.deflate

@@ -145,7 +145,7 @@ const (
 )
 
 // nameClass classifies the bytes of names (XML 1.0 §2.3); the colon is left out
-// because namespaces give it a meaning of its own.
+// because namespaces give it its own meaning.
 var nameClass = func() (t [utf8.RuneSelf]byte) {
 	for c := range byte(utf8.RuneSelf) {
 		switch {

@@ -229,7 +229,7 @@ func openError(err error) error {
 	return e
 }
 
-// root takes the start tag of the root element.
+// root handles the start tag of the root element.
 func (d *Decoder) root() error {
 	el := &d.s.elem
 	d.s.locate()
@@ -354,7 +354,7 @@ func (d *Decoder) nextChild() (token, error) {
 	return tok, err
 }
 
-// rootChild takes the start tag of a child of the root, and the whole child
+// rootChild handles the start tag of a child of the root, and the whole child
 // unless it is an entry.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	switch d.form {

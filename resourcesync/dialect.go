@@ -16,8 +16,8 @@ const (
 	Dialect10                     // ANSI/NISO Z39.99-2014 (1.0): lastmod is the time of a change; see AsDialect
 	DialectMid2013                // drafts of the middle of 2013: modified on rs:md, rel="resourcesync" for up
 	DialectDLib                   // D-Lib Magazine 19(1/2), 2013: another namespace, modified, etag, top
-	DialectAtom                   // the two Atom forms of its appendix: by link and by content
-	DialectResync                 // its own XML, <resync>, of the appendix
+	DialectAtom                   // the two Atom forms in the appendix of the D-Lib article: by link and by content
+	DialectResync                 // the <resync> XML format in the appendix of the D-Lib article
 )
 
 // String returns the name of the dialect as in commands, such as "dlib-2013".

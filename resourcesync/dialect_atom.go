@@ -10,7 +10,7 @@ import (
 // ResourceSync are prefixed in one and often not in the other: both are accepted in both.
 // Elements that Atom requires (title, id, author, summary) are stored as foreign elements.
 
-// atomRoot takes the start tag of a feed.
+// atomRoot handles the start tag of a feed.
 func (d *Decoder) atomRoot() error {
 	i := slices.IndexFunc(d.s.attrs, func(a attr) bool { return a.isRS() && string(a.local()) == "type" })
 	if i < 0 {
@@ -29,7 +29,7 @@ func (a *attr) isRS() bool {
 	return a.space == spaceDLib || a.space == spaceRS || a.space == spaceRSAlias
 }
 
-// atomRootChild takes the start tag of a child of a feed, and the whole child
+// atomRootChild handles the start tag of a child of a feed, and the whole child
 // unless it is an entry.
 func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	if d.s.elem.uri == nsAtom {
@@ -96,7 +96,7 @@ func (in *entryReader) resource(attribute string) error {
 	return d.skip()
 }
 
-// plainAttrs takes the prefix off the attributes of ResourceSync.
+// plainAttrs removes the namespace prefix from the attributes of ResourceSync.
 func (d *Decoder) plainAttrs() {
 	for i := range d.s.attrs {
 		if a := &d.s.attrs[i]; a.isRS() {

@@ -17,7 +17,7 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild takes the start tag of a child of resync before the first item,
+// resyncRootChild handles the start tag of a child of resync before the first item,
 // and the whole child unless it is an item.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {

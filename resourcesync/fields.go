@@ -125,7 +125,7 @@ const (
 	ruleHref = "ln-href-absolute-uri"
 )
 
-// setLoc takes the URI of the entry.
+// setLoc sets the URI of the entry.
 func (in *entryReader) setLoc(uri []byte) {
 	if in.hasLoc {
 		in.fault("entry-loc-single", "two loc; expected one")

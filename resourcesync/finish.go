@@ -11,7 +11,7 @@ import (
 // 50 MB. An Encoder uses the smaller.
 const largest = 50 << 20
 
-// finish takes the end of the document.
+// finish handles the end of the document.
 func (d *Decoder) finish() error {
 	d.state = ended
 	d.settleUps()

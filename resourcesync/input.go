@@ -22,7 +22,7 @@ type window struct {
 	end  int   // end of the checked bytes
 	full int   // end of the bytes read: buf[end:full] is the begin of a character
 	base int64 // offset of buf[0] in the document
-	err  error // why there is nothing after end; io.EOF at the end of src
+	err  error // the error that ended the reading at end; io.EOF if src simply ended
 
 	mark      int   // lines are counted up to buf[mark]
 	line      int   // line at mark, from 1

@@ -31,7 +31,7 @@ const (
 	entriesHaveFrom                    // entries may have from and until
 	needsCapability                    // each entry has a capability
 	listsSets                          // entries have the capability of a Capability List, if any
-	needsChange                        // entries have change; patches may be linked
+	needsChange                        // each entry has a change, and may link patches
 	needsPath                          // entries have path, unless deleted; links may have one
 )
 

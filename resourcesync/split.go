@@ -12,10 +12,10 @@ import (
 // once, and nothing after it.
 type Draft interface {
 	io.Writer
-	// Commit says that all of the document was written. If it returns an error,
+	// Commit ends a document that was written completely. If it returns an error,
 	// nothing of the document may remain.
 	Commit() error
-	// Discard says that the document is not to be.
+	// Discard removes what was written of the document.
 	Discard()
 }
 

@@ -78,7 +78,7 @@ type hostPage struct {
 	Links              []PageLink
 }
 
-// front answers for people with the publications of the host.
+// front answers with an HTML page that lists the publications of the host.
 func (h *hostHandler) front(w http.ResponseWriter) {
 	p := hostPage{Heading: "Collections on this host"}
 	for _, s := range h.sites {

@@ -82,7 +82,7 @@ func (m *maker) withdraw(c resourcesync.Capability) {
 	m.pub.Offers = slices.DeleteFunc(m.pub.Offers, func(o Offer) bool { return o.Capability == c })
 }
 
-// retire says that nothing links keys any more.
+// retire records that no document links to these keys any more, so that they can be removed.
 func (m *maker) retire(keys ...string) { m.pub.Retired = append(m.pub.Retired, keys...) }
 
 // absent reports whether one of the keys is not in the bucket.

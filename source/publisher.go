@@ -116,7 +116,8 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	return pub, nil
 }
 
-// pending takes back that a file is foreign if it is a document of pub.
+// pending returns foreign, unless foreign is about a document of pub: then it returns the
+// error of standing for that document, if there is one.
 func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOursError) error {
 	for _, d := range pub.Documents {
 		if d.Key == foreign.Key {

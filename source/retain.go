@@ -213,7 +213,7 @@ func (r *retention) readable(of []Item, i int) bool {
 	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
 }
 
-// leaveIndex takes Change Lists that were current long enough from the index, oldest
+// leaveIndex removes Change Lists that were current long enough from the index, oldest
 // first, and the Change Dumps beside them.
 func (r *retention) leaveIndex(o *offered) error {
 	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })

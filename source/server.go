@@ -18,7 +18,7 @@ const (
 
 // NewServer returns a server for h with the limits of a public server; the caller sets Addr
 // and any other field except ConnState. A response may take any time as long as it moves:
-// NewHandler gives each piece a deadline of its own.
+// NewHandler gives each piece its own deadline.
 func NewServer(h http.Handler) *http.Server {
 	limits := connLimits{all: maxConns, one: maxConnsOne, from: map[netip.Addr]int{}}
 	return &http.Server{
@@ -92,7 +92,7 @@ const (
 )
 
 // Paced returns a handler that answers as h, and cuts off a client that does not take the
-// answer: each piece of it has a deadline of its own, as those of NewHandler have.
+// answer: each piece of it has its own deadline, as those of NewHandler have.
 func Paced(h http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: now}

@@ -16,7 +16,7 @@ import (
 type Snapshot struct {
 	At, Completed time.Time                            // every change before At is in; Completed is when the last resource was read
 	Through       int64                                // the caller's number of the last change included; stored in the Publication, not interpreted
-	Resources     iter.Seq2[resourcesync.Entry, error] // loc, lastmod, rs:md with hash, length, type; ranged over more than once, alike each time
+	Resources     iter.Seq2[resourcesync.Entry, error] // entries with loc, lastmod, and hash, length and type of rs:md; it is ranged over more than once and must yield the same each time
 }
 
 // Bitstream is an entry with the bytes that it describes.
@@ -83,7 +83,7 @@ type Policy struct {
 	// names it. Each publication writes all of it.
 	FixedChanges bool `json:",omitempty"`
 	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
-	// larger resource has a package of its own.
+	// larger resource has its own package.
 	PackageBytes int64
 	// KeepChanges is how long a closed Change List stays in the index of the current
 	// ones, if nothing else keeps it there; 0 is 30 days. It never leaves before every

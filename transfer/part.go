@@ -26,11 +26,12 @@ type Part interface {
 	Note() (note string, at int64)
 	// Checkpoint makes the bytes written so far durable, and then the note.
 	Checkpoint(ctx context.Context, note string) error
-	// Truncate drops the bytes from n on, and the note if it was made beyond n.
+	// Truncate drops the bytes from offset n on, and also the note of the last
+	// Checkpoint if that was made with more than n bytes.
 	Truncate(n int64) error
 	// Close keeps the bytes for a later run.
 	Close() error
-	// Discard removes it.
+	// Discard removes the Part with its bytes and its note.
 	Discard() error
 }
 

@@ -125,7 +125,7 @@ type lintSettings struct {
 	profile  lint.Profile
 	failOn   lint.Level
 	disabled map[string]bool
-	sample   int // sample of lint.Live; 0: only the document is requested
+	sample   int // number of entries that lint.Live requests, negative is all; 0 if only the document itself is requested
 	limits   resourcesync.Limits
 }
 

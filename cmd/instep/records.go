@@ -2,7 +2,7 @@ package main
 
 import "instep/resourcesync"
 
-// jsonRecord is one JSON record. Each type has a struct of its own, with the fields that
+// jsonRecord is one JSON record. Each type has its own struct, with the fields that
 // docs/schema.json has for it.
 type jsonRecord interface {
 	kind() string // its type in docs/schema.json

@@ -56,7 +56,7 @@ func (l *accessLog) Close() error {
 	return l.w.Close()
 }
 
-// handler is h with a line for each request.
+// handler returns h, wrapped so that each answered request gets a line in the log.
 func (l *accessLog) handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := l.now()
@@ -160,7 +160,7 @@ func healthy(sites []*site, h http.Handler) http.Handler {
 	})
 }
 
-// taken reports whether a site has a file of its own at healthPath.
+// taken reports whether a site has its own file at healthPath.
 func taken(sites []*site) bool {
 	for _, s := range sites {
 		for _, dir := range s.dirs {

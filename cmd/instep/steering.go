@@ -42,7 +42,7 @@ func escapeSteering(text []byte) []byte {
 func steersLine(r rune) bool { return r != '\n' && r != '\t' && steers(r) }
 
 // printable returns a part of a line with control characters escaped, so that text from a
-// Source cannot begin a line of its own.
+// Source cannot begin a new line.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
 		return s

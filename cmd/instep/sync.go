@@ -306,7 +306,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 // skipHints say how to get resources that were left alone.
 var skipHints = map[destination.Skip]string{
 	destination.SkipOrigin:   "add --allow-origin for those that you want, and --exclude for the others",
-	destination.SkipWeak:     "the Source has to give a sha-256; without --strict they come",
+	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict brings them as they are",
 	destination.SkipDisputed: "each is named above; the next Resource List of the Source settles it",
 	destination.SkipStale:    "the next Resource List of the Source ends that; --accept-rollback takes the word of this one, for all that it tells",
 }

@@ -31,7 +31,7 @@ type syncer struct {
 	progress *progressBar
 	stale    map[string]int64        // resources of each set of which the last run could not bring the present state
 	mu       sync.Mutex              // guards stale while a run is at work
-	taken    int64                   // files that the last run took over
+	taken    int64                   // unknown files in the directory that the last run used as the bytes of resources
 	aside    string                  // path of a catalog that was set aside as unusable; "" if there is none
 	event    func(destination.Event) // instead of app.syncEvent; may be nil
 

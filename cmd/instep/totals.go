@@ -25,7 +25,7 @@ func withheldMessage(w *runs.Withheld, limit string) string {
 		counted(w.N, "deletion"), w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 }
 
-// withheldHint says what ends it.
+// withheldHint says how to release withheld deletions.
 func withheldHint(w *runs.Withheld, approve string) string {
 	hint := "look at them with -n; if they are right: " + approve + ", then sync again"
 	if w.Guard.Doubted > 0 {

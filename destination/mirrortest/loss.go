@@ -61,7 +61,7 @@ func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 	}
 }
 
-// delete deletes resources in a batch of its own.
+// delete deletes resources in its own batch.
 func (m *tester) delete(consent bool, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {

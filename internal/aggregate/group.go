@@ -18,7 +18,7 @@ type Options struct {
 	BaseURL string // ends in "/"
 	Set     string
 	Rules   []Rule // good ones
-	Creator string // of the maps: who publishes them
+	Creator string // name of the publisher, given as the creator of the maps
 	Title   string // of the feeds
 	Temp    string // directory for what does not stay in memory; "" is os.TempDir
 	Note    func(format string, args ...any)

@@ -3,9 +3,10 @@
 // the documents by which they are found: a Sitemap, an Atom feed and an RSS feed (ORE
 // alpha §2.2, §2.3).
 //
-// [Of] returns the Aggregations of one path, for links to them. [New] and [Grouping.Add]
-// take the members, and [Grouping.Maps] is what a publication makes of them. Members are
-// sorted on disk, and the Atom map of an Aggregation takes the same memory for any number.
+// [Of] returns the Aggregations that contain the resource at one path, so that a list can
+// link to them. [New] makes a grouping, [Grouping.Add] adds a member, and [Grouping.Maps]
+// returns the maps for a publication. Members are sorted on disk, and an Atom map needs the
+// same memory however many members it has.
 package aggregate
 
 import (

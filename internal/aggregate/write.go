@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	maxFeed  = 1_000 // most maps in a feed: the newest
-	maxLinks = 100   // most maps that a page for people links
+	maxFeed  = 1_000 // maximum number of maps in a feed: it lists the newest
+	maxLinks = 100   // maximum number of maps that an HTML page links
 )
 
 const typeAggregation = "http://www.openarchives.org/ore/terms/Aggregation"

@@ -104,7 +104,7 @@ func (a *Adoption) at(set SetID, t time.Time) {
 	a.Reserve(t)
 }
 
-// Reserve sees to it that every change recorded from now on is later than t.
+// Reserve makes every change recorded from now on later than t.
 func (a *Adoption) Reserve(t time.Time) { a.last = max(a.last, t.UnixMicro()) }
 
 // Publish makes body the last publication of a set, written out under that id, with the

@@ -21,7 +21,7 @@ var ErrUnknownPlan = errors.New("no such plan was withheld")
 type HeldPlan struct {
 	Hash, Set, Summary string
 	Made               time.Time // time at which it was last withheld
-	Approved           time.Time // until when the approval holds; zero: never approved
+	Approved           time.Time // end of the approval; zero if never approved
 }
 
 // Withhold stores a plan so that it can be approved. A plan that is withheld again keeps

@@ -125,8 +125,8 @@ func (c *db) next(ctx context.Context, q querier) (time.Time, error) {
 	return maxTime(c.instant(), last, floor), err
 }
 
-// Reserve sees to it that every change recorded from now on has a Datetime of at
-// least t, even if the clock steps back.
+// Reserve makes every change recorded from now on have a Datetime of at least t, even if
+// the clock steps back.
 func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 	return c.update(ctx, "reserve a moment in", func(tx *sql.Tx) error {
 		_, floor, err := latest(ctx, tx)
@@ -450,7 +450,7 @@ const relabelSetting = "relabelled "
 // Relabel stores Type, Encoding, ChangeFreq and Remainder of members, all or none. That is not a
 // change, but Relabelled counts it. A resource that is not a member is skipped.
 func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) error {
-	return c.transact(ctx, "keep what resources are called in", func(r *recorder) error {
+	return c.transact(ctx, "keep the labels of resources in", func(r *recorder) error {
 		ids, err := r.numbers(urisOf(resources))
 		if err != nil {
 			return err

@@ -17,8 +17,8 @@ type ContentName struct {
 	SHA256 resourcesync.Digest // digest of the new bytes; zero: the name is removed
 }
 
-// Contents returns the digests of the bytes that have these names; names that nothing
-// has are left out.
+// Contents returns the digests of the bytes that have these names; unused names are left
+// out.
 func (c *Mirror) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
 	found := make(map[string]resourcesync.Digest, len(paths))
 	for some := range slices.Chunk(paths, lookupSize) {
@@ -56,9 +56,9 @@ func readSum(sum []byte) (resourcesync.Digest, error) {
 	return d, err
 }
 
-// NameContents gives and takes names, all or none.
+// NameContents adds and removes names, all or none of them.
 func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
-	return c.transact(ctx, "record names of bytes in", func(r *recorder) error {
+	return c.transact(ctx, "record the names of contents in", func(r *recorder) error {
 		for _, n := range names {
 			key := SumOf(n.Path)
 			var err error
@@ -98,7 +98,7 @@ func (c *db) eachSum(ctx context.Context, op, statement string, sums []resources
 	})
 }
 
-// LooseContent is bytes that were recorded as loose.
+// LooseContent describes bytes for which Loosen recorded that they may have no name.
 type LooseContent struct {
 	SHA256 resourcesync.Digest
 	Named  bool // they have a name in the file system
@@ -124,7 +124,7 @@ func (c *Mirror) ContentNames(ctx context.Context, day string) iter.Seq2[Content
 	if day != "" {
 		query = "SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND day = $3 AND day <> '' ORDER BY key LIMIT $2"
 	}
-	return listing(ctx, c.db, "list names of bytes in", query, []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
+	return listing(ctx, c.db, "list the names of contents in", query, []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
 		var key, sum []byte
 		if err := r.Scan(&key, &n.Path, &n.Day, &sum); err != nil {
 			return nil, err

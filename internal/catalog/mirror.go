@@ -159,7 +159,7 @@ type Cursor struct {
 func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
-	err := c.transact(ctx, "record what was done in", func(r *recorder) (err error) {
+	err := c.transact(ctx, "record an outcome in", func(r *recorder) (err error) {
 		if o.Run != nil {
 			r.at = o.At.UnixMicro()
 			if run, err = r.enterRun(o.Run); err != nil {

@@ -11,7 +11,7 @@ import (
 // names for one that were two before, or refuses names that it accepted.
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
-	Takes func(path string) bool   // whether the file system does
+	Takes func(path string) bool   // whether the file system accepts the path
 	// Place finds another path for a resource whose path is refused, or is now that of
 	// holder, which is zero if there is no such resource. The returned memberships replace
 	// those of their resources.
@@ -161,7 +161,7 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
 	return false, err
 }
 
-// missingDirectory sees to it that r.dirs has the directory of a path.
+// missingDirectory adds the directory of a path to r.dirs if it is missing there.
 func (r *recorder) missingDirectory(path, fold string) error {
 	if r.dirs[fold] != 0 {
 		return nil

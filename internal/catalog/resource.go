@@ -123,7 +123,7 @@ func readDigests(uri, s string, sha256 []byte) (resourcesync.Digests, error) {
 	return ds, nil
 }
 
-// writeDigests leaves out a single SHA-256: it has a column of its own.
+// writeDigests leaves out a single SHA-256: it has its own column.
 func writeDigests(ds resourcesync.Digests) string {
 	if len(ds) == 1 && ds[0].Algorithm() == resourcesync.SHA256 {
 		return ""

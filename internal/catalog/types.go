@@ -2,7 +2,7 @@
 //
 // Facts has sets, resources, members and the change log, for both roles. Mirror has
 // intended changes of files, cursors, evidence, earlier states and approvals; Publisher has
-// publications and their documents. Users take each by an interface of their own, and
+// publications and their documents. Users take each by their own interface, and
 // catalogtest tests all of these contracts. A call of one store may write to the tables of
 // another in its transaction: recording a change forgets results of scans.
 //

@@ -40,8 +40,9 @@ func (c *converter) mend(it *item) (rule, why string) {
 	return "", ""
 }
 
-// capability sees to it that a Capability List has one entry of a capability, and
-// that nothing is a list and an index of lists at once.
+// capability rejects the second entry that a Capability List has for one capability, and
+// an entry of a urlset that has the capability of the urlset: such a document is a list
+// and an index of lists at once.
 func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	switch {
 	case e.Capability == "":

@@ -211,7 +211,7 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 	return nil
 }
 
-// requiredTime sees to it that the document has the time that its kind needs.
+// requiredTime sets at or from, if documents of this kind must have it and it is missing.
 func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	switch {

@@ -31,7 +31,7 @@ func compare(a, b resourcesync.Datetime) int {
 // whether and where it is written.
 type piece struct {
 	start, size int64
-	when        resourcesync.Datetime // the key of the order; may be absent
+	when        resourcesync.Datetime // pieces are sorted by this time; may be absent
 	path        resourcesync.Key      // key of its path in a package, or ""
 	bitstream   resourcesync.Key      // key of its digests and length, "" unless both are stated
 	line        int

@@ -147,7 +147,7 @@ func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Rec
 }
 
 // pages yields the answers that make a list, from a resumption token on if there is one.
-// That no records match is an empty list. The first error ends it.
+// The error NoRecordsMatch counts as an empty list. Any other error ends the list.
 func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var g guard

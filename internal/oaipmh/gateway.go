@@ -24,8 +24,9 @@ type Gateway struct {
 	places  places
 }
 
-// NewGateway returns a gateway to repositories: each is the URL of one, or an origin, for
-// all there. It asks by the client, which is not used for anything else.
+// NewGateway returns a gateway to repositories. Each is the URL of a repository, or an
+// origin, which stands for all repositories there. The gateway sends its requests with
+// client, and nothing else may use this client.
 func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	g := &Gateway{client: client, places: newPlaces(maxGateway)}
 	for _, text := range repositories {

@@ -27,7 +27,7 @@ type Position struct {
 	Done  bool  `json:"done,omitzero"`  // all of the list was read
 }
 
-// Step is an answer of a list, and the Position behind it.
+// Step is one answer of a list request, with the Position from which to continue after it.
 type Step struct {
 	Page *Page // nil: nothing was read but the position moved
 	Next Position

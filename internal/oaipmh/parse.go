@@ -437,7 +437,7 @@ func (p *parser) record(of xml.StartElement) error {
 	return nil
 }
 
-// keep takes a record, if it can be used.
+// keep adds a record to the page; one that cannot be used goes to Bad with the reason.
 func (p *parser) keep(r Record, wrong error) {
 	switch {
 	case r.Identifier == "":

@@ -38,8 +38,8 @@ type Site struct {
 	Workers    int                      // files hashed at a time; 0 is one per processor
 	Generator  string                   // name and version of the program, for the pages people read
 	// RebaseMin is the least time between two snapshots (Resource Lists and dumps) of a
-	// set, so that frequent publications cost what their changes cost, also of a set that
-	// is small enough for a new list each time.
+	// set. Within this time a publication writes only changes, unless a snapshot is asked
+	// for, so its cost depends on the number of changes and not on the size of the set.
 	RebaseMin time.Duration
 
 	Now     func() time.Time
@@ -99,8 +99,8 @@ type SetReport struct {
 	Resources, Bytes                             int64 // present resources of the set
 	Created, Updated, Deleted, Unchanged, Failed int64
 	Hashed                                       int64            // bytes read for hashing
-	Kept                                         int64            // bytes that are kept, or would be, until they are in a Change Dump
-	Packaged                                     int64            // bytes of resources that went into packages, or would
+	Kept                                         int64            // bytes of changed resources that are kept until they are in a Change Dump; in a dry run, those that would be kept
+	Packaged                                     int64            // bytes of resources that went into packages; in a dry run, those that would
 	Failures                                     []Event          // the first failures
 	Excluded                                     map[string]int64 // number of files by reason
 

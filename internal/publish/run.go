@@ -296,7 +296,7 @@ func (r *run) count() {
 	}
 }
 
-// situation collects the input of the decision.
+// situation collects the facts from which decide chooses the documents to write.
 func (r *run) situation(ctx context.Context) (s situation, err error) {
 	last := &r.last
 	s = situation{

@@ -18,7 +18,7 @@ type span struct {
 	from, until    time.Time // until is zero while the list is open
 	entries        int64
 	bytes          int64
-	fresh          int64 // bytes of the resources of changes that no list had before
+	fresh          int64 // size in bytes of the resources whose changes no earlier list has
 }
 
 // number names the list.

@@ -13,9 +13,9 @@ import (
 
 const (
 	window       = 1000             // lines of one connection that have no answer yet
-	connections  = 64               // connections at a time; more wait
-	writeTimeout = 30 * time.Second // time for a client to take an answer
-	lastAnswers  = 2 * time.Second  // time for the last answers at the end
+	connections  = 64               // connections that are served at a time; others wait
+	writeTimeout = 30 * time.Second // time that a client has to take an answer
+	lastAnswers  = 2 * time.Second  // time that clients have, once ctx has ended, to take the last answers
 )
 
 // Read takes the lines of a reader until its end, or that of ctx, and passes the answer to

@@ -58,8 +58,9 @@ type Store struct {
 // Key is the selection of a Store: records of other selections are in other stores.
 type Key struct{ BaseURL, Prefix, Set string }
 
-// FileName is the name of the database of a Key in a state directory: a name that begins
-// with that of the catalog belongs to the state (catalog.IsStateName).
+// FileName is the name that the database for a Key has in a state directory. It begins with
+// the file name of the catalog, so that catalog.IsStateName recognises the file as one of
+// this program.
 func (k Key) FileName() string {
 	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
 	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])

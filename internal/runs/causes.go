@@ -107,7 +107,8 @@ var ofOneCommand = map[string]string{
 	"--quick": "audit", "--repair": "audit",
 }
 
-// again is a command line for the Source and the mirror of a run.
+// again returns the shell command that runs command on the Source and the mirror of a run,
+// with those options of the run that command has, too.
 func again(run *Run, command string, flags ...string) string {
 	line := append([]string{"instep", command}, flags...)
 	for _, o := range run.Options {

@@ -13,7 +13,7 @@ import (
 // filled before there is a mirror whose state can hold the record. Its methods are safe for
 // concurrent use.
 type Log struct {
-	Repairs bool // of an audit that repairs: what it found wrong may be right in the end
+	Repairs bool // the run is an audit that repairs: resources that it found wrong may be right in the end
 
 	run Run
 	now func() time.Time

@@ -195,7 +195,7 @@ func (s Stat) String() string {
 type GuardError struct {
 	Deletes, Set int64 // resources that vanished, and those of the set before
 	Limit        guard.Limit
-	Mount        string // a directory that was a mount point and is none now, below which they were; "" if there is none
+	Mount        string // a directory that was a mount point and no longer is, if resources below it vanished: perhaps its disk is not mounted; "" if there is none
 }
 
 func (e *GuardError) Error() string {

@@ -93,7 +93,7 @@ const (
 	LogNormal SizeKind = "lognormal" // half below Low bytes; their logarithm is normal with Sigma
 )
 
-// Size is the distribution of the sizes of resources. Each version draws a size of its own.
+// Size is the distribution of the sizes of resources. Each version draws its own size.
 type Size struct {
 	Kind      SizeKind
 	Low, High int64

@@ -62,7 +62,7 @@ func refused(s subject, status int) *Switch {
 	}
 }
 
-// unlisted is a fault of Capability Lists.
+// unlisted is a fault: the Capability List has no entries for these capabilities.
 func unlisted(s subject, capabilities ...string) *Switch {
 	return allDocuments(s.name+"-unlisted", "NAV-08", s.says+" are missing from the Capability List", func(_ *call, d *document) {
 		if d.is("capabilitylist") {

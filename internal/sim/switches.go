@@ -31,7 +31,7 @@ type Switch struct {
 	clock  shift    // how far the Source's clock is ahead
 }
 
-// Scope is the kind of targets that the share of a Switch counts.
+// Scope tells what the share of a Switch is a fraction of: the answers, or the resources.
 type Scope string
 
 // The scopes.

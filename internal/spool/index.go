@@ -13,7 +13,7 @@ type Index struct {
 	most    int               // keys in memory
 	few     map[keyHash]Place // all of them, as long as there is no file
 	seeds   [2]maphash.Seed   // of keyHash
-	buckets int64             // of the file: a power of two
+	buckets int64             // number of buckets in the file, a power of two
 	used    int64             // slots of the file, deleted keys included
 	live    int64             // keys
 	bucket  [bucketSize]byte  // the one that was read last

@@ -63,8 +63,8 @@ func (l *Log[T]) Hold(n int) *Log[T] {
 
 // Place is where a record of a Log is.
 type Place struct {
-	Offset int64 // of the first records: which of them it is
-	Length int32 // 0 for the first records
+	Offset int64 // byte offset of the record; for the records that Hold keeps, its number from 0
+	Length int32 // bytes of the record; 0 for the records that Hold keeps
 }
 
 // Append adds a record.
