@@ -21,26 +21,27 @@ import (
 type Changes struct {
 	Since   resourcesync.Datetime // start of the oldest list read: all changes from here on are included
 	latest  *spool.Table[*storedChange]
-	in      []*Package  // the packages, which a storedChange refers to by number, from 1
-	resumed bool        // the first list begins with exactly what was read before
-	oldest  time.Time   // of the first entry of the oldest list read
-	slid    bool        // the list of the position has lost entries since it was last read, and nothing reaches back to the position
-	Back    string      // how the list of the position is an older one than it was; "" if it is not
-	Flaw    error       // some entry cannot be used: any resource may have changed since
-	Rest    error       // there are more lists than one run reads
-	End     time.Time   // of the last change
-	undated time.Time   // latest moment at which a change without a time may have happened
-	known   found       // where the position is
-	First   string      // URI of the oldest list read
-	Jumbled bool        // the lists are in the order of their index, not in that of their times
-	clear   time.Time   // if jumbled: from when on their times tell their order
-	Early   bool        // some are dated before others that were applied earlier
-	newest  *changeList // the last one read, without its entries: where the position is
-	index   string      // what need not be asked while that list stays as it is: Position.Index
-	asked   time.Time   // when that was read
-	lists   int         // read
-	Served  time.Time   // when the Source sent the last of them, by its own clock; zero if that is unknown
-	stand   *changeList // the first list that its index calls closed and that is open: the position stays in it; may be nil
+	rivals  *spool.Log[Resource] // Reader.rivals
+	in      []*Package           // the packages, which a storedChange refers to by number, from 1
+	resumed bool                 // the first list begins with exactly what was read before
+	oldest  time.Time            // of the first entry of the oldest list read
+	slid    bool                 // the list of the position has lost entries since it was last read, and nothing reaches back to the position
+	Back    string               // how the list of the position is an older one than it was; "" if it is not
+	Flaw    error                // some entry cannot be used: any resource may have changed since
+	Rest    error                // there are more lists than one run reads
+	End     time.Time            // of the last change
+	undated time.Time            // latest moment at which a change without a time may have happened
+	known   found                // where the position is
+	First   string               // URI of the oldest list read
+	Jumbled bool                 // the lists are in the order of their index, not in that of their times
+	clear   time.Time            // if jumbled: from when on their times tell their order
+	Early   bool                 // some are dated before others that were applied earlier
+	newest  *changeList          // the last one read, without its entries: where the position is
+	index   string               // what need not be asked while that list stays as it is: Position.Index
+	asked   time.Time            // when that was read
+	lists   int                  // read
+	Served  time.Time            // when the Source sent the last of them, by its own clock; zero if that is unknown
+	stand   *changeList          // the first list that its index calls closed and that is open: the position stays in it; may be nil
 }
 
 // ErrLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
@@ -188,7 +189,7 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	n := 0
 	for e, err := range l.bounded() {
 		if err == nil {
-			err = l.torn(&e.Entry)
+			err = l.torn(e)
 		}
 		if err != nil {
 			return err

@@ -18,13 +18,15 @@ type storedChange struct {
 	Package int // Changes counts it; of a list 1 for its own; 0: none
 	Path    string
 	Offset  int64
-	List    int // Changes counts it
+	List    int          // Changes counts it
+	Rival   *spool.Place // of Entry.Rival, in Reader.rivals; nil: in Entry, if there is one
 }
 
 func (c *storedChange) key() string { return c.Entry.URI }
 
 func (r *Reader) newChanges() *Changes {
-	ch := &Changes{latest: spool.NewTable(r.Spool, r.held(), (*storedChange).key)}
+	r.keepRivals()
+	ch := &Changes{latest: spool.NewTable(r.Spool, r.held(), (*storedChange).key), rivals: r.rivals}
 	r.spools = append(r.spools, ch.latest)
 	return ch
 }
@@ -92,20 +94,31 @@ func (ch *Changes) lay(s *storedChange, at Location) {
 }
 
 // change is a change as it was stored.
-func (ch *Changes) change(s *storedChange) *Change {
+func (ch *Changes) change(s *storedChange) (*Change, error) {
 	c := &Change{ChangeEntry: s.Entry}
 	if s.Package > 0 {
 		c.Location = Location{ch.in[s.Package-1], s.Path, s.Offset}
 	}
-	return c
+	if s.Rival != nil {
+		rival, err := ch.rivals.At(*s.Rival)
+		if err != nil {
+			return nil, err
+		}
+		c.Rival = &rival
+	}
+	return c, nil
 }
 
 // carriedBy records where the bytes of a change are, if the entry of a manifest is
-// about the same state of the same resource.
+// about the same state of the same resource. Of several in a package the first counts: each
+// record that is put takes room.
 func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error) {
 	s, ok, err := ch.latest.Get(e.Loc)
 	if !ok || err != nil || s.Entry.Change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&s.Entry.Resource, e) {
 		return false, err
+	}
+	if s.Package > 0 && ch.in[s.Package-1] == from.Package {
+		return true, nil
 	}
 	ch.lay(s, from)
 	return true, ch.latest.Put(s)
@@ -133,7 +146,7 @@ func (ch *Changes) Of(uri string) (*Change, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	return ch.change(s), nil
+	return ch.change(s)
 }
 
 // All yields the last state of each URI: first those that are in no package, then those of each
@@ -141,11 +154,11 @@ func (ch *Changes) Of(uri string) (*Change, error) {
 func (ch *Changes) All() iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for s, err := range ch.latest.Sorted(ch.rank) {
-			if err != nil {
-				yield(nil, err)
-				return
+			var c *Change
+			if err == nil {
+				c, err = ch.change(s)
 			}
-			if !yield(ch.change(s), nil) {
+			if !yield(c, err) || err != nil {
 				return
 			}
 		}

@@ -150,13 +150,13 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 // claim is what the entries of one resource say, by time and by position.
 type claim struct {
 	URI     string
-	Loose   bool      // some entry is no anchor
-	Latest  time.Time // From of the latest entry
-	Gone    bool      // the last entry says that it is deleted
-	Late    bool      // the latest entry does
-	Deleted bool      // some entry does
-	Rival   *Resource // the latest that says that it exists; nil: none does
-	At      time.Time // From of that
+	Loose   bool         // some entry is no anchor
+	Latest  time.Time    // From of the latest entry
+	Gone    bool         // the last entry says that it is deleted
+	Late    bool         // the latest entry does
+	Deleted bool         // some entry does
+	Rival   *spool.Place // in Reader.rivals, of the latest that says that it exists; nil: none does
+	At      time.Time    // From of that
 }
 
 func (c *claim) key() string { return c.URI }
@@ -165,6 +165,7 @@ func (c *claim) key() string { return c.URI }
 func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
+	r.keepRivals()
 	var last [2]time.Time // of the anchors without a resource of back
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
@@ -183,7 +184,9 @@ func (l *changeList) claim(r *Reader) error {
 			if !again {
 				of = &claim{}
 			}
-			of.add(c)
+			err = of.add(c, r.rivals)
+		}
+		if err == nil {
 			err = l.claims.Put(of)
 		}
 		if err != nil {
@@ -193,26 +196,32 @@ func (l *changeList) claim(r *Reader) error {
 	return nil
 }
 
-// add takes the next entry of the resource into account.
-func (c *claim) add(e *ChangeEntry) {
+// add takes the next entry of the resource into account. What it says of the resource is written
+// once, not with each claim.
+func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	gone := e.Change == resourcesync.Deleted
 	if c.URI == "" || !e.From.Before(c.Latest) {
 		c.Latest, c.Late = e.From, gone
 	}
 	if c.URI, c.Gone = e.URI, gone; !gone && (c.Rival == nil || !e.From.Before(c.At)) {
-		own := e.Resource
-		c.Rival, c.At = &own, e.From
+		at, err := rivals.AppendAt(e.Resource)
+		if err != nil {
+			return err
+		}
+		c.Rival, c.At = &at, e.From
 	}
 	c.Deleted, c.Loose = c.Deleted || gone, c.Loose || !e.anchor()
+	return nil
 }
 
 // torn marks the entry of a resource of which the last by time and the last by position say
 // different things, unless the anchors of others show that the list is not in forward order: then
 // times tell the order. In a list that is in backward order any other anchor shows that.
-func (l *changeList) torn(e *ChangeEntry) error {
+func (l *changeList) torn(s *storedChange) error {
 	if l.claims == nil {
 		return nil
 	}
+	e := &s.Entry
 	c, _, err := l.claims.Get(e.URI)
 	if err != nil || !c.Deleted || c.Rival == nil {
 		return err
@@ -224,7 +233,7 @@ func (l *changeList) torn(e *ChangeEntry) error {
 		ordered = !l.several && e.URI == l.of
 	}
 	if c.Loose && l.mixed || (c.Loose || differ) && ordered {
-		e.Torn, e.Denied, e.Rival = true, true, c.Rival
+		e.Torn, e.Denied, s.Rival = true, true, c.Rival
 	}
 	return nil
 }

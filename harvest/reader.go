@@ -25,6 +25,7 @@ type Reader struct {
 	Packages   Manifests
 	Tell       func(q resourcesync.Quirk, set, text string) // called with each tolerated deviation, in one sentence
 	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
+	rivals     *spool.Log[Resource]                         // resources of torn deletions; nil: none yet
 	spools     []io.Closer                                  // all of this reader
 	inMemory   int                                          // changes of a list, or of all lists, that are in memory; 0: inMemory
 }
@@ -40,7 +41,15 @@ func (r *Reader) Close() {
 	for _, s := range r.spools {
 		_ = s.Close() // a temporary file
 	}
-	r.aside, r.spools = nil, nil
+	r.aside, r.rivals, r.spools = nil, nil, nil
+}
+
+// keepRivals makes the log of the resources of torn deletions.
+func (r *Reader) keepRivals() {
+	if r.rivals == nil {
+		r.rivals = spool.NewLog[Resource](r.Spool).Hold(r.held())
+		r.spools = append(r.spools, r.rivals)
+	}
 }
 
 // Lighten bounds the memory that a resource takes: it drops the duplicates that are not

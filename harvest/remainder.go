@@ -26,6 +26,10 @@ type kept struct {
 // resourcesync.MaxRemainder.
 var dropped = &kept{}
 
+// droppedText stands for that in a temporary file, and in what a Mirror keeps of a resource that
+// is due. It parses as a Remainder that says nothing.
+const droppedText = `{"dropped":true}`
+
 // NewRemainder returns the Remainder of a text that Text has returned.
 func NewRemainder(text string) Remainder { return Remainder{text: text} }
 
@@ -60,8 +64,8 @@ func (r Remainder) Parse() (resourcesync.Remainder, error) {
 	return resourcesync.ParseRemainder(text)
 }
 
-// IsZero reports whether r says nothing.
-func (r Remainder) IsZero() bool { return r.text == "" && (r.kept == nil || r.kept == dropped) }
+// IsZero reports whether r is empty, and not because it was dropped.
+func (r Remainder) IsZero() bool { return r.text == "" && r.kept == nil }
 
 // Equal reports whether both have the same text. A text that cannot be read equals none.
 func (r Remainder) Equal(o Remainder) bool {
@@ -70,15 +74,20 @@ func (r Remainder) Equal(o Remainder) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// MarshalText returns the same text as Text.
+// MarshalText returns the same text as Text, or one that stands for a dropped Remainder.
 func (r Remainder) MarshalText() ([]byte, error) {
+	if r.Dropped() {
+		return []byte(droppedText), nil
+	}
 	text, err := r.Text()
 	return []byte(text), err
 }
 
-// UnmarshalText parses the result of Text.
+// UnmarshalText parses the result of MarshalText.
 func (r *Remainder) UnmarshalText(text []byte) error {
-	*r = Remainder{text: string(text)}
+	if *r = (Remainder{text: string(text)}); r.text == droppedText {
+		*r = Remainder{kept: dropped}
+	}
 	return nil
 }
 
