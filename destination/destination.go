@@ -273,17 +273,26 @@ func Missed(skipped map[Skip]int64) (n int64) {
 
 // admit decides whether w is followed; origin is the one to allow for a SkipOrigin.
 func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
+	return s.admits(w, false)
+}
+
+// admitGone is admit of a deletion: that has no links and no digest by which it could be left out.
+func (s *scope) admitGone(w *harvest.Resource) (skip Skip, origin string) {
+	return s.admits(w, true)
+}
+
+func (s *scope) admits(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}
-	if !s.filter.admits(w, u.Path) {
+	if gone && !s.filter.admitsGone(w, u.Path) || !gone && !s.filter.admits(w, u.Path) {
 		return SkipFiltered, ""
 	}
 	if o := fetch.Origin(u); !s.origins[o] {
 		return SkipOrigin, o
 	}
-	if s.strict && !w.Digests.Strong() {
+	if s.strict && !gone && !w.Digests.Strong() {
 		return SkipWeak, ""
 	}
 	w.Choose(s.origins)

@@ -78,6 +78,13 @@ func (f *filter) admits(w *harvest.Resource, path string) bool {
 	return chosen || slices.ContainsFunc(metadata, f.describes)
 }
 
+// admitsGone reports whether the deletion of a resource passes: whatever links that had, and
+// metadata may describe what is chosen.
+func (f *filter) admitsGone(w *harvest.Resource, path string) bool {
+	included, excluded := f.paths(path)
+	return !excluded && (f.withMetadata || included && f.typed(w.Type))
+}
+
 // byLinks reports whether the filter depends on links.
 func (f *filter) byLinks() bool {
 	return f.withMetadata || len(f.collections) > 0 || len(f.profiles) > 0

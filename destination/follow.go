@@ -40,6 +40,9 @@ func (e *GapError) Error() string {
 // again. Since the zero moment every resource is told as created, by Resource List and
 // the changes after it.
 //
+// Deletions may be of resources that were left out: they have no digest for Strict, and no
+// links for Collections, Profiles and WithMetadata.
+//
 // To go on, keep the latest Changed of each set and ask for the changes since the
 // earliest of these: a set that publishes late may still tell of what happened before
 // the changes of another. A [*GapError] ends the changes of a Source that no longer
@@ -173,7 +176,11 @@ func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 }
 
 func (f *follower) tell(c resourcesync.Change, w *harvest.Resource) error {
-	if skip, _ := f.scope.admit(w); skip != "" {
+	admit := f.scope.admit
+	if c == resourcesync.Deleted {
+		admit = f.scope.admitGone
+	}
+	if skip, _ := admit(w); skip != "" {
 		f.skipped.skip(skip)
 		return nil
 	}

@@ -169,3 +169,41 @@ func TestChangesEndWhenNobodyWantsMore(t *testing.T) {
 		t.Errorf("got %d changes", n)
 	}
 }
+
+// A deletion has no digest and no links, so nothing can prove it or choose it by them: who does not
+// hear of it keeps the resource for ever.
+func TestChangesTellDeletionsWhateverIsChosen(t *testing.T) {
+	for name, choose := range map[string]func(*destination.Destination){
+		"strict":        func(d *destination.Destination) { d.Strict = true },
+		"by collection": func(d *destination.Destination) { d.Collections = []string{"urn:x:c"} },
+		"by profile":    func(d *destination.Destination) { d.Profiles = []string{"urn:x:p"} },
+		"with metadata": func(d *destination.Destination) { d.Include, d.WithMetadata = []string{"*.none"}, true },
+	} {
+		src := insteptest.NewSource(t, insteptest.Options{Seed: 4, Resources: 40})
+		h := newHarvester(t, src)
+		if _, err := h.harvest(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		since := h.from()
+		src.Advance(time.Minute)
+		want := deletions(t, h, since)
+		choose(h.d)
+		if got := deletions(t, h, since); len(want) == 0 || !cmp.Equal(got, want) {
+			t.Errorf("%s: got %d deletions, want %d", name, len(got), len(want))
+		}
+	}
+}
+
+// deletions are the URIs of resources deleted since a moment.
+func deletions(t *testing.T, h *harvester, since time.Time) (uris []string) {
+	t.Helper()
+	for change, err := range h.d.Changes(t.Context(), h.url, since) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change.Change == resourcesync.Deleted {
+			uris = append(uris, change.URI)
+		}
+	}
+	return uris
+}
