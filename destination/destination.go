@@ -26,7 +26,7 @@ type Destination struct {
 
 	Sets          []string      // only these sets, by Capability List URI or name; empty: all
 	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
-	MaxDelete     guard.Limit   // limit of deletions without consent
+	MaxDelete     guard.Limit   // limit of deletions of a run without consent
 	KeepDeleted   bool          // apply no deletion
 	Duplicates    Duplicates    // when a resource is fetched from a duplicate
 	Prefer        Prefer        // preferred documents of a baseline or an increment, if both kinds are offered

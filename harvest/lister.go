@@ -327,8 +327,8 @@ func (doc *Document) superseded(uri string, n int) bool {
 	return several && last != n
 }
 
-// part yields the entries of a part of an index. An unusable part makes the state partial;
-// the other parts still count.
+// part yields the entries of a part of an index. A part that is unusable, or older than
+// the index says, makes the state partial; the other parts still count.
 func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	uri, err := r.st.Reader.named(e.Loc, index.Base)
 	switch {

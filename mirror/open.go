@@ -86,9 +86,10 @@ func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
 
 // Open opens a mirror and locks it, with its state; it returns a *LockedError if another
 // process has it open. It completes or undoes what an interrupted run left. Where there is
-// no mirror, Open makes one if o.Create is set and the directory is empty (else it returns
-// ErrNotEmpty); without o.Create it returns ErrWrongStore and writes nothing. The caller
-// closes the Mirror.
+// no mirror, Open makes one if o.Create is set and the directory is empty, or o.Adopt is set
+// as well (else it returns ErrNotEmpty). Without o.Create, or if the catalog belongs to
+// another mirror or to a publication, it returns ErrWrongStore and writes nothing. The
+// caller closes the Mirror.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(&o)
 	defer func() {

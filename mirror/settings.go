@@ -22,7 +22,8 @@ type Settings struct {
 // values, so no Source can choose it.
 const keptSettings = "kept settings"
 
-// Settings returns what KeepSettings has stored; false if that is nothing.
+// Settings returns what KeepSettings has stored; false if it has stored nothing: there is no
+// mirror, or an earlier version of this program made it.
 func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) {
 	if m.cat == nil {
 		return s, false, nil
@@ -52,7 +53,7 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	return m.facts.SetSettings(ctx, map[string]string{keptSettings: string(text)})
 }
 
-// OldestVersion returns the day in UTC on which the oldest stored state ended; false if
+// OldestVersion returns the day in UTC on which the first of the stored states ended; false if
 // there is none. It ignores impossible days, from a wrong clock.
 func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {

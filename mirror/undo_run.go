@@ -102,8 +102,8 @@ func reversals(states iter.Seq2[Version, error], remove bool) iter.Seq2[Reversal
 // RevertOptions are the options of a restoration.
 type RevertOptions struct {
 	// Keep holds the restored states whatever the Source says, until Release. Otherwise the
-	// next run fetches the Source's state again: for states that replaced something newer,
-	// and, after a full comparison, for resources that the Source does not have.
+	// next run brings the Source's state again: it fetches what was newer than a restored
+	// state, and compares everything if a restored resource does not exist at the Source.
 	Keep bool
 	// Done is called with each step when it is durable, or with the reason why it is left
 	// undone; may be nil.
@@ -312,7 +312,7 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 const restoredReason = "an earlier state was restored"
 
 // claims returns the memberships of a restored state. replaces says whether its bytes
-// replace others.
+// are put in place, of other bytes or where there were none.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
