@@ -231,19 +231,12 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		pl.Partial = st.Changes.Rest
 	}
 	if st.Shifting {
+		pl.noteLeft()
 		return nil
 	}
 	pl.named = seen.Len()
 	next := st.cursor()
-	unsettled := pl.cursor.Scope != "" && (old || pl.Skipped[SkipStale] > 0) // resources that were left out may have changed since the list
-	switch {
-	case pl.left && unsettled && !pl.cursor.covers(pl.d.choice()):
-		next.Scope = severalChoices
-	case pl.left:
-		next.Scope = pl.d.choice()
-	case unsettled:
-		next.Scope = pl.cursor.Scope
-	}
+	next.Scope = pl.leftOut(old || pl.Skipped[SkipStale] > 0)
 	next.Alone = Alone{}.and(pl.Skipped)
 	if pl.Skipped[SkipStale] > 0 {
 		next.Listed, next.Sure = pl.cursor.Listed, pl.cursor.Sure
@@ -253,6 +246,32 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	}
 	pl.refuse(st.wentBack())
 	return nil
+}
+
+// leftOut returns the Scope after the run: which choice of resources has left some out, now
+// or, if the lists are old, in earlier runs, since those may have changed after the lists.
+func (pl *planner) leftOut(old bool) string {
+	earlier := ""
+	if old {
+		earlier = pl.cursor.Scope
+	}
+	switch {
+	case !pl.left:
+		return earlier
+	case earlier != "" && !pl.cursor.covers(pl.d.choice()):
+		return severalChoices
+	}
+	return pl.d.choice()
+}
+
+// noteLeft keeps the cursor in its place, from which no state of several moments moves it,
+// but notes what this run leaves out.
+func (pl *planner) noteLeft() {
+	next := pl.cursor
+	next.Scope = pl.leftOut(true)
+	if pl.followed && next.Scope != pl.cursor.Scope {
+		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
+	}
 }
 
 // lacks describes the unknown changes after the moment of a state, unless a gap is

@@ -17,17 +17,18 @@ import (
 // planner makes one plan of a set. A setPlanner may make several before it keeps one.
 type planner struct {
 	*SetPlan
-	d       *Destination
-	cursor  Cursor    // the zero Cursor before the first baseline
-	known   known     // evidence of the newest list
-	view    *view     // for a baseline: the Source's state of the set
-	served  time.Time // for an increment: time at which the Source sent its changes, by its own clock; zero if unknown
-	doubted bool      // for an increment: the times of the changes contradict each other, or the held state
-	stays   bool      // something is disputed: the cursor stays where it is
-	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
-	sum     hash.Hash
-	left    bool  // something was left out that another choice of resources would not leave out
-	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
+	d        *Destination
+	followed bool      // there is a cursor
+	cursor   Cursor    // the zero Cursor before the first baseline
+	known    known     // evidence of the newest list
+	view     *view     // for a baseline: the Source's state of the set
+	served   time.Time // for an increment: time at which the Source sent its changes, by its own clock; zero if unknown
+	doubted  bool      // for an increment: the times of the changes contradict each other, or the held state
+	stays    bool      // something is disputed: the cursor stays where it is
+	empty    bool      // the mirror holds nothing of the set, so no look-up for held content is needed
+	sum      hash.Hash
+	left     bool  // something was left out that another choice of resources would not leave out
+	asked    int64 // bytes of the resources that are requested one by one, and of unknown length estimated
 
 	twice     map[spool.Key]bool // resources that several documents of the view name
 	named     int64              // resources that the view names
@@ -45,7 +46,7 @@ func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 			SetState: SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why}, set: k.set, scope: k.scope,
 			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
-		d: d, cursor: k.cursor, known: k.known, sum: sha256.New(),
+		d: d, followed: k.followed, cursor: k.cursor, known: k.known, sum: sha256.New(),
 	}
 	fmt.Fprintf(pl.sum, "%s\n", pl.Set)
 	pl.reason("%s: %s", mode, why)
