@@ -21,7 +21,7 @@ const Repairing Mode = "repair"
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := &SetPlan{
 		SetState: SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable"},
-		actions:  spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
+		actions:  spool.NewLog[Action](au.d.Spool), ordered: spool.NewSorter[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
 	}
 	p := &Plan{Sets: []*SetPlan{sp}}
 	defer p.Close()

@@ -131,14 +131,14 @@ type SetPlan struct {
 	Withheld bool      // the guard holds the deletions until this Hash is approved
 	Guard    Guard     // the guard that withholds them
 
-	asOf      time.Time          // time at which the Source sent the documents, by its own clock; zero if unknown
-	silent    time.Time          // latest possible moment of a list without a stated one; zero: there is none
-	consent   bool               // somebody has consented to the deletions
-	set       discover.Set       // the set during planning
-	scope     *scope             // scope of the next plan of the set; nil: it is not planned again in this run
-	move      *CursorMove        // nil: the cursor stays
-	actions   *spool.Log[Action] // Package counts decisions, from 1
-	ordered   *ordered           // of a first baseline: requests for resources; nil: none
+	asOf      time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
+	silent    time.Time             // latest possible moment of a list without a stated one; zero: there is none
+	consent   bool                  // somebody has consented to the deletions
+	set       discover.Set          // the set during planning
+	scope     *scope                // scope of the next plan of the set; nil: it is not planned again in this run
+	move      *CursorMove           // nil: the cursor stays
+	actions   *spool.Log[Action]    // Package counts decisions, from 1
+	ordered   *spool.Sorter[Action] // requests of a first baseline, by the keys of their URIs: see planner.add
 	decisions []packageDecision
 	retries   int64 // number of actions that are a retry
 	first     int64 // index of the first retry
@@ -194,7 +194,7 @@ func (p *Plan) Withheld() (n int64) {
 // last; it leaves out withheld ones. It can be ranged over any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		all := []iter.Seq2[Action, error]{s.decided(false), s.ordered.all(), s.rotated(), s.deletes.All()}
+		all := []iter.Seq2[Action, error]{s.decided(false), s.ordered.All(), s.rotated(), s.deletes.All()}
 		if s.Withheld {
 			all = all[:3]
 		}
@@ -240,7 +240,7 @@ func (p *Plan) Close() {
 
 func (s *SetPlan) close() {
 	s.actions.Close()
-	s.ordered.close()
+	s.ordered.Close()
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {

@@ -44,7 +44,7 @@ func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	pl := &planner{
 		SetPlan: &SetPlan{
 			SetState: SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why}, set: k.set, scope: k.scope,
-			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
+			actions: spool.NewLog[Action](d.Spool), ordered: spool.NewSorter[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
 		d: d, followed: k.followed, cursor: k.cursor, known: k.known, sum: sha256.New(),
 	}
@@ -166,17 +166,12 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.retry() {
 		pl.retries++
 	}
+	// The rows of a mirror are in this order, and a Source lists its resources in any. A mirror
+	// of a million takes three times as long to write its rows at random.
 	if pl.empty && !a.retry() {
-		return pl.addOrdered(a)
+		return pl.ordered.Append(string(resourcesync.KeyOf(a.Want.URI))+"\x00", a)
 	}
 	return pl.actions.Append(a)
-}
-
-func (pl *planner) addOrdered(a Action) error {
-	if pl.ordered == nil {
-		pl.ordered = newOrdered(pl.d.Spool)
-	}
-	return pl.ordered.add(a)
 }
 
 // findStray turns a fetch into the adoption of a file that may hold the bytes already.

@@ -677,3 +677,35 @@ func TestFailuresOfTheServerAreNoOutage(t *testing.T) {
 	}
 	m.wantFiles(paths[30:]...)
 }
+
+// TestFirstBaselineGoesByDirectory, whatever the order of the list: that of the rows of a
+// mirror.
+func TestFirstBaselineGoesByDirectory(t *testing.T) {
+	s := newSource(t)
+	paths := []string{"/b/2", "/a/9", "/b/1", "/a/b/1", "/a/10", "/c", "/a", "/b/10"}
+	for _, p := range paths {
+		s.put(p, []byte(p))
+	}
+	s.list(0, paths...)
+	s.offer("/list.xml", "")
+	m := newMirror(t, s)
+	var got []string
+	err := m.with(func(ctx context.Context, d *destination.Destination, _ *mirror.Mirror) error {
+		p, err := d.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		for a, err := range p.Sets[0].Actions() {
+			if err != nil {
+				return err
+			}
+			got = append(got, strings.TrimPrefix(a.Want.URI, s.srv.URL))
+		}
+		return nil
+	})
+	if want := []string{"/a", "/c", "/a/10", "/a/9", "/a/b/1", "/b/1", "/b/10", "/b/2"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	m.mustSync(destination.Baseline, 0, 8, 0, 0)
+}

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"encoding/binary"
 	"errors"
 	"iter"
 )
@@ -51,54 +50,31 @@ func (t *Table[T]) Len() int64 { return t.index.Len() }
 // when the first is asked for.
 func (t *Table[T]) Sorted(by func(b []byte, record T) []byte) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var zero T
-		order := NewKeys(t.dir, sortBudget)
-		defer order.Close()
+		order := newOrder(t.dir)
+		defer order.close()
 		if err := t.arrange(order, by); err != nil {
+			var zero T
 			yield(zero, err)
 			return
 		}
-		for k, err := range order.Sorted() {
-			record := zero
-			if err == nil {
-				record, err = t.log.At(placeOf(k))
-			}
-			if !yield(record, err) || err != nil {
-				return
-			}
-		}
+		inOrder(order, t.log)(yield)
 	}
 }
 
-// sortBudget is how many bytes of what Sorted sorts stay in memory.
-const sortBudget = 4 << 20
-
-// arrange adds to order a key for each record: its text, and after that its place.
-func (t *Table[T]) arrange(order *Keys, by func(b []byte, record T) []byte) (err error) {
-	var k []byte
-	n := uint64(0)
+// arrange adds the text of each record to order.
+func (t *Table[T]) arrange(o *order, by func(b []byte, record T) []byte) (err error) {
+	var text []byte
 	failed := t.log.each(func(p Place, record T) bool {
 		var last Place
 		var ok bool
 		if last, ok, err = t.index.Get(t.key(record)); err != nil || !ok || last != p {
 			return err == nil
 		}
-		k = binary.BigEndian.AppendUint64(by(k[:0], record), n)
-		k = binary.BigEndian.AppendUint64(k, uint64(p.Offset))
-		k = binary.BigEndian.AppendUint32(k, uint32(p.Length))
-		n++
-		err = order.Add(Key(k))
+		text = by(text[:0], record)
+		err = o.add(text, p)
 		return err == nil
 	})
 	return errors.Join(failed, err)
-}
-
-// placeSize is what arrange writes of a place, in bytes.
-const placeSize = 20
-
-func placeOf(k Key) Place {
-	b := []byte(k[len(k)-placeSize:])
-	return Place{int64(binary.BigEndian.Uint64(b[8:])), int32(binary.BigEndian.Uint32(b[16:]))}
 }
 
 // Close gives memory and files back.

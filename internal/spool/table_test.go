@@ -167,3 +167,35 @@ func TestTableOnADiskThatCannotBeRead(t *testing.T) {
 		t.Errorf("after Close: got %v, want %v", err, errClosed)
 	}
 }
+
+// A Sorter yields every record once, by its text and then in the order of Append, as often as it
+// is asked.
+func TestSorterYieldsByText(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		s := NewSorter[note](dir)
+		s.order.keys.budget = rapid.IntRange(1, 2000).Draw(t, "bytes in memory")
+		defer s.Close()
+		var model []note
+		for i, name := range rapid.SliceOf(rapid.StringMatching(`[a-c/]{0,6}`)).Draw(t, "texts") {
+			n := note{Name: name, Rank: i, Text: strings.Repeat("x", i)}
+			if err := s.Append(name+"\x00", n); err != nil {
+				t.Fatal(err)
+			}
+			model = append(model, n)
+		}
+		slices.SortStableFunc(model, func(a, b note) int { return strings.Compare(a.Name, b.Name) })
+		for range 2 {
+			var got []note
+			for n, err := range s.All() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, n)
+			}
+			if diff := cmp.Diff(model, got); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
+}

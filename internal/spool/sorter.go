@@ -1,0 +1,79 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+	"iter"
+)
+
+// sortBudget is how many bytes of the texts of an order stay in memory.
+const sortBudget = 4 << 20
+
+// order sorts the places of records in a log by a text of each.
+type order struct {
+	keys *Keys
+	n    uint64
+}
+
+func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)} }
+
+// add puts a record in order. It may append to text.
+func (o *order) add(text []byte, p Place) error {
+	text = binary.BigEndian.AppendUint64(text, o.n)
+	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))
+	text = binary.BigEndian.AppendUint32(text, uint32(p.Length))
+	o.n++
+	return o.keys.Add(Key(text))
+}
+
+// placeSize is how many bytes add appends to a text.
+const placeSize = 20
+
+func placeOf(k Key) Place {
+	b := []byte(k[len(k)-placeSize:])
+	return Place{int64(binary.BigEndian.Uint64(b[8:])), int32(binary.BigEndian.Uint32(b[16:]))}
+}
+
+func (o *order) close() error { return o.keys.Close() }
+
+// inOrder yields the records of a log whose places were added to an order.
+func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for k, err := range o.keys.Sorted() {
+			var record T
+			if err == nil {
+				record, err = log.At(placeOf(k))
+			}
+			if !yield(record, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Sorter keeps records and yields them in order. It is not safe for concurrent use.
+type Sorter[T any] struct {
+	log   *Log[T]
+	order *order
+}
+
+// NewSorter returns an empty Sorter; 64 KiB of records and 4 MiB of their texts are in
+// memory, the others in dir (default os.TempDir).
+func NewSorter[T any](dir string) *Sorter[T] { return &Sorter[T]{NewLog[T](dir), newOrder(dir)} }
+
+// Append adds a record with the text by which it is sorted, which is the beginning of no other.
+func (s *Sorter[T]) Append(text string, record T) error {
+	p, err := s.log.AppendAt(record)
+	if err != nil {
+		return err
+	}
+	return s.order.add([]byte(text), p)
+}
+
+// All yields the records in ascending order of their texts, and those of the same text in the
+// order of Append. It can be ranged over any number of times, but not while records are
+// appended.
+func (s *Sorter[T]) All() iter.Seq2[T, error] { return inOrder(s.order, s.log) }
+
+// Close gives memory and files back.
+func (s *Sorter[T]) Close() error { return errors.Join(s.log.Close(), s.order.close()) }
