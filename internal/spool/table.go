@@ -63,15 +63,13 @@ func (t *Table[T]) Sorted(by func(b []byte, record T) []byte) iter.Seq2[T, error
 
 // arrange adds the text of each record to order.
 func (t *Table[T]) arrange(o *order, by func(b []byte, record T) []byte) (err error) {
-	var text []byte
 	failed := t.log.each(func(p Place, record T) bool {
 		var last Place
 		var ok bool
 		if last, ok, err = t.index.Get(t.key(record)); err != nil || !ok || last != p {
 			return err == nil
 		}
-		text = by(text[:0], record)
-		err = o.add(text, p)
+		err = o.add(by(o.key[:0], record), p)
 		return err == nil
 	})
 	return errors.Join(failed, err)
