@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,14 +42,20 @@ func (f *fake) Committed(_ context.Context, set string) (time.Time, bool, error)
 	return at, ok, nil
 }
 
-func (f *fake) Members(_ context.Context, set string) iter.Seq2[destination.Held, error] {
-	return func(yield func(destination.Held, error) bool) {
-		all := slices.Clone(f.sets[set])
-		slices.SortFunc(all, func(a, b destination.Held) int {
-			return cmp.Compare(resourcesync.KeyOf(a.URI), resourcesync.KeyOf(b.URI))
-		})
-		for _, h := range all {
-			if !yield(h, nil) {
+func (f *fake) MembersOf(_ context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
+	all := map[resourcesync.Key][]destination.Held{}
+	for i, set := range sets {
+		for _, h := range f.sets[set] {
+			key := resourcesync.KeyOf(h.URI)
+			if all[key] == nil {
+				all[key] = make([]destination.Held, len(sets))
+			}
+			all[key][i] = h
+		}
+	}
+	return func(yield func([]destination.Held, error) bool) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			if !yield(all[key], nil) {
 				return
 			}
 		}
