@@ -52,7 +52,8 @@ type Options struct {
 // ErrNoBaseline: no set of a mirror was copied completely yet.
 var ErrNoBaseline = errors.New("its first synchronization is not complete")
 
-// ErrDisturbed: a run on the mirror began while it was listed. Nothing was recorded.
+// ErrDisturbed: a run on the mirror began, or completed a set for the first time, while it was
+// listed. Nothing was recorded.
 var ErrDisturbed = errors.New("a run on the mirror began while it was listed")
 
 // ErrShared: in a mirror whose resources share files none has a URI of its own.
