@@ -2,7 +2,11 @@ package mirror
 
 import (
 	"context"
+	"iter"
 	"time"
+
+	"instep/destination"
+	"instep/internal/catalog"
 )
 
 // Committed returns when the last complete run of a set was committed, by the clock of the
@@ -21,6 +25,42 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 		at = c.Looked // of a run of an earlier version
 	}
 	return at, err == nil, err
+}
+
+// MembersOf yields what is a member of any of some sets, in ascending order of
+// [resourcesync.KeyOf] their URIs, each once: as seen from each of the sets, in their order;
+// Member is false where it is none. What is yielded together was read at one moment, whatever a
+// run does meanwhile. The next one overwrites the slice.
+func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
+	return func(yield func([]destination.Held, error) bool) {
+		var ids []catalog.SetID
+		var places []int // of ids among sets
+		for i, set := range sets {
+			id, err := m.set(ctx, set)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if id != 0 {
+				ids, places = append(ids, id), append(places, i)
+			}
+		}
+		if len(ids) == 0 {
+			return
+		}
+		held := make([]destination.Held, len(sets))
+		for rows, err := range m.facts.MembersOf(ctx, ids) {
+			clear(held)
+			for i := range rows {
+				if err == nil && rows[i].Member {
+					held[places[i]], err = heldOf(&rows[i])
+				}
+			}
+			if !yield(held, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // Shares reports whether resources with the same bytes have one file.

@@ -22,10 +22,11 @@ type facts interface {
 	// Lookup returns the resource of each URI as seen from a set, in the order asked; the
 	// zero Resource for one that is unknown.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
-	// MembersByKey yields the members of a set in ascending order of their keys, and
-	// MembersFrom returns some in the order in which they were first recorded, in which the
-	// last is LastID.
+	// MembersByKey yields the members of a set in ascending order of their keys, MembersOf
+	// those of several sets, each as all sets see it at one moment, and MembersFrom returns
+	// some in the order in which they were first recorded, in which the last is LastID.
 	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
+	MembersOf(ctx context.Context, sets []catalog.SetID) iter.Seq2[[]catalog.Resource, error]
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	LastID(ctx context.Context) (int64, error)
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)

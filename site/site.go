@@ -65,7 +65,7 @@ type Options struct {
 	// Rescan is the time after which Watch looks at every file again; 0 is 1 h.
 	Rescan time.Duration
 	// Observe is called by Watch with what each publication did, or with an error after
-	// which it continues; nil is none.
+	// which it continues, never by two goroutines at a time; nil is none.
 	Observe func(Report, error)
 	// Report is called with the errors of the handler, by several goroutines; nil is none.
 	Report func(error)

@@ -32,8 +32,8 @@ func listing[T any](ctx context.Context, c *db, op, query string, start any,
 	})
 }
 
-// pages yields the values that fetch appends, page by page: at most pageSize after a
-// cursor, with the cursor of the last.
+// pages yields the values that fetch appends, page by page: those after a cursor, with the
+// cursor of the last. Fewer than pageSize are the last ones.
 func pages[T, C any](ctx context.Context, start C, fetch func(ctx context.Context, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -51,7 +51,7 @@ func pages[T, C any](ctx context.Context, start C, fetch func(ctx context.Contex
 				yield(none, this.err)
 				return
 			}
-			more := len(this.rows) == pageSize
+			more := len(this.rows) >= pageSize
 			for i := range this.rows {
 				if more && i == prefetch {
 					spare.cursor = this.cursor

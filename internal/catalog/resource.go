@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -217,6 +218,81 @@ func (c *Facts) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource,
 		err = scanResource(rows, &r)
 		return r, resourcesync.KeyOf(r.URI), err
 	}, set)
+}
+
+// seen is a resource as seen from one of several sets.
+type seen struct {
+	Resource
+	set SetID
+}
+
+// byKeyOf is byKey for several sets: those in a list of parameters that follow $4, and $1.
+const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
+
+// MembersOf yields what is a member of any of some sets, in ascending order of keys, each once:
+// as seen from each of the sets, in their order, and the zero Resource where it is no member.
+// What is yielded together was read at one moment, so that a resource that a transaction moves
+// from a set to another, or several transactions do that are never without it, is not missed.
+// The next one overwrites the slice.
+func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resource, error] {
+	return func(yield func([]Resource, error) bool) {
+		if len(sets) == 0 {
+			return
+		}
+		of, uri := make([]Resource, len(sets)), ""
+		for m, err := range c.seenFrom(ctx, sets) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if uri != "" && m.URI != uri {
+				if !yield(of, nil) {
+					return
+				}
+				clear(of)
+			}
+			of[slices.Index(sets, m.set)], uri = m.Resource, m.URI
+		}
+		if uri != "" {
+			yield(of, nil)
+		}
+	}
+}
+
+// seenFrom yields the members of sets in ascending order of their keys. The rows of one key are
+// of one page, which a single query has read.
+func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, error] {
+	const op = "list members of sets in"
+	query, others := membersOfQuery(len(sets)), make([]any, 0, len(sets))
+	for _, set := range sets[1:] {
+		others = append(others, set)
+	}
+	most := pageSize + len(sets) // so that pageSize are left without the last key
+	return pages(ctx, resourcesync.Key(""), func(ctx context.Context, into []seen, after resourcesync.Key) ([]seen, resourcesync.Key, error) {
+		base, rest := after.Split()
+		one := func(r *sql.Rows) (v seen, err error) { return v, scanResource(r, &v.Resource, &v.set) }
+		into, err := appendRows(ctx, c.db, into, op, one, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, most}, others...)...)
+		if n := most - len(into); err == nil && n > 0 {
+			into, err = appendRows(ctx, c.db, into, op, one, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
+		}
+		if len(into) == most { // the rows of the last key may go on
+			last := into[most-1].URI
+			into = into[:slices.IndexFunc(into, func(v seen) bool { return v.URI == last })]
+		}
+		if len(into) > 0 {
+			after = resourcesync.KeyOf(into[len(into)-1].URI)
+		}
+		return into, after, err
+	})
+}
+
+// membersOfQuery is the query of MembersOf for a number of sets, without condition.
+func membersOfQuery(sets int) string {
+	var others strings.Builder
+	for i := 1; i < sets; i++ {
+		fmt.Fprintf(&others, ", $%d", i+4)
+	}
+	return "SELECT " + resourceColumns + ", " + memberColumns + ", m.set_id" + fmt.Sprintf(byKeyOf, others.String())
 }
 
 // MemberKeys yields the keys of the members of a set in ascending order.

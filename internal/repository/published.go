@@ -386,12 +386,13 @@ func (l *lister) give(some []entry) error {
 		}
 		it := oaipmh.Item{Record: records[i], Place: some[i].place.String()}
 		if l.metadata && !it.Deleted {
-			if it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix); errors.Is(err, fs.ErrNotExist) {
+			it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix)
+			if errors.Is(err, fs.ErrNotExist) {
 				continue // removed since: the next publication says so
 			}
-		}
-		if err != nil {
-			return err
+			if err != nil {
+				return err
+			}
 		}
 		if !l.yield(it, nil) {
 			return errEnough

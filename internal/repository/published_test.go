@@ -183,6 +183,39 @@ func TestDeletedRecords(t *testing.T) {
 	}
 }
 
+// TestListGoesOnAfterAFileThatIsGone: a record whose file was removed since the publication is
+// left out, whatever the record after it is.
+func TestListGoesOnAfterAFileThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	record := func(c []catalog.Change) error { return w.db.Facts.Record(t.Context(), w.sets[0], c) }
+	for i := range 4 {
+		w.change(0, i, resourcesync.Created, record)
+	}
+	from := w.now.Add(time.Minute)
+	w.now = from
+	w.change(0, 1, resourcesync.Updated, record) // its file is gone
+	w.change(0, 2, resourcesync.Deleted, record)
+	w.change(0, 3, resourcesync.Updated, record)
+	key := Key{"https://repository.example.org/oai", "full", ""}
+	store, err := Open(t.Context(), t.TempDir(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	p := &Published{Catalog: w.db.Facts, BaseURL: "https://example.org/", Files: fstest.MapFS{"maps/3": {Data: []byte("<x/>")}},
+		Stores: map[Key]*Store{key: store}, Shown: []PublishedSet{{ID: w.sets[0], Name: "maps", Harvest: &key}}}
+	var got []string
+	for it, err := range p.List(t.Context(), oaipmh.Selection{Prefix: key.Prefix, From: oaipmh.Stamp{Time: from}}, "", true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(it.Identifier, it.Deleted))
+	}
+	if diff := cmp.Diff([]string{"https://example.org/maps/2true", "https://example.org/maps/3false"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestPathsOfIdentifiers(t *testing.T) {
 	for id, want := range map[string]string{
 		"oai:example.org:1":      "records/oai_dc/7d/oai=3aexample.org=3a1.xml",

@@ -97,6 +97,19 @@ func (l *lister) choose(ctx context.Context) error {
 	return nil
 }
 
+// still is ErrDisturbed if other sets would be chosen now: resources may have moved to one that
+// became complete, and those listed would be without them.
+func (l *lister) still(ctx context.Context) error {
+	now := lister{Options: l.Options, m: l.m}
+	if err := now.choose(ctx); err != nil {
+		return err
+	}
+	if !slices.Equal(now.sets, l.sets) {
+		return fmt.Errorf("%w: it has other complete sets now", ErrDisturbed)
+	}
+	return nil
+}
+
 // lookupSize is how many resources are listed together, and how many linked ones are looked
 // up at a time.
 const lookupSize = 500

@@ -17,7 +17,10 @@ type Mirror interface {
 	// Committed returns when the last complete run of a set was committed; false before the
 	// first.
 	Committed(ctx context.Context, set string) (time.Time, bool, error)
-	Members(ctx context.Context, set string) iter.Seq2[destination.Held, error]
+	// MembersOf yields what is a member of any of some sets, in the order of keys, each once: as
+	// each of the sets, in their order, sees it at one moment. Of the sets one by one a resource
+	// that moves to another one meanwhile could be missed, and would be published as deleted.
+	MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error]
 	Lookup(ctx context.Context, set string, uris []string) ([]destination.Held, error)
 	Untouched(ctx context.Context, h *destination.Held) (bool, error)
 	// Shares reports whether resources with the same bytes have one file.
@@ -49,7 +52,8 @@ type Options struct {
 // ErrNoBaseline: no set of a mirror was copied completely yet.
 var ErrNoBaseline = errors.New("its first synchronization is not complete")
 
-// ErrDisturbed: a run on the mirror began while it was listed. Nothing was recorded.
+// ErrDisturbed: a run on the mirror began, or completed a set for the first time, while it was
+// listed. Nothing was recorded.
 var ErrDisturbed = errors.New("a run on the mirror began while it was listed")
 
 // ErrShared: in a mirror whose resources share files none has a URI of its own.

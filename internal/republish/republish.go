@@ -53,6 +53,9 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	list := *in.List
 	list.Listing = l.list
 	p, err := list.Plan(ctx)
+	if err == nil {
+		err = l.still(ctx)
+	}
 	if unsteady := m.Steady(); unsteady != nil {
 		err = errors.Join(fmt.Errorf("%w: %w", ErrDisturbed, unsteady), err)
 	}

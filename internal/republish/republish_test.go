@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,7 +31,8 @@ type fake struct {
 	committed map[string]time.Time
 	touched   map[string]bool // by URI
 	shares    bool
-	unsteady  int // how often Steady fails
+	unsteady  int    // how often Steady fails
+	listing   func() // called when members are listed; nil: nothing
 	opened    int
 }
 
@@ -41,14 +43,23 @@ func (f *fake) Committed(_ context.Context, set string) (time.Time, bool, error)
 	return at, ok, nil
 }
 
-func (f *fake) Members(_ context.Context, set string) iter.Seq2[destination.Held, error] {
-	return func(yield func(destination.Held, error) bool) {
-		all := slices.Clone(f.sets[set])
-		slices.SortFunc(all, func(a, b destination.Held) int {
-			return cmp.Compare(resourcesync.KeyOf(a.URI), resourcesync.KeyOf(b.URI))
-		})
-		for _, h := range all {
-			if !yield(h, nil) {
+func (f *fake) MembersOf(_ context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
+	if f.listing != nil {
+		f.listing()
+	}
+	all := map[resourcesync.Key][]destination.Held{}
+	for i, set := range sets {
+		for _, h := range f.sets[set] {
+			key := resourcesync.KeyOf(h.URI)
+			if all[key] == nil {
+				all[key] = make([]destination.Held, len(sets))
+			}
+			all[key][i] = h
+		}
+	}
+	return func(yield func([]destination.Held, error) bool) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			if !yield(all[key], nil) {
 				return
 			}
 		}
@@ -317,5 +328,39 @@ func TestPlan(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestPlanHasTheSetsThatAreComplete: a resource moves from a set to one whose first
+// synchronization is complete while the mirror is listed. Of the sets that were complete before
+// none has it.
+func TestPlanHasTheSetsThatAreComplete(t *testing.T) {
+	c, err := catalog.Open(t.Context(), catalog.Options{Path: filepath.Join(t.TempDir(), "catalog.db"), Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	set, err := c.Facts.Set(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := lastMod.Time()
+	f := &fake{names: []string{"old", "new"}, committed: map[string]time.Time{"old": at},
+		sets: map[string][]destination.Held{"old": {held(t, "a", nil), held(t, "moving", nil)}}}
+	f.listing = func() {
+		f.committed["new"] = at
+		f.sets = map[string][]destination.Held{"old": {held(t, "a", nil)}, "new": {held(t, "moving", nil)}}
+	}
+	in := Input{
+		Mirror: Options{Open: func(context.Context) (Mirror, error) { f.opened++; return f, nil }},
+		List:   &scan.List{Deps: scan.Deps{BaseURL: base, Facts: c.Facts, Seen: c.Publisher, Set: set, Now: time.Now, Spool: t.TempDir()}},
+	}
+	p, err := in.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if p.New != 2 || f.opened != 2 {
+		t.Errorf("got %d resources after %d openings, want both, after the mirror was listed anew", p.New, f.opened)
 	}
 }

@@ -113,9 +113,21 @@ func again(run *Run, command string, flags ...string) string {
 	line := append([]string{"instep", command}, flags...)
 	for _, o := range run.Options {
 		name, _, _ := strings.Cut(o, "=")
-		if of := ofOneCommand[name]; (of == "" || of == command) && !slices.Contains(flags, name) {
+		if of := ofOneCommand[name]; (of == "" || of == command) && !given(flags, o) {
 			line = append(line, o)
 		}
 	}
 	return webpage.Shell(append(line, run.Source, run.Dir)...)
+}
+
+// given reports whether the words of flags have an option, as --name or --name=value, already.
+// Another value of it does not count: origins are allowed beside each other.
+func given(flags []string, option string) bool {
+	name, value, valued := strings.Cut(option, "=")
+	for i, f := range flags {
+		if f == name && (!valued || i+1 < len(flags) && flags[i+1] == value) {
+			return true
+		}
+	}
+	return false
 }

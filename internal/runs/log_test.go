@@ -64,3 +64,14 @@ func TestLogOfARunThatFoundNothingNewIsIdle(t *testing.T) {
 		t.Errorf("%d records of runs with nothing new, want the last one", len(all))
 	}
 }
+
+// TestNextCommandKeepsWhatTheRunAllowed: a flag that is advised comes beside those given.
+func TestNextCommandKeepsWhatTheRunAllowed(t *testing.T) {
+	cause := string(destination.CauseRefused)
+	rec := runs.Record{Tally: runs.Tally{Causes: map[string]int64{cause: 1}}, Rows: []runs.Row{{Kind: runs.Failure, Cause: cause, Hint: "--allow-origin https://b.example.org"}}}
+	rec.Run = runs.Run{Command: "sync", Source: "https://example.org/", Dir: "mirror", Options: []string{"--allow-origin=https://a.example.org", "--allow-origin=https://b.example.org", "--strict"}}
+	const want = "instep sync --allow-origin https://b.example.org --allow-origin=https://a.example.org --strict https://example.org/ mirror"
+	if got := rec.Groups("")[0].Next; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

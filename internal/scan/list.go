@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,14 +160,14 @@ func (e *Listed) retold(known *catalog.Resource) bool {
 	return e.Told && (!calledAlike(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// stays reports whether a resource that is not listed remains published as it is.
-func (e *Listed) stays(known *catalog.Resource) bool {
-	return e.Out != Loop && known.Member && e.holds(known)
-}
-
 // holds reports whether the bytes that are listed are those recorded.
 func (e *Listed) holds(known *catalog.Resource) bool {
 	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)
+}
+
+// comparable reports whether the listing has a digest to compare with those recorded.
+func (e *Listed) comparable(known *catalog.Resource) bool {
+	return slices.ContainsFunc(known.Digests, func(d resourcesync.Digest) bool { return !e.Digests.Get(d.Algorithm()).IsZero() })
 }
 
 // place is the path of the resource in the catalog.

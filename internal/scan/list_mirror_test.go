@@ -81,3 +81,56 @@ func TestWhatAMirrorKnowsOfItsFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestAMirrorPublishedWithOtherDigests: where the listing has no digest that is published, the
+// file says whether it is the one that was read.
+func TestAMirrorPublishedWithOtherDigests(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a")
+	write := func(text string, modified time.Time) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, modified, modified)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	at := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	var listed []Listed
+	f := newList(t, told(&listed))
+	f.Algorithms, f.MaxDelete = []resourcesync.Algorithm{resourcesync.MD5}, everything(t)
+	f.Now = func() time.Time { return time.Now().Add(time.Hour) } // long after the files were written
+	type counts struct{ created, updated, deleted, unchanged, hashed int64 }
+	for _, test := range []struct {
+		name, text string
+		out        Reason
+		read       bool
+		want       counts
+	}{
+		{"new", "text", "", true, counts{created: 1, hashed: 4}},
+		{"the same", "text", "", false, counts{unchanged: 1}},
+		{"in doubt", "text", Held, false, counts{unchanged: 1}},
+		{"other bytes", "diff", "", true, counts{updated: 1, hashed: 4}},
+		{"in doubt with other bytes", "more", Held, false, counts{deleted: 1}},
+	} {
+		ds, err := resourcesync.ParseDigests(digestOf(test.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = []Listed{{URI: base + "a", Path: "a", Length: resourcesync.Bytes(4), Digests: ds, Type: "text/plain", Told: true, Intact: true, Out: test.out}}
+		if last, _ := os.ReadFile(name); string(last) != test.text {
+			at = at.Add(time.Hour)
+			write(test.text, at)
+		}
+		if f.Tree = RootTree(root); !test.read {
+			f.Tree = untouched{f.Tree}
+		}
+		r := f.scan()
+		if got := (counts{r.Created, r.Updated, r.Deleted, r.Unchanged, r.Hashed}); got != test.want || r.Failures.Count > 0 {
+			t.Errorf("%s: got %+v, failures %+v; want %+v", test.name, got, r.Failures, test.want)
+		}
+	}
+}

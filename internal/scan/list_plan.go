@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -190,7 +191,12 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed) error {
 	if b.l.LeftOut != nil {
 		b.l.LeftOut(e.place(), e.Out)
 	}
-	if !e.stays(known) {
+	stays, err := b.stays(known, e)
+	if err != nil {
+		b.failure(e, err)
+		return b.seen.Add(resourcesync.KeyOf(e.URI))
+	}
+	if !stays {
 		return nil
 	}
 	b.p.Files++
@@ -201,26 +207,46 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed) error {
 
 // unchanged reports whether a resource need not be looked at.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
-	if e.Intact {
+	if e.Intact && (!known.Member || e.comparable(known)) {
 		return known.Member && known.Stored && known.Due == "" && e.holds(known) && b.l.complete(known.Digests), nil
 	}
 	if e.Path != "" {
-		if b.l.Tree == nil {
-			return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
-		}
-		f, reason, err := b.l.dir().locate(e.Path)
-		if err == nil && reason != "" {
-			err = fmt.Errorf("file %q is not published: %s", e.Path, reason)
-		}
-		if err != nil {
-			return false, err
-		}
-		return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
+		return b.asRead(known, e)
 	}
 	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.place() {
 		return false, nil
 	}
 	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
+}
+
+// asRead reports whether the file of a resource is the one that was read when it was recorded.
+func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
+	if b.l.Tree == nil {
+		return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
+	}
+	f, reason, err := b.l.dir().locate(e.Path)
+	if err == nil && reason != "" {
+		err = fmt.Errorf("file %q is not published: %s", e.Path, reason)
+	}
+	if err != nil {
+		return false, err
+	}
+	return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
+}
+
+// stays reports whether a resource that is not listed remains published as it is.
+func (b *listPlanner) stays(known *catalog.Resource, e *Listed) (bool, error) {
+	switch {
+	case e.Out == Loop || !known.Member:
+		return false, nil
+	case e.comparable(known) || e.Path == "":
+		return e.holds(known), nil
+	}
+	is, err := b.asRead(known, e)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return is, err
 }
 
 // complete reports whether the digests asked for are among some.

@@ -4,6 +4,7 @@ package watch
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"instep/internal/publish"
@@ -44,26 +45,34 @@ type Options struct {
 	// Report is called after each publication, with what it did before it failed if it did.
 	Report func(*publish.Report)
 	// Warn is called with each error after which watching continues: one of a later
-	// publication, which is tried again, or a *LateError.
+	// publication, which is tried again, or a *LateError. It is not called beside Report.
 	Warn func(error)
 }
 
 // Run publishes everything, and then what changes, until ctx ends. It returns the error of
 // the first publication only.
 func Run(ctx context.Context, s Session, o Options) error {
-	l := &loop{every: o.Every, rescan: o.Rescan, what: o.What, now: o.Now, failed: o.Warn}
+	var calls sync.Mutex // of Report and Warn: the kernel's watcher has a goroutine of its own
+	warn := func(err error) {
+		calls.Lock()
+		defer calls.Unlock()
+		o.Warn(err)
+	}
+	l := &loop{every: o.Every, rescan: o.Rescan, what: o.What, now: o.Now, failed: warn}
 	l.publish = func(ctx context.Context, what publish.What) error {
 		rep, err := s.Publish(ctx, what)
+		calls.Lock()
+		defer calls.Unlock()
 		o.Report(&rep)
 		return err
 	}
 	switch {
 	case o.Runs != nil:
-		m := watchMirror(ctx, max(o.Every, settleTime), o.Runs, o.Warn)
+		m := watchMirror(ctx, max(o.Every, settleTime), o.Runs, warn)
 		defer m.close()
 		l.changes = m.changes
 	case o.Dir != "":
-		t := watchTree(ctx, o.Dir, o.Out, o.Warn)
+		t := watchTree(ctx, o.Dir, o.Out, warn)
 		defer t.close()
 		l.changes = t.changes
 	}

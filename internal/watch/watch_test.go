@@ -272,3 +272,42 @@ func TestTreeThatCannotBeWatchedSaysSo(t *testing.T) {
 		t.Errorf("warned of %v", warned)
 	}
 }
+
+// nothing publishes nothing.
+type nothing struct{}
+
+// Publish implements Session.
+func (nothing) Publish(context.Context, publish.What) (publish.Report, error) {
+	return publish.Report{}, nil
+}
+
+func TestReportAndWarnAreNotCalledBesideEachOther(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	warned := make(chan struct{})
+	first := true
+	err := Run(ctx, nothing{}, Options{Dir: dir, Every: time.Hour, Rescan: time.Hour, Now: time.Now,
+		Report: func(*publish.Report) {
+			if !first {
+				return
+			}
+			first = false
+			if err := os.Rename(dir, dir+"-away"); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-warned:
+				t.Error("Warn was called while Report was")
+			case <-time.After(time.Second):
+			}
+		},
+		Warn: func(error) { close(warned); cancel() },
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -37,6 +37,7 @@ type Facts interface {
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	LastID(ctx context.Context) (int64, error)
 	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
+	MembersOf(ctx context.Context, sets []catalog.SetID) iter.Seq2[[]catalog.Resource, error]
 	MemberKeys(ctx context.Context, set catalog.SetID) iter.Seq2[resourcesync.Key, error]
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 	Moment(ctx context.Context) (time.Time, error)

@@ -1,6 +1,7 @@
 package catalogtest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"iter"
@@ -184,6 +185,19 @@ func members(t *testing.T, s Stores, _ *clock) {
 	}
 	want(t, "members", n, int64(len(order)))
 	want(t, "bytes", bytes, total)
+	other := set(t, s.Facts, "other")
+	must(t, s.Facts.Record(t.Context(), other, created("b/a", "b/b", "z")))
+	var seen []string
+	for of, err := range s.Facts.MembersOf(t.Context(), []catalog.SetID{other, id}) {
+		must(t, err)
+		both := ""
+		if of[0].Member && of[1].Member {
+			both = "+"
+		}
+		seen = append(seen, both+strings.TrimPrefix(cmp.Or(of[0].URI, of[1].URI), host))
+	}
+	want(t, "of two sets", strings.Join(seen, " "), "%41 a b! z +b/a b/b b/z b/\u00e9 b/c/a \U0001F980/x")
+	want(t, "of no set", len(all(t, s.Facts.MembersOf(t.Context(), nil))), 0)
 }
 
 func misfits(t *testing.T, s Stores, _ *clock) {
