@@ -54,9 +54,9 @@ func misnamed(l *weblink.Link) string {
 }
 
 // isMisnamed reports whether a link seems to be meant for a Capability List but has another
-// relation than RelSource. It seems so if the relation is a misspelling of RelSource, such
-// as "capability-list", or if the last part of the target's path names a Capability List,
-// such as caps.xml.
+// relation than RelSource. It seems so if the relation is RelSource in another spelling, or
+// names a Capability List, as "resource-sync" and "CapabilityList" do, or if the target has
+// the file name of a Capability List, such as caps.xml.
 func isMisnamed(l *weblink.Link) bool {
 	if l.Has(resourcesync.RelSource) {
 		return false
