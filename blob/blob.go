@@ -87,7 +87,7 @@ type Syncer interface {
 type Put struct {
 	Key      string
 	IfAbsent bool   // fail with ErrExist if something is at Key
-	Keep     string // if not empty, the replaced object moves to this key; Key never disappears in between.
+	Keep     string // if not empty, the replaced object stays available under this key; Key never disappears in between.
 	// An object that exists at Keep stays: an earlier, interrupted run kept it. So each
 	// replacement needs a different Keep.
 	ModTime time.Time // time reported by Info; zero: the time of writing or, for a taken object, its old time

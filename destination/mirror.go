@@ -42,7 +42,7 @@ type Held struct {
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
 type Cursor struct {
 	harvest.Position
-	Looked   time.Time // time of this finding, by our clock; if nothing changes the cursor moves for that reason alone every few hours
+	Looked   time.Time // time, by our clock, of the run that moved the cursor; while nothing changes, the cursor moves every 6 hours only to renew it
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
 	Sure     time.Time `json:",omitzero"` // set while Listed is in the future by our clock: the newest earlier Listed that is not
 	Baseline time.Time // time of the last baseline, by the Source's own clock; zero if unknown
@@ -85,8 +85,8 @@ func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == 
 //
 // All methods are safe for concurrent use. set is the URI of a Capability List.
 type Mirror interface {
-	// Bind refuses a foreign Source, by its URI, its origin and its sets, and accepts the
-	// first one.
+	// Bind ties the mirror to its Source at the first call. A later call with another
+	// Source, judged by its URI, its origin and its sets, returns an error.
 	Bind(ctx context.Context, source, origin string, sets ...string) error
 	// Sets returns the URIs of all sets that the Mirror knows.
 	Sets(ctx context.Context) ([]string, error)
@@ -133,9 +133,9 @@ type Mirror interface {
 // leaves that in doubt. In a younger mirror the window begins when its set was in step for
 // the first time.
 type Losses struct {
-	Members int64                              // that the set had when the window began
+	Members int64                              // members that the set had when the window began
 	Lost    int64                              // members deleted since without Consent that are no members again
-	Each    iter.Seq2[Loss, error]             // these; nil if there are none
+	Each    iter.Seq2[Loss, error]             // the members that Lost counts; nil if there are none
 	Joined  iter.Seq2[resourcesync.Key, error] // members that were added in the window and are not among the deleted and restored ones, in ascending order; nil if there are none
 }
 
@@ -219,8 +219,8 @@ type CursorMove struct {
 // and which it did not put there.
 type Adopter interface {
 	// Stray finds a file that may hold the bytes of w: at their path, or where other
-	// mirroring programs would have stored them. h is the result of Lookup for w.URI. It
-	// examines only names and sizes.
+	// mirroring programs would have stored them. h is the result of Lookup for w.URI. Names
+	// and sizes are enough evidence, since Batch.Adopt verifies the bytes.
 	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
 }
 

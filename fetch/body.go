@@ -48,7 +48,7 @@ func newBody(c *Client, ex *exchange, limit, want int64) *body {
 	return b
 }
 
-// Read reads the body; it fails if the body stops or arrives too slowly.
+// Read reads the body; it fails if the body stops, arrives too slowly or is too large.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err

@@ -11,7 +11,8 @@ import (
 )
 
 // Cache keeps documents from one run to the next, so that documents that have not changed
-// are not transferred again. Only [Client.Document] uses it. It is safe for concurrent use.
+// are not transferred again. [Client.Document] reads and fills it, [Client.FreshDocument]
+// only fills it. It is safe for concurrent use.
 type Cache interface {
 	// Load returns the cached document at a URI, or nil. Its bytes are those that were
 	// stored: a damaged document counts as absent. An error ends the request.
@@ -125,8 +126,9 @@ func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	return resp, err
 }
 
-// settled is how long before the answer a document has to be modified to be cached: a later
-// write may get the same time and, with some servers, the same ETag.
+// settled is how long before the answer, at least, a document with a Last-Modified must have
+// been modified to be cached: a write soon afterwards may get the same time and, with some
+// servers, the same ETag.
 const settled = 2 * time.Second
 
 // lasting reports whether an answer may be cached, and whether a later version would have

@@ -23,7 +23,8 @@ const MaxDocument = 200 << 20
 // LargerDocuments says how a larger document is read than MaxDocument allows.
 const LargerDocuments = "--max-document raises the bound, in a configuration from.max_document"
 
-// New makes a Client. It fails if an option is out of bounds.
+// New makes a Client. It fails if an origin, an address or a credential in o is malformed
+// or not allowed.
 func New(o Options) (*Client, error) {
 	c := &Client{
 		opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{},
@@ -100,8 +101,9 @@ func (c *Client) Close() {
 }
 
 // Document gets a ResourceSync document: Get with the media types of documents and, if
-// limit is 0, the bound Options.MaxDocument on the transferred bytes. Without validators of
-// the caller it sends those of the cached copy, if there is one ([Client.WithCache]).
+// limit is 0, the bound Options.MaxDocument on the transferred bytes. If v is empty, it
+// sends the validators of the cached copy, if there is one ([Client.WithCache]), or answers
+// with that copy at once if it is Final.
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
 	r := c.document(uri, limit)
 	r.Validators = v
@@ -120,8 +122,9 @@ func bounded(resp *Response, err error) (*Response, error) {
 	return resp, err
 }
 
-// FreshDocument is Document that bypasses caches: those of proxies, and that of the Client,
-// which stores the answer.
+// FreshDocument is Document that asks the server anew: caches on the way that honour
+// Cache-Control: no-cache are bypassed, and the cache of the Client is not read, but stores
+// the answer.
 func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
 	r := c.document(uri, limit)
 	if r.Fresh = true; c.cache == nil {

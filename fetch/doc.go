@@ -14,7 +14,8 @@
 //   - credentials belong to one origin and are looked up again at each hop, client
 //     certificates too; there are no cookies and no Referer, and no proxy is taken
 //     from the environment;
-//   - bytes arrive as they are served: no content coding is asked for or undone;
+//   - bytes arrive as they are served: no content coding is undone, and none but gzip is
+//     asked for, and that only with [Request.Gzip];
 //   - a number of requests at a time and a rate per host; an answer that asks to
 //     wait (429, 503) holds back every request to that host, and makes the number
 //     smaller for a while;

@@ -31,12 +31,12 @@ type Options struct {
 	MaxWait        time.Duration // a request that would have to wait longer for its host fails at once as Temporary; 2 min
 	ConnectTimeout time.Duration // time for the connection, and again for the TLS handshake; 10 s
 	HeaderTimeout  time.Duration // from the request to the end of the header of the answer; 30 s
-	IdleTimeout    time.Duration // longest pause between two bytes of the body; 60 s
+	IdleTimeout    time.Duration // longest wait for a byte of the body, also the first; 60 s
 	MinRate        int64         // bytes a second, over RateWindow of waiting; 1 KiB/s, negative is no limit
 	RateWindow     time.Duration // 60 s
 	MaxRedirects   int           // 5, negative is none
 	MaxBytes       int64         // largest body, if the request has no bound of its own; 10 GiB
-	MaxDocument    int64         // largest ResourceSync document, also for its readers; 200 MiB
+	MaxDocument    int64         // largest ResourceSync document; those who read documents use it as their bound too; 200 MiB
 
 	AllowOrigins []string       // origins to which a request for another origin may be redirected
 	AllowPrivate []string       // host:port that may be dialled though its address isn't public
@@ -98,8 +98,9 @@ type Request struct {
 // Response is an answer with status 200, 206 if a part was asked for, or 304 if the
 // request was conditional.
 //
-// It occupies one slot of its host until Body has returned an error (io.EOF too) or was
-// closed: do not wait for another request while a body is open.
+// It occupies one slot of its host and one of Options.Total until Body has returned an
+// error (io.EOF too) or was closed. So do not wait for another request while a body is
+// open: it may never get a slot.
 type Response struct {
 	URL           string // URL of the answer, after redirects
 	Status        int    // 200, 206 or 304

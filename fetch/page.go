@@ -18,7 +18,7 @@ func IsPage(head []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(head, []byte("<html")) // skips a declaration or a comment
+	return bytes.Contains(head, []byte("<html")) // it may come after a declaration or a comment
 }
 
 // wallSigns are words on the pages by which hosts hold programs off.
@@ -38,8 +38,9 @@ func IsWall(head []byte) bool {
 	return false
 }
 
-// Blocked is the error about a page that was served with status 200 in the place of a
-// document: as a busy Source would, this one may answer later.
+// Blocked returns the error about a page that was served with status 200 in the place of a
+// document. Its Kind is Temporary, as for a host that is too busy: the Source may serve the
+// document another time.
 func Blocked(uri string, head []byte) *Error {
 	e := &Error{
 		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "a page for people answered, not the document",

@@ -13,7 +13,7 @@ import (
 type Part struct {
 	From, Length int64 // Length 0: to the end; From -1: the last Length bytes
 	// IfRange is the strong ETag of the version that the bytes have to be of. A server that
-	// has another version answers with all of it. A Last-Modified time is used only with
+	// has another version answers with all of it. A Last-Modified time is accepted only with
 	// ResumeVerified, since it cannot distinguish two versions of one second.
 	IfRange string
 }
@@ -53,7 +53,7 @@ func isTime(s string) bool {
 
 // served is the range of bytes that an answer holds.
 type served struct {
-	first, length int64 // length -1: to the end of the body
+	first, length int64 // length -1: unknown, up to the end of the body
 	total         int64 // -1 if the answer does not say
 }
 

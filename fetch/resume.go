@@ -44,7 +44,7 @@ type resumed struct {
 	c       *Client
 	req     Request
 	version string // the validator of this version of the bytes
-	coding  string // Content-Encoding of the first answer, in which the bytes are
+	coding  string // Content-Encoding of the first answer; positions and lengths count bytes in this coding
 	total   int64  // length of the whole resource; -1: unknown
 	next    int64  // position of the next byte in the resource
 	end     int64  // offset after the last byte; -1: unknown

@@ -12,7 +12,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// retryPolicy retries errors that are marked as temporary, after the pause in the mark.
+// retryPolicy retries after an Error that is marked for it (retry), once its delay has
+// passed. If the delay exceeds MaxWait, it gives up at once.
 func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 	return retrypolicy.NewBuilder[*Response]().
 		HandleIf(func(_ *Response, err error) bool {
@@ -69,8 +70,8 @@ func (c *Client) Again(ctx context.Context, failed int, err error) bool {
 	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
 }
 
-// later marks e as worth another try and sets the pause before it: the one that the host
-// asked for, or at least the back-off.
+// later marks e as worth another try and sets the pause before it: the longer of the
+// back-off and the wait that the host asked for, of which at most RetryAfterMax counts.
 func (a *attempt) later(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true

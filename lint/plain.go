@@ -53,8 +53,10 @@ func misnamed(l *weblink.Link) string {
 	return fmt.Sprintf("the link to %q has rel=%q; a Capability List is linked with rel=%q", l.Href, strings.Join(l.Rels, " "), resourcesync.RelSource)
 }
 
-// isMisnamed reports whether a link seems to be meant for a Capability List and has another
-// relation: judged by the spelling of that, or by the name of the target.
+// isMisnamed reports whether a link seems to be meant for a Capability List but has another
+// relation than RelSource. It seems so if the relation is RelSource in another spelling, or
+// names a Capability List, as "resource-sync" and "CapabilityList" do, or if the target has
+// the file name of a Capability List, such as caps.xml.
 func isMisnamed(l *weblink.Link) bool {
 	if l.Has(resourcesync.RelSource) {
 		return false

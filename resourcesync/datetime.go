@@ -51,7 +51,8 @@ func ParseDatetime(s string) (Datetime, error) {
 }
 
 // DatetimeOf returns t in UTC with microseconds, without trailing zeros, as the standard
-// recommends (1.1 §7). The zero Time, and a year outside 0 to 9999, give the zero Datetime.
+// recommends (1.1 §7). The zero Time gives the zero Datetime, and so does a year outside 0
+// to 9999, which cannot be written.
 func DatetimeOf(t time.Time) Datetime {
 	if year := t.UTC().Year(); t.IsZero() || year < 0 || year > 9999 {
 		return Datetime{}
@@ -130,7 +131,8 @@ func (d Datetime) Before(o Datetime) bool {
 // false if one of them is absent.
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
-// String returns d unchanged, "" if it is absent.
+// String returns d with the precision, the fraction and the offset as they were written, ""
+// if it is absent.
 func (d Datetime) String() string {
 	var short [48]byte // room for all, outside of the heap
 	return string(d.appendTo(short[:0]))

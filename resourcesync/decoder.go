@@ -21,7 +21,7 @@ type Decoder struct {
 
 	as     Dialect
 	form   form
-	quiet  bool // the caller wants no notes about legal habits
+	quiet  bool // the caller has given neither WithNotes nor WithTolerance, so legal habits need no note
 	header Header
 	state  state
 	err    error // the error that ended the document early
@@ -75,8 +75,9 @@ type Option func(*Decoder)
 // WithLimits bounds the document.
 func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
 
-// WithNotes calls fn for each tolerated deviation, while the document is read and in the
-// goroutine that reads it.
+// WithNotes calls fn for each [Note]: every deviation from the standard, and everything
+// unusual that it allows (Note.Legal). fn runs while the document is read, in the goroutine
+// that reads it.
 func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 
 // WithTolerance sets which deviations from the standard are tolerated; the default is
@@ -327,7 +328,7 @@ func (d *Decoder) toEntry() error {
 		case tok == tokEOF:
 			return d.finish()
 		case tok == tokEnd:
-			continue // foreign to the root; the rest decides
+			continue // the end tag of the root; the next token shows whether anything comes after it
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {

@@ -66,7 +66,8 @@ const flushAt = 64 << 10
 var errClosed = errors.New("encode entry: document is closed")
 
 // NewEncoder begins a document with header h. A header with neither metadata nor links is
-// that of a plain sitemap: then entries must have neither. Output is buffered until Close.
+// that of a plain sitemap: then entries must have neither. Bytes reach w in portions while
+// entries are written; all of them have reached it when Close has returned.
 func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) {
 	e := &Encoder{w: countingWriter{w: w}, header: h, maxEntries: MaxEntries, maxBytes: MaxBytes}
 	for _, o := range opts {

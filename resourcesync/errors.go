@@ -43,7 +43,7 @@ type DecodeError struct {
 	Kind   Kind
 	Line   int    // from 1
 	Column int    // from 1, in bytes of UTF-8
-	Offset int64  // offset from 0 in the document as UTF-8, decompressed and without byte order mark; where it was detected, if the cause is earlier
+	Offset int64  // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark; where the error was detected, if its cause is earlier
 	Rule   string // id of the broken rule, as a linter names it; may be ""
 	Quirk  Quirk  // the habit of Sources that it is; 0 if it is none
 	Msg    string

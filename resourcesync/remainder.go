@@ -11,10 +11,10 @@ import (
 // MaxRemainder is the longest stored text of a Remainder, in bytes.
 const MaxRemainder = 16 << 10
 
-// Remainder has the attributes and links of an Entry besides its URI, its times and the
-// values that distinguish its bytes (1.1 §7, §14). Copying a resource needs none of them,
-// so programs carry them as one value, from the document to the readers of the copy. The
-// zero Remainder is empty.
+// Remainder has everything that an Entry says of a resource besides its URI, its times and
+// the values that distinguish its bytes (1.1 §7, §14). Copying a resource needs none of it,
+// so programs carry it as one value, from the document to the readers of the copy. The zero
+// Remainder is empty.
 //
 // Its text is JSON with the names of the tags. A new attribute of rs:md becomes a field
 // here, one of rs:ln a field of Link.
@@ -27,9 +27,8 @@ type Remainder struct {
 	Foreign    string     `json:"foreign,omitempty"`
 }
 
-// Remainder returns the attributes and links of e that have no field of their own in a
-// copy. Attributes are sorted by name, as XML gives their order no meaning. The Remainder
-// shares memory with e.
+// Remainder returns the fields of e that a Remainder has. Attributes are sorted by name, as
+// XML gives their order no meaning. The Remainder shares memory with e.
 func (e *Entry) Remainder() Remainder {
 	r := Remainder{e.Encoding, e.ChangeFreq, e.Priority, e.Links, byName(e.Attrs), e.Foreign}
 	if slices.ContainsFunc(r.Links, func(l Link) bool { return !slices.IsSortedFunc(l.Attrs, compareAttrs) }) {
@@ -52,7 +51,7 @@ func compareAttrs(a, b Attr) int {
 	return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
 }
 
-// SetRemainder sets the attributes and links of r in e.
+// SetRemainder sets all fields of r in e, empty ones too.
 func (e *Entry) SetRemainder(r Remainder) {
 	e.Encoding, e.ChangeFreq, e.Priority, e.Links, e.Attrs, e.Foreign = r.Encoding, r.ChangeFreq, r.Priority, r.Links, r.Attrs, r.Foreign
 }

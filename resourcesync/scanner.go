@@ -95,7 +95,8 @@ func (s *scanner) more() bool {
 }
 
 // plainText returns the text up to the end tag of the open element, and consumes both, if
-// the element has only text without references. Otherwise it does nothing.
+// the element has only text and nothing in it has to be replaced or checked (no reference,
+// control character or "]"). Otherwise it does nothing.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
 	i := plainRun(b, ']')
@@ -399,8 +400,8 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find returns the position after the next occurrence of what, searching from the given
-// position, which is the end of the token at pos.
+// find returns where what begins, as an offset from pos. It searches from the offset from
+// on. The occurrence ends the token at pos.
 func (s *scanner) find(from int, what string) (int, error) {
 	for {
 		if b := s.buf[s.pos:s.end]; len(b) > from {

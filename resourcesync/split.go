@@ -15,7 +15,7 @@ type Draft interface {
 	// Commit ends a document that was written completely. If it returns an error,
 	// nothing of the document may remain.
 	Commit() error
-	// Discard removes what was written of the document.
+	// Discard drops the document: nothing of it may remain.
 	Discard()
 }
 

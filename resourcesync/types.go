@@ -248,7 +248,7 @@ func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
 // Kind returns the kind of the document as the ids of rules name it: the capability,
 // followed by "-index" for a sitemapindex. It is "" if the capability is absent or not one
-// of the standard's.
+// of the standard's: then only the rules for all kinds apply.
 func (h *Header) Kind() string {
 	switch {
 	case !h.Capability.Known():

@@ -76,7 +76,8 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF reports whether there is a byte beyond the announced length.
+// expectEOF looks for a byte beyond the announced length. It returns a MismatchError if
+// there is one, and the verdict at the end.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])

@@ -17,8 +17,9 @@ import (
 
 // BucketJournal is a Journal in a bucket that holds nothing else: a directory
 // (blob.OpenDir) for a Source that continues in a later process, memory (blob.NewMem) for
-// one that does not. Each record is a JSON object. A publication writes as many objects as
-// it has documents and items. It is not safe for concurrent use.
+// one that does not. Each record is one object of the bucket and holds JSON. A publication
+// writes about as many objects as it has documents and items. It is not safe for concurrent
+// use.
 //
 //	begun                    the id of the last publication that was begun
 //	last/SET                 the last committed publication, and whether it is done
@@ -221,8 +222,8 @@ func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, erro
 	return keys, nil
 }
 
-// maxRecord is the longest record that is read, in bytes. A publication lists each of its
-// documents.
+// maxRecord is the longest record that is read, in bytes: large, since the record of a
+// publication lists each of its documents.
 const maxRecord = 1 << 30
 
 // record reads a record; false if there is none.
@@ -251,7 +252,7 @@ type recordWriter struct {
 	err   error // the first one
 }
 
-// write makes the changes of fill durable, in their order.
+// write makes the puts and deletes of fill durable, in the order in which fill makes them.
 func (j *BucketJournal) write(ctx context.Context, fill func(*recordWriter)) error {
 	batch, err := j.bucket.Begin(ctx)
 	if err != nil {

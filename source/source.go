@@ -23,8 +23,8 @@ type Snapshot struct {
 type Bitstream struct {
 	resourcesync.Entry
 	// Open opens the bytes; nil for a deletion. The bytes are checked against the length
-	// and the digests of the entry. ErrGone means that these bytes no longer exist
-	// anywhere.
+	// and the digests of the entry. An error that is ErrGone (errors.Is) means that these
+	// bytes no longer exist anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
@@ -78,9 +78,10 @@ type Policy struct {
 	// fraction never takes a change for older than it is. Profile10 goes over it.
 	ProfileBoth bool `json:",omitempty"`
 	// FixedChanges adds a Change List at FixedChangeListURI, for clients that poll one URI:
-	// the changes of the newest current Change Lists, up to 50,000. It reaches back to the
-	// at of the Resource List or further, unless there are more changes. No Capability List
-	// names it. Each publication writes all of it.
+	// the changes of the newest current Change Lists, the closed ones and the open one, up
+	// to 50,000 and about 45 MB. It reaches back to the at of the Resource List or further,
+	// unless more than that has changed since. No Capability List names it. Each
+	// publication writes all of it.
 	FixedChanges bool `json:",omitempty"`
 	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
 	// larger resource has its own package.
@@ -108,8 +109,8 @@ type About struct {
 }
 
 // Archive says how long earlier lists and dumps are offered (Archives §2 to §6). The oldest
-// are dropped first, and Change Lists only before the oldest Resource List and Resource
-// Dump that stay.
+// are dropped first. A Change List is dropped only if it ends no later than the oldest
+// Resource List and Resource Dump that stay, whose readers need the changes after it.
 type Archive struct {
 	// Every is the least time between generations of Resource Lists, and of Resource
 	// Dumps, that are archived; 0 archives each. Change Lists and Change Dumps all are.
@@ -138,7 +139,7 @@ type Item struct {
 	Kind   ItemKind
 	Number int64 // Window.Number, the id of the publication of a generation, or PackageNumber; ascending
 	Key    string
-	Keys   []string // keys of its parts, packages and manifests too
+	Keys   []string // keys of all its files: Key, parts, packages and manifests
 
 	At, Completed time.Time // of a generation
 	From, Until   time.Time // of changes
@@ -213,7 +214,8 @@ type Publication struct {
 	Notes     []string   // remarks for people on where things went
 	Written   []string   `json:"-"` // keys whose bytes were not there yet, in order
 
-	// The URIs in the Capability List, carried from publication to publication.
+	// The state of the set that a publication hands to the next one: the contents of the
+	// Capability List, and what the documents and pages about the set say.
 	Offers         []Offer
 	ListAt         time.Time
 	ListThrough    int64          // Snapshot.Through
@@ -237,9 +239,9 @@ type Publication struct {
 	FixedChanges   int64      // Window.Number of the first Change List in the one at a fixed name; 0: there is none
 	ArchiveEntries int        // most entries of a part of an archive; 0 is not known
 	SourceSum      Sum        // digest of the inputs of the Source Description
-	MapListKeys    []string   `json:",omitempty"` // of the documents that list Resource Maps
+	MapListKeys    []string   `json:",omitempty"` // keys of the documents that list Resource Maps
 	MapsChanged    time.Time  `json:",omitzero"`  // when a Resource Map changed, came or went last
-	PageLinks      []PageLink `json:",omitempty"` // of the pages for people
+	PageLinks      []PageLink `json:",omitempty"` // links from the pages for people to Resource Maps
 }
 
 // Offer is the entry of one capability in a Capability List.
@@ -269,11 +271,11 @@ type Journal interface {
 	// now on, those of p.Retired are to be removed, p.Items are stored or replaced and
 	// p.Dropped forgotten.
 	Done(ctx context.Context, p Publication) error
-	// Last returns the last committed publication of a set and whether Done was called for
-	// it; a zero Publication if there is none.
+	// Last returns the last committed publication of a set and whether Done has recorded
+	// it: false if Done was interrupted. Without one it returns a zero Publication.
 	Last(ctx context.Context, set string) (p Publication, done bool, err error)
-	// Document returns the document that was written last at key; false if the key was
-	// never ours.
+	// Document returns the document that we wrote last at key; false if the key was never
+	// ours, or was forgotten.
 	Document(ctx context.Context, key string) (Document, bool, error)
 	// Items yields the items of one kind with a Number of at least from, ascending.
 	Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error]
