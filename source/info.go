@@ -37,7 +37,7 @@ func (i PublicationInfo) Prefix() string {
 }
 
 // ReadPublicationInfo reads the publication.json of a published directory; the error is
-// fs.ErrNotExist if there is none.
+// fs.ErrNotExist if there is none, and *NotOursError if it can't be one of ours.
 func ReadPublicationInfo(dir fs.FS) (PublicationInfo, error) {
 	f, _, err := openRegular(dir, infoKey)
 	if err != nil {
@@ -53,14 +53,15 @@ func readInfo(r io.Reader) (PublicationInfo, error) {
 	if err != nil {
 		return i, fmt.Errorf("reading %q: %w", infoKey, err)
 	}
-	if err := json.Unmarshal(text, &i); err != nil {
-		return i, fmt.Errorf("reading %q: %w", infoKey, err)
+	err = json.Unmarshal(text, &i)
+	if err == nil && i.Format != infoFormat {
+		err = fmt.Errorf("expected format_version %d, found %d", infoFormat, i.Format)
 	}
-	if i.Format != infoFormat {
-		return i, fmt.Errorf("reading %q: expected format_version %d, found %d", infoKey, infoFormat, i.Format)
+	if err == nil {
+		_, err = ParseBaseURL(i.BaseURL)
 	}
-	if _, err := ParseBaseURL(i.BaseURL); err != nil {
-		return i, fmt.Errorf("reading %q: %w", infoKey, err)
+	if err != nil {
+		return i, fmt.Errorf("%w: reading %q: %w", &NotOursError{infoKey}, infoKey, err)
 	}
 	return i, nil
 }
@@ -86,7 +87,7 @@ func (p *Publisher) CheckState(ctx context.Context) error {
 	defer r.Close()
 	i, err := readInfo(r)
 	if err != nil {
-		return fmt.Errorf("%w: %w", &NotOursError{infoKey}, err)
+		return err
 	}
 	if i.State != p.UUID {
 		return &WrongStateError{Found: i.State, Want: p.UUID, BaseURL: i.BaseURL}

@@ -50,15 +50,20 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	return p, nil
 }
 
-// overlaidInfo is the publication.json of the first directory that has one.
+// overlaidInfo is the publication.json of the first directory that has one. A file of others
+// in its place counts only if no directory has one.
 func overlaidInfo(dirs []fs.FS) (PublicationInfo, error) {
+	missing := fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
 	for _, dir := range dirs {
 		info, err := ReadPublicationInfo(dir)
-		if !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.As(err, new(*NotOursError)):
+			missing = err
+		case !errors.Is(err, fs.ErrNotExist):
 			return info, err
 		}
 	}
-	return PublicationInfo{}, fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
+	return PublicationInfo{}, missing
 }
 
 func publishedSet(dirs []fs.FS, l layout) PublishedSet {

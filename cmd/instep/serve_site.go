@@ -42,6 +42,7 @@ type site struct {
 
 func openSite(dirs []string) (*site, error) {
 	s := &site{prefix: "/"}
+	var foreign error // a file of others in the place of publication.json
 	for _, name := range dirs {
 		root, err := os.OpenRoot(name)
 		if err != nil {
@@ -57,10 +58,16 @@ func openSite(dirs []string) (*site, error) {
 			return nil, usagef("%q is published for %s, a directory before it for %s: serve them apart", name, info.BaseURL, s.base)
 		case err == nil:
 			s.base, s.prefix = info.BaseURL, info.Prefix()
+		case errors.As(err, new(*source.NotOursError)):
+			foreign = err
 		case !errors.Is(err, fs.ErrNotExist):
 			s.close()
 			return nil, err
 		}
+	}
+	if s.base == "" && foreign != nil {
+		s.close()
+		return nil, foreign
 	}
 	return s, nil
 }
@@ -123,8 +130,8 @@ func publishedFor(name string) (string, error) {
 	}
 	defer root.Close()
 	info, err := source.ReadPublicationInfo(publish.Files{Root: root})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*source.NotOursError)) {
+		return "", nil
 	}
 	return info.BaseURL, err
 }

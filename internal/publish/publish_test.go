@@ -220,6 +220,18 @@ func TestForeignSitemapIsAResourceAndStays(t *testing.T) {
 	}
 }
 
+// TestForeignInfoBesideAnOutput: a resource has the name of our publication.json. Documents
+// elsewhere are not in its way.
+func TestForeignInfoBesideAnOutput(t *testing.T) {
+	w := newWorld(t)
+	for _, text := range []string{"theirs", "{}"} {
+		w.write("resourcesync/publication.json", text)
+		if rep := w.run(); rep.Created+rep.Updated != 1 {
+			t.Errorf("%q: got %+v, want it published as a resource", text, rep)
+		}
+	}
+}
+
 func TestForeignDocumentIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.o.Out = ""

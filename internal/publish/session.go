@@ -233,7 +233,7 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 		if err == nil && info.State != uuid {
 			return fmt.Errorf("the directory %q holds documents: %w", s.dir, &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL})
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(*source.NotOursError)) {
 			return err
 		}
 	}

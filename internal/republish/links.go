@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"instep/destination"
+	"instep/fetch"
 	"instep/resourcesync"
 )
 
@@ -30,7 +31,7 @@ func describes(rel string) bool {
 // that the Source gives, else a link to the resource at the Source. Its length and digests
 // are what the Source said of the bytes, as far as that was checked.
 func Origin(h *destination.Held, links []resourcesync.Link) resourcesync.Link {
-	if i := slices.IndexFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelVia && l.Href != "" }); i >= 0 {
+	if i := slices.IndexFunc(links, isOrigin); i >= 0 {
 		return links[i]
 	}
 	via := resourcesync.Link{Rel: resourcesync.RelVia, Href: h.URI, Modified: h.LastMod, Type: h.Type}
@@ -42,6 +43,12 @@ func Origin(h *destination.Held, links []resourcesync.Link) resourcesync.Link {
 		via.Digests = resourcesync.Digests{d}
 	}
 	return via
+}
+
+// isOrigin reports whether a link names an origin: one that no document can have names none.
+func isOrigin(l resourcesync.Link) bool {
+	u, err := fetch.ParseReference(l.Href)
+	return l.Rel == resourcesync.RelVia && err == nil && u.IsAbs()
 }
 
 // inherit returns the links of an entry of ours but for that to the origin. copyOf returns

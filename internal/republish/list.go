@@ -2,6 +2,8 @@ package republish
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -28,8 +30,11 @@ type lister struct {
 	origins []string // of the URIs listed that are none of ours, at most maxOrigins
 	more    bool     // there are further ones
 
-	unfit      int64  // resources of which something was left out that no document can say
-	firstUnfit string // the URI of one of them
+	taken      map[uint64]bool // origins that resources are listed under, by hash: Sources may give two the same
+	kept       int64           // resources listed under the URI at the Source, though a via names another origin
+	firstKept  string          // the URI of one of them
+	unfit      int64           // resources of which something was left out that no document can say
+	firstUnfit string          // the URI of one of them
 }
 
 // maxOrigins is how many origins are named.
@@ -139,7 +144,11 @@ func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 
 // flush lists some resources. It returns false when no more are wanted.
 func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.Listed, error) bool) bool {
-	copies, err := l.copies(ctx, batch)
+	links := describes
+	if l.OriginalURIs {
+		links = func(rel string) bool { return rel == resourcesync.RelVia }
+	}
+	copies, err := l.copies(ctx, batch, links)
 	if err != nil {
 		return yield(scan.Listed{}, err) // of a part of the list
 	}
@@ -160,15 +169,15 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 	keep := strings.Fields(scan.RuleFor(l.rules, m.Path).KeepLinks)
 	said := resourcesync.Remainder{Priority: m.said.Priority, Attrs: m.said.Attrs, Foreign: m.said.Foreign}
 	if l.OriginalURIs {
-		e.URI = via.Href
+		e.URI = l.original(m.URI, via.Href, copyOf)
 		l.meet(e.URI)
 		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // rs:md has the rest (1.1 §14.2)
 		said.Links = append(inherit(m.said.Links, keep, func(string) string { return "" }), duplicate)
 	} else {
 		said.Links = inherit(m.said.Links, keep, copyOf)
-		if via.Href != e.URI {
-			said.Links = append(said.Links, via)
-		}
+	}
+	if via.Href != e.URI {
+		said.Links = append(said.Links, via)
 	}
 	err := l.say(&e, &said)
 	if err != nil {
@@ -182,6 +191,27 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 		e.Intact, err = l.m.Untouched(ctx, &m.Held)
 	}
 	return e, err
+}
+
+// original is the URI at the first origin under which a resource is listed. It is that at the
+// Source if nothing can be listed under the other, or another resource is.
+func (l *lister) original(uri, origin string, copyOf func(string) string) string {
+	if origin == uri || strings.HasPrefix(origin, l.base) {
+		return origin
+	}
+	sum := sha256.Sum256([]byte(origin))
+	hash := binary.BigEndian.Uint64(sum[:])
+	if _, err := fetch.Parse(origin); err == nil && copyOf(origin) == "" && !l.taken[hash] {
+		if l.taken == nil {
+			l.taken = map[uint64]bool{}
+		}
+		l.taken[hash] = true
+		return origin
+	}
+	if l.kept++; l.kept == 1 {
+		l.firstKept = uri
+	}
+	return uri
 }
 
 // uri is the URI of our copy of a resource.
@@ -200,12 +230,12 @@ func (l *lister) doubt(m *member) Doubt {
 	return ""
 }
 
-// copies finds our copies of what resources describe, or are described by.
-func (l *lister) copies(ctx context.Context, batch []member) (map[string]string, error) {
+// copies finds our copies of what resources lead to by links of some relations.
+func (l *lister) copies(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {
 		for _, link := range batch[i].said.Links {
-			if describes(link.Rel) {
+			if relation(link.Rel) {
 				uris = append(uris, link.Href)
 			}
 		}

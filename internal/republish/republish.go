@@ -72,6 +72,9 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	if len(l.origins) > 0 {
 		p.Notes = append(p.Notes, l.allowed())
 	}
+	if l.kept > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("resources that have the URI of the Source, as their via names another resource or nothing that can be listed: %d, such as %q", l.kept, l.firstKept))
+	}
 	if l.unfit > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("what the origin says of %d resources was left out in part, as no document can say it, of %q for one", l.unfit, l.firstUnfit))
 	}

@@ -225,6 +225,32 @@ func TestEntries(t *testing.T) {
 	}
 }
 
+// TestOriginsOfItsOwnChoosing: a Source gives several resources one via, one that is another
+// resource of its own, or one that nothing can be listed under. Each is listed once.
+func TestOriginsOfItsOwnChoosing(t *testing.T) {
+	via := func(href string) func(*destination.Held) {
+		return saying(`{"links":[{"rel":"via","href":"` + href + `"}]}`)
+	}
+	first := "http://first.example.org/x"
+	f := &fake{names: []string{"s"}, committed: map[string]time.Time{"s": lastMod.Time()}, sets: map[string][]destination.Held{"s": {
+		held(t, "a", via(first)), held(t, "b", via(first)), held(t, "c", via(origin+"d")), held(t, "d", nil),
+		held(t, "e", via("urn:x:1")), held(t, "f", via("http://u:p@first.example.org/f")), held(t, "g", via("/relative")),
+	}}}
+	var got []string
+	for _, e := range listed(t, f, Options{OriginalURIs: true}) {
+		got = append(got, e.URI)
+	}
+	if want := []string{first, origin + "b", origin + "c", origin + "d", origin + "e", origin + "f", origin + "g"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, e := range listed(t, f, Options{}) {
+		if e.Path == "g" && links(t, &e) != links(t, &listed(t, &fake{names: f.names, committed: f.committed,
+			sets: map[string][]destination.Held{"s": {held(t, "g", nil)}}}, Options{})[0]) {
+			t.Errorf("got %q, want the Source as the origin of what has no other", links(t, &e))
+		}
+	}
+}
+
 // TestWhatIsSaidStays: encoding, changefreq, priority and what other vocabularies say.
 func TestWhatIsSaidStays(t *testing.T) {
 	said := `{"encoding":"gzip","changefreq":"weekly","priority":"0.5","attributes":[{"namespace":"http://example.org/t","name":"x","value":"1"}],"foreign":"<x xmlns=\"http://example.org/t\"/>"}`
