@@ -2,8 +2,6 @@ package republish
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/internal/scan"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -30,11 +29,12 @@ type lister struct {
 	origins []string // of the URIs listed that are none of ours, at most maxOrigins
 	more    bool     // there are further ones
 
-	taken      map[uint64]bool // origins that resources are listed under, by hash: Sources may give two the same
-	kept       int64           // resources listed under the URI at the Source, though a via names another origin
-	firstKept  string          // the URI of one of them
-	unfit      int64           // resources of which something was left out that no document can say
-	firstUnfit string          // the URI of one of them
+	spool      string       // directory for temporary files; "" is the system's
+	taken      *spool.Index // origins that resources are listed under, with no places: Sources may give two the same
+	kept       int64        // resources listed under the URI at the Source, though a via names another origin
+	firstKept  string       // the URI of one of them
+	unfit      int64        // resources of which something was left out that no document can say
+	firstUnfit string       // the URI of one of them
 }
 
 // maxOrigins is how many origins are named.
@@ -123,6 +123,8 @@ const lookupSize = 500
 // them to change says.
 func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
+		l.taken = spool.NewIndex(l.spool, 0)
+		defer l.taken.Close()
 		var batch []member
 		flush := func() bool {
 			ok := l.flush(ctx, batch, yield)
@@ -169,7 +171,10 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 	keep := strings.Fields(scan.RuleFor(l.rules, m.Path).KeepLinks)
 	said := resourcesync.Remainder{Priority: m.said.Priority, Attrs: m.said.Attrs, Foreign: m.said.Foreign}
 	if l.OriginalURIs {
-		e.URI = l.original(m.URI, via.Href, copyOf)
+		var err error
+		if e.URI, err = l.original(m.URI, via.Href, copyOf); err != nil {
+			return e, err
+		}
 		l.meet(e.URI)
 		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // rs:md has the rest (1.1 §14.2)
 		said.Links = append(inherit(m.said.Links, keep, func(string) string { return "" }), duplicate)
@@ -195,23 +200,23 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 
 // original is the URI at the first origin under which a resource is listed. It is that at the
 // Source if nothing can be listed under the other, or another resource is.
-func (l *lister) original(uri, origin string, copyOf func(string) string) string {
+func (l *lister) original(uri, origin string, copyOf func(string) string) (string, error) {
 	if origin == uri || strings.HasPrefix(origin, l.base) {
-		return origin
+		return origin, nil
 	}
-	sum := sha256.Sum256([]byte(origin))
-	hash := binary.BigEndian.Uint64(sum[:])
-	if _, err := fetch.Parse(origin); err == nil && copyOf(origin) == "" && !l.taken[hash] {
-		if l.taken == nil {
-			l.taken = map[uint64]bool{}
+	if _, err := fetch.Parse(origin); err == nil && copyOf(origin) == "" {
+		_, taken, err := l.taken.Get(origin)
+		if err == nil && !taken {
+			err = l.taken.Set(origin, spool.Place{})
 		}
-		l.taken[hash] = true
-		return origin
+		if err != nil || !taken {
+			return origin, err
+		}
 	}
 	if l.kept++; l.kept == 1 {
 		l.firstKept = uri
 	}
-	return uri
+	return uri, nil
 }
 
 // uri is the URI of our copy of a resource.

@@ -46,7 +46,7 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	if m.Shares() && !in.Mirror.OriginalURIs {
 		return nil, ErrShared
 	}
-	l := lister{Options: &in.Mirror, m: m, base: in.BaseURL, rules: in.Rules}
+	l := lister{Options: &in.Mirror, m: m, base: in.BaseURL, rules: in.Rules, spool: in.Spool}
 	if err := l.choose(ctx); err != nil {
 		return nil, err
 	}
