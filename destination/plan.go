@@ -240,7 +240,7 @@ func (p *Plan) Close() {
 
 func (s *SetPlan) close() {
 	s.actions.Close()
-	s.ordered.Close()
+	_ = s.ordered.Close() // the plan is no longer read
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {

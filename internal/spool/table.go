@@ -51,7 +51,7 @@ func (t *Table[T]) Len() int64 { return t.index.Len() }
 func (t *Table[T]) Sorted(by func(b []byte, record T) []byte) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		order := newOrder(t.dir)
-		defer order.close()
+		defer func() { _ = order.close() }() // it was only read
 		if err := t.arrange(order, by); err != nil {
 			var zero T
 			yield(zero, err)
