@@ -1,10 +1,13 @@
 package discover
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
+	"instep/fetch"
 	"instep/resourcesync"
 )
 
@@ -39,6 +42,56 @@ func (e *Error) Unwrap() []error {
 		}
 	}
 	return errs
+}
+
+// Summary says in a sentence that the site offers no Source, and where one was searched for.
+func (e *Error) Summary() string {
+	var tried []string
+	for _, a := range e.Tried {
+		if where := triedPlace(a); where != "" {
+			tried = append(tried, where)
+		}
+	}
+	return e.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
+}
+
+// triedPlace describes one place where a Source was searched for, with the result; a
+// missing Link header is not mentioned.
+func triedPlace(a Attempt) string {
+	u, err := url.Parse(a.URL)
+	if err != nil {
+		return ""
+	}
+	place := u.EscapedPath()
+	switch a.Way {
+	case WayHeader:
+		return ""
+	case WayHTML:
+		return "its links (none)"
+	case WayRobots:
+		place = "robots.txt"
+	case WayDocument:
+		place = "the URL itself"
+	}
+	return fmt.Sprintf("%s (%s)", place, triedOutcome(a))
+}
+
+// triedOutcome describes the result of one place in a few words.
+func triedOutcome(a Attempt) string {
+	fe, ok := errors.AsType[*fetch.Error](a.Err)
+	switch {
+	case a.Page != nil:
+		return "a web page"
+	case ok && fe.Status != 0:
+		return fmt.Sprint(fe.Status)
+	case ok:
+		return fe.Msg
+	case a.Way == WayRobots && strings.Contains(a.Outcome, "plain Sitemaps"):
+		return "plain sitemaps only"
+	case a.Way == WayRobots:
+		return "no list of ResourceSync"
+	}
+	return "no ResourceSync document"
 }
 
 // ForeignError is a document on an origin that is neither the Source's nor allowed.

@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"instep/discover"
 	"instep/fetch"
+	"instep/internal/catalog"
 	"instep/lint"
+	"instep/lint/inputs"
 	"instep/resourcesync"
 )
 
@@ -107,17 +113,56 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	if err := checkSchemes(args); err != nil {
 		return err
 	}
-	l := &linter{a: a, begin: a.now(), failOn: set.failOn, access: &f.accessFlags, clients: map[string]*fetch.Client{}, sample: set.sample}
-	l.maxDocument, l.maps = f.maxDocument, set.profile == lint.ProfileORE
-	l.checker = lint.Checker{Limits: set.limits, Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
-	l.out = a.lintReport(f.format)
+	l := &linter{a: a, begin: a.now(), failOn: set.failOn, out: a.lintReport(f.format)}
+	l.inputs = inputs.Linter{
+		Checker: lint.Checker{Limits: set.limits, Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.finding},
+		Report:  l, Sample: set.sample, AllowOrigins: f.allowOrigin, Now: a.now, Open: openDocument, IsState: inState,
+		Connect: func(ctx context.Context, uri string) (*fetch.Client, error) {
+			return a.connect(ctx, uri, &sourceFlags{workers: 1, accessFlags: f.accessFlags, maxDocument: f.maxDocument}, &l.net)
+		},
+	}
 	defer l.close()
 	for _, arg := range args {
-		if err := l.argument(cmd.Context(), arg); err != nil {
+		if err := l.inputs.Check(cmd.Context(), arg); err != nil {
 			return err
 		}
 	}
 	return l.end()
+}
+
+// checkSchemes refuses URLs that nothing can fetch.
+func checkSchemes(args []string) error {
+	for _, arg := range args {
+		if inputs.IsURL(arg) {
+			if _, err := fetch.Parse(arg); err != nil {
+				return usagef("%v", err) // the error names it without a password
+			}
+		}
+	}
+	return nil
+}
+
+// inState reports whether a path is, or is in, a state directory: one that has our name, or
+// one that holds a catalog.
+func inState(path string) bool {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if slices.Contains(strings.Split(filepath.ToSlash(path), "/"), ".instep") {
+		return true
+	}
+	for at := path; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if catalog.IsStateName(filepath.Base(at)) && isState(filepath.Dir(at)) {
+			return true
+		}
+	}
+	return isState(path)
+}
+
+// isState reports whether a directory is a state directory. One that cannot be read is none.
+func isState(dir string) bool {
+	found, err := catalog.IsState(dir, os.Stat, os.Open)
+	return found && err == nil
 }
 
 // lintSettings are the flags, read.
@@ -174,80 +219,74 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 	return s, nil
 }
 
-// linter is one run of lint.
+// linter is one run of lint. It is the reporter of its inputs.
 type linter struct {
-	a           *app
-	begin       time.Time
-	failOn      lint.Level
-	checker     lint.Checker
-	out         lintReporter
-	clients     map[string]*fetch.Client // clients by origin of the given URLs
-	client      *fetch.Client            // client for the URL being checked; nil until the first
-	sample      int                      // sample of lint.Live; 0: no live checks
-	access      *accessFlags
-	maxDocument string // unparsed value of the flag
-	maps        bool   // search for Resource Maps
-	net         traffic
+	a      *app
+	begin  time.Time
+	failOn lint.Level
+	inputs inputs.Linter
+	out    lintReporter
+	net    traffic
 
 	counts    [lint.Error + 1]int64 // findings by level
-	checked   int64                 // documents
-	failed    int64                 // number of documents that could not be checked
 	unreached bool                  // a document could not be reached, perhaps only for now
-
-	sourceless bool // a site has no Source
-	blocked    bool // a site cannot be checked now
 }
 
-// report takes one finding of the Checker.
-func (l *linter) report(f lint.Finding) {
+// finding receives one finding of the Checker.
+func (l *linter) finding(f lint.Finding) {
 	l.counts[f.Level]++
 	l.out.finding(f)
 }
 
-// fail reports a document that could not be checked. It returns only errors that end the
-// run.
-func (l *linter) fail(ctx context.Context, uri string, err error) error {
-	if ctx.Err() != nil {
-		return err
+// Begin announces a document to the report.
+func (l *linter) Begin(in *inputs.Input) { l.out.begin(in) }
+
+// Document ends the report of a document.
+func (l *linter) Document(d lint.Document) error { return l.out.document(d) }
+
+// Unchecked warns about something that a document names and that was not checked.
+func (l *linter) Unchecked(uri string, err error) { l.out.unchecked(uri, err) }
+
+// Note tells people a fact about an input.
+func (l *linter) Note(uri, text string) { l.a.out.say("%s: %s", uri, text) }
+
+// Found records the places in which the Source of a site was searched for.
+func (l *linter) Found(site string, tried []discover.Attempt) {
+	for _, t := range tried {
+		l.a.out.record(&statusRecord{Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	var fatal *fatalError
-	if errors.As(err, &fatal) {
-		return fatal.err
+	if !l.a.out.json {
+		l.a.out.say("%s: its Source was found at %s", site, tried[len(tried)-1].URL)
 	}
+}
+
+// Failed reports a document that could not be checked. An error of usage ends the run.
+func (l *linter) Failed(ctx context.Context, uri string, err error) error {
 	code, hint := explain(ctx, err)
 	if code == exitUsage {
 		return err
 	}
-	l.failed++
 	l.unreached = l.unreached || code == exitTemporary
 	l.out.failed(uri, err, hint)
 	return nil
 }
 
-// fatalError is an error on our side, such as a full disk, after which no further document
-// is checked.
-type fatalError struct{ err error }
-
-func (e *fatalError) Error() string { return e.err.Error() }
-
 func (l *linter) close() {
 	l.out.close()
-	for _, c := range l.clients {
-		c.Close()
-	}
+	l.inputs.Close()
 }
 
 // exitCode is the exit code of a run that was not interrupted; the order is that of the
 // design.
 func (l *linter) exitCode() int {
 	switch {
-	case l.blocked, l.checked == 0 && l.unreached:
+	case l.inputs.Blocked, l.inputs.Checked == 0 && l.unreached:
 		return exitTemporary
-	case l.checked == 0:
+	case l.inputs.Checked == 0:
 		return exitFailed
-	case l.failed > 0:
+	case l.inputs.Failed > 0:
 		return exitPartial
-	case l.sourceless:
+	case l.inputs.Sourceless:
 		return exitDifferences
 	}
 	for level := l.failOn; level <= lint.Error; level++ {
@@ -263,26 +302,26 @@ func (l *linter) end() error {
 	code := l.exitCode()
 	l.a.code = code
 	s := summary{
-		Status: l.status(code), Checked: num(l.checked), Failed: num(l.failed),
+		Status: l.status(code), Checked: num(l.inputs.Checked), Failed: num(l.inputs.Failed),
 		Errors: num(l.counts[lint.Error]), Warnings: num(l.counts[lint.Warning]), Infos: num(l.counts[lint.Info]),
 		Seconds: seconds(l.a.now().Sub(l.begin)), ExitCode: code,
 	}
-	if len(l.clients) > 0 {
+	if l.inputs.Requested() {
 		s.Requests = num(l.net.requests.Load())
 	}
 	line := fmt.Sprintf("Status: %s (documents=%s, errors=%s, warnings=%s, infos=%s, failed=%s)", words[s.Status],
-		humanize.Comma(l.checked), humanize.Comma(l.counts[lint.Error]), humanize.Comma(l.counts[lint.Warning]), humanize.Comma(l.counts[lint.Info]), humanize.Comma(l.failed))
+		humanize.Comma(l.inputs.Checked), humanize.Comma(l.counts[lint.Error]), humanize.Comma(l.counts[lint.Warning]), humanize.Comma(l.counts[lint.Info]), humanize.Comma(l.inputs.Failed))
 	return l.out.end(s, line)
 }
 
 // status is clean if there is nothing that anybody has to do.
 func (l *linter) status(code int) string {
 	switch {
-	case l.checked == 0, l.blocked:
+	case l.inputs.Checked == 0, l.inputs.Blocked:
 		return "failed"
 	case l.counts[lint.Error]+l.counts[lint.Warning] > 0 || code == exitDifferences:
 		return "findings"
-	case l.failed > 0:
+	case l.inputs.Failed > 0:
 		return "partial"
 	}
 	return "clean"

@@ -3,12 +3,13 @@ package main
 import (
 	"instep/internal/spool"
 	"instep/lint"
+	"instep/lint/inputs"
 )
 
 // lintReporter reports findings. For each document it gets begin, the findings and
 // document, in this order.
 type lintReporter interface {
-	begin(in *lintInput)
+	begin(in *inputs.Input)
 	finding(f lint.Finding)
 	document(d lint.Document) error
 	failed(uri string, err error, hint string)
@@ -36,7 +37,7 @@ type jsonReport struct {
 	err   error // of the spool
 }
 
-func (r *jsonReport) begin(*lintInput) {
+func (r *jsonReport) begin(*inputs.Input) {
 	r.close()
 	r.spool, r.err = spool.NewLog[lint.Finding](""), nil
 }
@@ -109,7 +110,7 @@ type sarifReport struct {
 	ended bool
 }
 
-func (r *sarifReport) begin(*lintInput) {}
+func (r *sarifReport) begin(*inputs.Input) {}
 
 func (r *sarifReport) finding(f lint.Finding) { r.log.Finding(f) }
 

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"instep/lint"
+	"instep/lint/inputs"
 )
 
 // place is where a finding is: line and column from 1, in bytes; 0 is an unknown column.
@@ -30,9 +31,9 @@ const (
 
 // sourceLines reads the lines of an input that findings are about. It is for show: a
 // line that cannot be had, such as one in UTF-16, is left out.
-func sourceLines(in *lintInput, findings []lint.Finding) map[place]excerpt {
+func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 	found := map[place]excerpt{}
-	if in.open == nil {
+	if in.Open == nil {
 		return found
 	}
 	var wanted []place
@@ -42,7 +43,7 @@ func sourceLines(in *lintInput, findings []lint.Finding) map[place]excerpt {
 		}
 	}
 	slices.SortFunc(wanted, func(a, b place) int { return cmp.Or(a.line-b.line, a.column-b.column) })
-	r, err := in.open()
+	r, err := in.Open()
 	if err != nil {
 		return found
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/lint"
+	"instep/lint/inputs"
 )
 
 // shown is the lines around places of a text as people see them.
 func shown(text string, places ...place) []string {
-	in := &lintInput{open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
+	in := &inputs.Input{Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
 	findings := make([]lint.Finding, len(places))
 	for i, p := range places {
 		findings[i] = lint.Finding{Line: p.line, Column: p.column}
@@ -71,7 +72,7 @@ func TestSourceLineShowsThePlace(t *testing.T) {
 }
 
 func TestSourceLineIsLeftOutIfItCannotBeRead(t *testing.T) {
-	in := &lintInput{open: func() (io.ReadCloser, error) { return nil, errors.New("gone") }}
+	in := &inputs.Input{Open: func() (io.ReadCloser, error) { return nil, errors.New("gone") }}
 	if got := sourceLines(in, []lint.Finding{{Line: 1, Column: 1}}); len(got) != 0 {
 		t.Errorf("got %v, want nothing", got)
 	}

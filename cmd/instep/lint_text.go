@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"instep/lint"
+	"instep/lint/inputs"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // document. It keeps the first few findings of each rule.
 type textReport struct {
 	out *output
-	in  *lintInput
+	in  *inputs.Input
 	met map[string]*ruleFindings
 }
 
@@ -34,7 +35,7 @@ type ruleFindings struct {
 	also  []*ruleFindings // quirks that say the same of the same places
 }
 
-func (r *textReport) begin(in *lintInput) { r.in, r.met = in, map[string]*ruleFindings{} }
+func (r *textReport) begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
 
 func (r *textReport) finding(f lint.Finding) {
 	g := r.met[f.Rule]
@@ -52,7 +53,7 @@ func (r *textReport) document(d lint.Document) error {
 	if r.out.few() {
 		return nil
 	}
-	head := r.in.uri + ": " + describe(d)
+	head := r.in.URI + ": " + describe(d)
 	if len(r.met) == 0 {
 		r.out.line("%s: OK", printable(head))
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"instep/fetch"
 	"instep/lint"
+	"instep/lint/inputs"
 	"instep/ore"
 )
 
@@ -200,7 +201,7 @@ var ctxDone = context.Background()
 
 // oreClient makes the client for a URL.
 func (a *app) oreClient(ctx context.Context, uri string, f *oreFlags, net *traffic) (*fetch.Client, error) {
-	if !isURL(uri) {
+	if !inputs.IsURL(uri) {
 		return nil, usagef("URL: %q is no http or https URI", uri)
 	}
 	f.workers = 4

@@ -70,56 +70,7 @@ func noSource(err error) (sentence, bool) {
 	if _, parsed := fetch.Parse(de.Given); parsed != nil {
 		return inURL(parsed)
 	}
-	return sentence{noSourceText(de), "if it has a Source Description or Capability List elsewhere, give its URL"}, true
-}
-
-// noSourceText says that a site offers no Source, and where one was looked for.
-func noSourceText(err *discover.Error) string {
-	var tried []string
-	for _, a := range err.Tried {
-		if where := triedPlace(a); where != "" {
-			tried = append(tried, where)
-		}
-	}
-	return err.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
-}
-
-// triedPlace describes one place where a Source was searched for, with the result; a
-// missing Link header is not mentioned.
-func triedPlace(a discover.Attempt) string {
-	u, err := url.Parse(a.URL)
-	if err != nil {
-		return ""
-	}
-	place := u.EscapedPath()
-	switch a.Way {
-	case discover.WayHeader:
-		return ""
-	case discover.WayHTML:
-		return "its links (none)"
-	case discover.WayRobots:
-		place = "robots.txt"
-	case discover.WayDocument:
-		place = "the URL itself"
-	}
-	return fmt.Sprintf("%s (%s)", place, triedOutcome(a))
-}
-
-func triedOutcome(a discover.Attempt) string {
-	fe, ok := errors.AsType[*fetch.Error](a.Err)
-	switch {
-	case a.Page != nil:
-		return "a web page"
-	case ok && fe.Status != 0:
-		return fmt.Sprint(fe.Status)
-	case ok:
-		return fe.Msg
-	case a.Way == discover.WayRobots && strings.Contains(a.Outcome, "plain Sitemaps"):
-		return "plain sitemaps only"
-	case a.Way == discover.WayRobots:
-		return "no list of ResourceSync"
-	}
-	return "no ResourceSync document"
+	return sentence{de.Summary(), "if it has a Source Description or Capability List elsewhere, give its URL"}, true
 }
 
 // inURL refuses a password where it would be in the list of processes.

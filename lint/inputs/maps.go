@@ -1,7 +1,8 @@
-package main
+package inputs
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"instep/lint"
@@ -29,17 +30,17 @@ func (b *byDocument) add(f lint.Finding) {
 }
 
 // resourceMaps checks the Resource Maps that can be found from a URL.
-func (l *linter) resourceMaps(ctx context.Context, uri string) error {
+func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 	c, err := l.connect(ctx, uri)
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
 	requests := 0 // by default as many as a search sends
-	if l.sample > 0 {
-		requests = 2 + 2*l.sample
+	if l.Sample > 0 {
+		requests = 2 + 2*l.Sample
 	}
 	all := &byDocument{found: map[string][]lint.Finding{}}
-	checker := l.checker
+	checker := l.Checker
 	checker.Report = all.add
 	var stop error
 	rep, err := checker.ResourceMaps(ctx, ore.Finder{
@@ -56,12 +57,12 @@ func (l *linter) resourceMaps(ctx context.Context, uri string) error {
 	case stop != nil:
 		return stop
 	}
-	l.a.out.say("%s: %d Resource Maps", uri, rep.Maps)
+	l.Report.Note(uri, fmt.Sprintf("%d Resource Maps", rep.Maps))
 	return l.tell(ctx, uri, all)
 }
 
 // tell reports findings document by document, that of the given URI first.
-func (l *linter) tell(ctx context.Context, given string, all *byDocument) error {
+func (l *Linter) tell(ctx context.Context, given string, all *byDocument) error {
 	uris := []string{given}
 	for _, uri := range all.uris {
 		if uri != given {
@@ -69,9 +70,9 @@ func (l *linter) tell(ctx context.Context, given string, all *byDocument) error 
 		}
 	}
 	for _, uri := range uris {
-		err := l.document(ctx, &lintInput{uri: uri}, func(context.Context, string, io.Reader) (lint.Document, error) {
+		err := l.document(ctx, &Input{URI: uri}, func(context.Context, string, io.Reader) (lint.Document, error) {
 			for _, f := range all.found[uri] {
-				l.report(f)
+				l.finding(f)
 			}
 			return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, nil
 		})
@@ -83,8 +84,8 @@ func (l *linter) tell(ctx context.Context, given string, all *byDocument) error 
 }
 
 // mapDocument checks one document for the rules on Resource Maps.
-func (l *linter) mapDocument(ctx context.Context, uri string, c content) error {
-	return l.document(ctx, &lintInput{uri: uri, open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
-		return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, l.checker.ResourceMapDocument(ctx, uri, r)
+func (l *Linter) mapDocument(ctx context.Context, uri string, c content) error {
+	return l.document(ctx, &Input{URI: uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, l.checker().ResourceMapDocument(ctx, uri, r)
 	})
 }

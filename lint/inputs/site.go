@@ -1,10 +1,11 @@
-package main
+package inputs
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 
@@ -36,19 +37,19 @@ func refusal(err error) error {
 }
 
 // page checks the page for people at a URL, and the Source that its site offers.
-func (l *linter) page(ctx context.Context, uri string, c content, a *lint.Answer) error {
+func (l *Linter) page(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {
 		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
 	}
 	if fetch.IsWall(head[:min(len(head), fetch.PageHead)]) {
 		blocked := fetch.Blocked(uri, head)
-		if l.sample == 0 {
+		if l.Sample == 0 {
 			return l.blockedBy(ctx, uri, blocked)
 		}
 		return l.site(ctx, uri, blocked)
 	}
-	if err := l.answer(ctx, uri, c, a); err != nil || l.sample == 0 {
+	if err := l.answer(ctx, uri, c, a); err != nil || l.Sample == 0 {
 		return err
 	}
 	return l.site(ctx, uri, nil)
@@ -56,8 +57,8 @@ func (l *linter) page(ctx context.Context, uri string, c content, a *lint.Answer
 
 // site finds the Source behind a URL, and checks its Source Description, its Capability
 // Lists and the head of every list. If there is no Source, wall is why, unless it is nil.
-func (l *linter) site(ctx context.Context, uri string, wall error) error {
-	src, err := discover.Find(ctx, discover.Finder{Client: l.client, AllowOrigins: l.access.allowOrigin, Limits: l.checker.Limits}, uri)
+func (l *Linter) site(ctx context.Context, uri string, wall error) error {
+	src, err := discover.Find(ctx, discover.Finder{Client: l.client, AllowOrigins: l.AllowOrigins, Limits: l.Checker.Limits}, uri)
 	switch {
 	case err == nil:
 	case wall != nil && !errors.Is(err, fetch.Temporary):
@@ -65,12 +66,7 @@ func (l *linter) site(ctx context.Context, uri string, wall error) error {
 	default:
 		return l.noSource(ctx, uri, err)
 	}
-	for _, t := range src.Tried {
-		l.a.out.record(&statusRecord{Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
-	}
-	if last := src.Tried[len(src.Tried)-1]; !l.a.out.json {
-		l.a.out.say("%s: its Source was found at %s", uri, last.URL)
-	}
+	l.Report.Found(uri, src.Tried)
 	for _, d := range siteDocuments(src) {
 		if err := l.siteDocument(ctx, d); err != nil {
 			return err
@@ -111,7 +107,7 @@ func siteDocuments(src *discover.Source) (docs []siteDoc) {
 		for _, uri := range s.ChangeLists {
 			add(uri, resourcesync.CapabilityChangeList, false)
 		}
-		for _, c := range sortedKeys(s.Other) {
+		for _, c := range slices.Sorted(maps.Keys(s.Other)) {
 			for _, uri := range s.Other[c] {
 				add(uri, c, false)
 			}
@@ -121,7 +117,7 @@ func siteDocuments(src *discover.Source) (docs []siteDoc) {
 }
 
 // siteDocument checks one document of a Source.
-func (l *linter) siteDocument(ctx context.Context, d siteDoc) error {
+func (l *Linter) siteDocument(ctx context.Context, d siteDoc) error {
 	most := int64(listHead)
 	if d.whole {
 		most = maxSpooled
@@ -139,8 +135,8 @@ func (l *linter) siteDocument(ctx context.Context, d siteDoc) error {
 	if cut {
 		opts = append(opts, lint.WithHead())
 	}
-	return l.document(ctx, &lintInput{uri: d.uri, open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
-		doc, err := l.checker.Document(ctx, uri, r, opts...)
+	return l.document(ctx, &Input{URI: d.uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		doc, err := l.checker().Document(ctx, uri, r, opts...)
 		if err != nil || doc.Capability == "" {
 			return doc, err
 		}
@@ -165,7 +161,7 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, most in
 
 // noSource reports why no Source was found: the site has none, it cannot be reached, or
 // its documents cannot be used.
-func (l *linter) noSource(ctx context.Context, uri string, err error) error {
+func (l *Linter) noSource(ctx context.Context, uri string, err error) error {
 	none, ok := errors.AsType[*discover.Error](err)
 	if !ok || ctx.Err() != nil {
 		return l.fail(ctx, uri, err)
@@ -175,23 +171,23 @@ func (l *linter) noSource(ctx context.Context, uri string, err error) error {
 	}
 	last := none.Tried[len(none.Tried)-1]
 	if broken := none.Broken(); broken != "" && broken != uri {
-		found := l.counts[lint.Error]
-		if err := l.siteDocument(ctx, siteDoc{uri: broken, whole: true}); err != nil || l.counts[lint.Error] > found {
+		found := l.errors
+		if err := l.siteDocument(ctx, siteDoc{uri: broken, whole: true}); err != nil || l.errors > found {
 			return err
 		}
 	}
 	if _, refused := errors.AsType[*fetch.Error](last.Err); refused && !errors.Is(last.Err, fetch.NotFound) {
 		return l.fail(ctx, uri, err)
 	}
-	l.sourceless = true
-	return l.document(ctx, &lintInput{uri: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
-		l.live().NoSource(uri, noSourceText(none))
+	l.Sourceless = true
+	return l.document(ctx, &Input{URI: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
+		l.live().NoSource(uri, none.Summary())
 		return lint.Document{URI: uri, Kind: "site", Complete: true}, nil
 	})
 }
 
 // blockedBy reports that a site cannot be checked now.
-func (l *linter) blockedBy(ctx context.Context, uri string, err error) error {
-	l.blocked = true
+func (l *Linter) blockedBy(ctx context.Context, uri string, err error) error {
+	l.Blocked = true
 	return l.fail(ctx, uri, err)
 }

@@ -1,0 +1,55 @@
+package inputs
+
+import (
+	"errors"
+	"io"
+
+	"instep/internal/spool"
+	"instep/lint"
+)
+
+// maxSpooled bounds the bytes taken from standard input, a pipe or the network: packages
+// are large.
+const maxSpooled = 1 << 30
+
+// content has the bytes of an input, which can be read from any offset, several times.
+type content struct {
+	io.ReaderAt
+	size int64
+}
+
+func (c content) open() (io.ReadCloser, error) {
+	return io.NopCloser(io.NewSectionReader(c, 0, c.size)), nil
+}
+
+// head is the first bytes.
+func (c content) head() ([]byte, error) {
+	b := make([]byte, min(lint.HeadSize, c.size))
+	n, err := io.ReadFull(io.NewSectionReader(c, 0, c.size), b)
+	return b[:n], err
+}
+
+// spoolAll takes all that r has.
+func spoolAll(r io.Reader) (*spool.File, error) {
+	f := spool.NewFile("", maxSpooled)
+	w := &ours{w: f}
+	if _, err := io.Copy(w, r); err != nil {
+		if w.err != nil && !errors.Is(w.err, spool.ErrLimit) {
+			err = &FatalError{w.err}
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// ours remembers that it was the writer that failed.
+type ours struct {
+	w   io.Writer
+	err error
+}
+
+func (o *ours) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	o.err = err
+	return n, err
+}

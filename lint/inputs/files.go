@@ -1,0 +1,115 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"instep/lint"
+	"instep/pack"
+)
+
+// path checks the documents in a file or a directory.
+func (l *Linter) path(ctx context.Context, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return l.fail(ctx, path, err)
+	case l.isState(path):
+		return l.fail(ctx, path, errState)
+	case info.IsDir():
+		return l.directory(ctx, path)
+	case info.Mode().IsRegular():
+		return l.file(ctx, path, l.content)
+	}
+	return l.pipe(ctx, path, path)
+}
+
+func (l *Linter) isState(path string) bool { return l.IsState != nil && l.IsState(path) }
+
+var (
+	errState   = errors.New("this is in a state directory of instep, which holds no documents for others")
+	errNothing = errors.New("there is no ResourceSync document in it, nor anything that claims to be one")
+)
+
+// file opens a file and passes its content to check.
+func (l *Linter) file(ctx context.Context, path string, check func(context.Context, string, content) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return l.fail(ctx, path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return l.fail(ctx, path, err)
+	}
+	return check(ctx, path, content{f, info.Size()})
+}
+
+// directory checks the files that are documents, or claim to be by their name. It skips
+// states and hidden directories except .well-known.
+func (l *Linter) directory(ctx context.Context, dir string) error {
+	before := l.Checked + l.Failed
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return l.fail(ctx, path, err)
+		case d.IsDir() && path != dir && (l.isState(path) || strings.HasPrefix(d.Name(), ".") && d.Name() != ".well-known"):
+			return fs.SkipDir
+		case d.Type().IsRegular() && lint.Candidate(path):
+			return l.file(ctx, path, l.candidate)
+		}
+		return nil
+	})
+	if err == nil && l.Checked+l.Failed == before {
+		return l.fail(ctx, dir, fmt.Errorf("%q: %w", dir, errNothing))
+	}
+	return err
+}
+
+// candidate checks a file of a directory if it claims to be for us.
+func (l *Linter) candidate(ctx context.Context, path string, c content) error {
+	head, err := c.head()
+	if err != nil {
+		return l.fail(ctx, path, err)
+	}
+	switch isZIP := lint.Recognise(path, head) == lint.FormPackage; {
+	case isZIP && !hasManifest(c), !isZIP && !lint.Claims(path, head):
+		return nil
+	}
+	return l.content(ctx, path, c)
+}
+
+// hasManifest reports whether a ZIP file is a package of some Source.
+func hasManifest(c content) bool {
+	p, err := pack.Open(c, c.size, pack.Limits{Tolerant: true})
+	if err != nil {
+		return false
+	}
+	_, m, err := p.Manifest()
+	if err != nil {
+		return !errors.Is(err, pack.ErrNoManifest)
+	}
+	_ = m.Close() // nothing was read
+	return true
+}
+
+// pipe takes all of something that can be read only once, and checks it.
+func (l *Linter) pipe(ctx context.Context, name, uri string) error {
+	r, err := l.Open(ctx, name)
+	if err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	f, err := spoolAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
+	}
+	defer f.Close()
+	return l.content(ctx, uri, content{f, f.Len()})
+}
