@@ -15,7 +15,7 @@ func purge(t *testing.T, m *Mirror, at time.Time, keep int) {
 	m.now = func() time.Time { return at }
 	defer func() { m.now = was }()
 	for range 2 {
-		if err := m.BeginRun(t.Context(), "sync"); err != nil {
+		if err := m.BeginRun(t.Context(), "sync", 0); err != nil {
 			t.Fatal(err)
 		}
 	}

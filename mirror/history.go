@@ -207,11 +207,20 @@ func (m *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 			return
 		}
 		for r, err := range m.own.Runs(ctx) {
-			if !yield(Run(r), err) {
+			run := Run{ID: r.ID, Begun: r.Begun, What: r.What, Created: r.Created, Updated: r.Updated, Deleted: r.Deleted}
+			if !yield(run, err) {
 				return
 			}
 		}
 	}
+}
+
+// LastRun returns the number of the last run that changed the mirror; 0 if there is none.
+func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
+	for r, err := range m.Runs(ctx) {
+		return r.ID, err
+	}
+	return 0, nil
 }
 
 // At returns the states of a resource in sets at a moment. The zero time means the last

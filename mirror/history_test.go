@@ -46,7 +46,7 @@ func openPastAs(t testing.TB, layout Layout) *pastMirror {
 func (p *pastMirror) do(fill func(b destination.Batch) error) time.Time {
 	p.t.Helper()
 	p.now = p.now.Add(time.Hour)
-	p.ok(p.BeginRun(context.Background(), "sync"))
+	p.ok(p.BeginRun(context.Background(), "sync", 0))
 	commit(p.t, p.Mirror, fill)
 	return p.now
 }
@@ -226,7 +226,7 @@ func someChanges(r *rapid.T, b destination.Batch) error {
 func (p *pastMirror) revert(steps iter.Seq2[Reversal, error], keep bool) (done []string, failed map[string]error) {
 	p.t.Helper()
 	p.now = p.now.Add(time.Hour)
-	p.ok(p.BeginRun(context.Background(), "restore"))
+	p.ok(p.BeginRun(context.Background(), "restore", 0))
 	failed = map[string]error{}
 	p.ok(p.Revert(context.Background(), steps, RevertOptions{Keep: keep, Done: func(r Reversal, err error) {
 		name := strings.TrimPrefix(r.URI, home+"/")
@@ -266,7 +266,7 @@ func testUndoing(t *testing.T, layout Layout) {
 		}
 		before := p.asOf(set, p.now)
 		p.now = p.now.Add(time.Hour)
-		p.ok(p.BeginRun(t.Context(), "sync"))
+		p.ok(p.BeginRun(t.Context(), "sync", 0))
 		for range rapid.IntRange(1, 3).Draw(r, "batches of the run") {
 			commit(t, p.Mirror, func(b destination.Batch) error { return someChanges(r, b) })
 			p.now = p.now.Add(time.Minute)

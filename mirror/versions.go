@@ -9,13 +9,14 @@ import (
 
 // BeginRun begins a run of the command what: what is committed from now on belongs to it,
 // so that Undoing it leaves earlier runs alone. Without BeginRun, everything from Open to
-// Close is one run.
-func (m *Mirror) BeginRun(ctx context.Context, what string) error {
+// Close is one run. Its number in the history is number, or the next one if that is not above
+// the numbers of all earlier runs.
+func (m *Mirror) BeginRun(ctx context.Context, what string, number int64) error {
 	if err := m.lockCommit(ctx); err != nil {
 		return err
 	}
 	defer m.unlockCommit()
-	m.run = catalog.Run{Begun: micros(m.now()), What: what}
+	m.run = catalog.Run{Begun: micros(m.now()), What: what, Number: number}
 	return m.beginDay(ctx)
 }
 

@@ -101,10 +101,10 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	log.Repairs = f.repair
 	defer func() { log.end(ctx, err) }()
 	if !readOnly {
-		log.start(dir, f.state)
+		log.start(ctx, m, dir, f.state)
 	}
 	if f.repair {
-		if err := m.BeginRun(ctx, "audit"); err != nil {
+		if err := m.BeginRun(ctx, "audit", log.ID()); err != nil {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func completeRuns(cmd *cobra.Command, args []string, _ string) (ids []string, _ 
 		state, _ := cmd.Flags().GetString("state")
 		all, _ := runs.List(mirror.StateDir(args[0], state)) // none if it is no mirror
 		for i := range all {
-			ids = append(ids, all[i].ID+"\t"+all[i].Command)
+			ids = append(ids, runText(all[i].ID)+"\t"+all[i].Command)
 		}
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp

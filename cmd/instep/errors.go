@@ -41,7 +41,7 @@ func (a *app) errorsCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
-	fs.StringVar(&f.run, "run", "", "the run of this `ID`, as instep report names it")
+	fs.StringVar(&f.run, "run", "", "the run of this `NUMBER`, as instep report and instep history --runs name it")
 	fs.BoolVar(&f.last, "last", false, "the newest run, whether or not anything failed in it")
 	fs.StringVar(&f.cause, "cause", "", "only what failed for this `CAUSE`, such as not-found")
 	cmd.MarkFlagsMutuallyExclusive("run", "last")
@@ -56,12 +56,14 @@ func (a *app) errors(dir string, f *errorsFlags) error {
 	if err != nil {
 		return err
 	}
-	id := recordOfRun(all, f.run)
-	if id == "" {
-		if id = pickRun(all, f.last); id == "" {
-			a.out.end(summary{Status: "clean", Failed: num(0)}, noFailures(all))
-			return nil
+	var id int64
+	if f.run != "" {
+		if id, err = parseRun(f.run, dir); err != nil {
+			return err
 		}
+	} else if id = pickRun(all, f.last); id == 0 {
+		a.out.end(summary{Status: "clean", Failed: num(0)}, noFailures(all))
+		return nil
 	}
 	rec, err := runs.Load(mirror.StateDir(dir, f.state), id)
 	if err != nil {
@@ -98,14 +100,14 @@ func listRuns(dir, state string) ([]runs.Record, error) {
 	return runs.List(at)
 }
 
-// pickRun names the newest run, or the newest in which anything failed; "" if there is none.
-func pickRun(all []runs.Record, last bool) string {
+// pickRun names the newest run, or the newest in which anything failed; 0 if there is none.
+func pickRun(all []runs.Record, last bool) int64 {
 	for i := range all {
 		if last || all[i].Troubled() {
 			return all[i].ID
 		}
 	}
-	return ""
+	return 0
 }
 
 // shellLine writes words so that a shell reads them as they are.
@@ -131,10 +133,16 @@ func runLine(rec *runs.Record) string {
 	if rec.End != nil {
 		status = fmt.Sprintf("%s, exit code %d", words[rec.End.Status], rec.End.ExitCode)
 	}
-	if rec.End != nil && rec.End.Change != 0 {
-		status += fmt.Sprintf(" (run %d of the history)", rec.End.Change)
+	return printable(fmt.Sprintf("%d  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(commandOf(rec)...), status))
+}
+
+// commandOf is the command line of a run: undo and restore have no Source.
+func commandOf(rec *runs.Record, flags ...string) []string {
+	line := append([]string{"instep", rec.Command}, flags...)
+	if rec.Source != "" {
+		line = append(line, rec.Source)
 	}
-	return printable(fmt.Sprintf("%s  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(append([]string{"instep", rec.Command}, rec.Source, rec.Dir)...), status))
+	return append(line, rec.Dir)
 }
 
 // examples is how many failures of a cause are named without -v.
@@ -148,7 +156,7 @@ func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
 		shown = shown[:min(len(shown), examples)]
 	}
 	for _, r := range g.Rows {
-		a.out.record(&errorRecord{Cause: g.Cause, Set: r.Set, URI: r.URI, Path: r.Path, Message: message(&r), Hint: r.Hint, RunID: rec.ID})
+		a.out.record(&errorRecord{Cause: g.Cause, Set: r.Set, URI: r.URI, Path: r.Path, Message: message(&r), Hint: r.Hint, RunID: runText(rec.ID)})
 	}
 	for _, r := range shown {
 		a.out.line("    %s", printable(nameOf(&r)))

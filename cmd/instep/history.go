@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +96,7 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	l := &lister{a: a, limit: f.limit}
 	switch {
 	case f.runs:
-		err = l.runs(m.Runs(ctx), since, idsOfRuns(dir, f.state))
+		err = l.runs(m.Runs(ctx), since)
 	case len(name) > 0:
 		err = l.resource(ctx, m, name[0], at, since, f.sets)
 	case f.at != "":
@@ -170,7 +169,7 @@ func (l *lister) full() bool {
 	return false
 }
 
-func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time, ids map[int64]string) error {
+func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time) error {
 	for r, err := range runs {
 		if err != nil {
 			return err
@@ -178,8 +177,8 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time, ids ma
 		if r.Begun.Before(since) || l.full() {
 			break
 		}
-		l.a.out.record(&runRecord{Run: r.ID, RunID: ids[r.ID], At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
-		l.a.out.line("%6d  %-20s  %s  %-8s created=%d updated=%d deleted=%d", r.ID, cmp.Or(ids[r.ID], "-"), stamp(r.Begun), r.What, r.Created, r.Updated, r.Deleted)
+		l.a.out.record(&runRecord{Run: r.ID, RunID: runText(r.ID), At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
+		l.a.out.line("%6d  %s  %-8s created=%d updated=%d deleted=%d", r.ID, stamp(r.Begun), r.What, r.Created, r.Updated, r.Deleted)
 	}
 	return nil
 }

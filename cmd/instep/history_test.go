@@ -143,7 +143,7 @@ func TestUndoingAForgottenRunIsPartial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := func() error { return m.BeginRun(t.Context(), "sync") }
+	begin := func() error { return m.BeginRun(t.Context(), "sync", 0) }
 	if err := errors.Join(begin(), begin(), m.PurgeTrash(t.Context(), 0), m.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 const reportHelp = `Report shows the settings that are kept with the mirror in DIR, and tells of the last runs
-of sync and audit on it, the newest first:
+of sync, audit, undo and restore on it, the newest first:
 what was done and in which way, what was tolerated, what failed and why, and how each run
 ended. With --run it tells all that is recorded of one run. As HTML it is a page that
 needs nothing from elsewhere and prints.`
@@ -35,7 +35,7 @@ func (a *app) reportCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
-	fs.StringVar(&f.run, "run", "", "only the run of this `ID`, with all that is recorded of it")
+	fs.StringVar(&f.run, "run", "", "only the run of this `NUMBER`, with all that is recorded of it")
 	fs.StringVar(&f.format, "format", "text", "write text, json (as --json does) or html: a `FORMAT`")
 	fs.StringVar(&f.out, "out", "", "write an HTML page to `FILE` rather than to standard output")
 	return cmd
@@ -63,7 +63,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 		return err
 	}
 	state := mirror.StateDir(dir, f.state)
-	details, err := loadDetails(state, all, recordOfRun(all, f.run))
+	details, err := loadDetails(state, dir, all, f.run)
 	if err != nil {
 		return err
 	}
@@ -98,9 +98,13 @@ func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRec
 }
 
 // loadDetails reads the records of the newest runs, or of the one asked for.
-func loadDetails(state string, all []runs.Record, run string) ([]*runs.Record, error) {
+func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Record, error) {
 	if run != "" {
-		rec, err := runs.Load(state, run)
+		id, err := parseRun(run, dir)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := runs.Load(state, id)
 		return []*runs.Record{rec}, err
 	}
 	var details []*runs.Record
@@ -149,7 +153,7 @@ func (a *app) tellDetails(rec *runs.Record) {
 		case runs.Set:
 			a.out.line("  %s: %s, %s", printable(r.Set), r.Mode, printable(r.Message))
 		case runs.Note:
-			a.out.record(&warningRecord{RunID: rec.ID, Set: r.Set, Quirk: r.Quirk, Message: message(&r), Hint: r.Hint})
+			a.out.record(&warningRecord{RunID: runText(rec.ID), Set: r.Set, Quirk: r.Quirk, Message: message(&r), Hint: r.Hint})
 			a.out.line("  tolerated: %s", printable(r.Message))
 		}
 	}

@@ -25,7 +25,7 @@ type runView struct {
 }
 
 func viewOf(rec *runs.Record) runView {
-	v := runView{Record: rec, Line: shellLine(append(append([]string{"instep", rec.Command}, rec.Options...), rec.Source, rec.Dir)...), Status: "UNFINISHED", Tone: "warn"}
+	v := runView{Record: rec, Line: shellLine(commandOf(rec, rec.Options...)...), Status: "UNFINISHED", Tone: "warn"}
 	if rec.End != nil {
 		v.Status, v.Tone, v.Counts = words[rec.End.Status], tone(rec.End.Status), countsForPeople(rec.End.Counts)
 	}

@@ -29,16 +29,20 @@ func (a *app) newRun(command, source, dir string) *runLog {
 }
 
 // start begins the record in the state of a mirror that is there and may be written to.
-func (l *runLog) start(dir, state string) {
-	if err := l.Begin(mirror.StateDir(dir, state)); err != nil {
+func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string) {
+	last, err := m.LastRun(ctx)
+	if err == nil {
+		err = l.Begin(mirror.StateDir(dir, state), last)
+	}
+	if err != nil {
 		l.a.out.warn(warningRecord{Message: fmt.Sprintf("no record of this run is kept: %v", err)})
 	}
 }
 
-// changed notes which run of its history changed the mirror.
+// changed notes whether the run changed the mirror.
 func (l *runLog) changed(ctx context.Context, m *mirror.Mirror) {
-	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil { // else the record does without
-		l.Changed(n)
+	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil && n != 0 { // on an error the record does without
+		l.Changed()
 	}
 }
 
@@ -75,6 +79,18 @@ func (l *runLog) totals(t *totals) {
 	for _, err := range t.Partial {
 		l.Partial("", err)
 	}
+}
+
+// runText is the number of a run as text.
+func runText(id int64) string { return strconv.FormatInt(id, 10) }
+
+// parseRun reads the number of a run of the mirror in dir.
+func parseRun(text, dir string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id <= 0 {
+		return 0, usagef("%s has no run %q; instep report %s lists them", dir, text, shellWord(dir))
+	}
+	return id, nil
 }
 
 // counts are the numbers of a summary by their names in JSON.
@@ -140,14 +156,14 @@ type reportRecord struct {
 	Counts   map[string]int64 `json:"counts,omitempty"`
 	Causes   map[string]int64 `json:"causes,omitempty"`
 	Quirks   map[string]int64 `json:"quirks,omitempty"`
-	Run      int64            `json:"run,omitempty"` // its number in the history of the mirror
+	Run      int64            `json:"run,omitempty"` // the same number, if the run changed the mirror
 	Version  string           `json:"version,omitempty"`
 	Go       string           `json:"go,omitempty"`
 }
 
 func recordOf(rec *runs.Record) *reportRecord {
 	r := &reportRecord{
-		RunID: rec.ID, Command: rec.Command, Source: rec.Source, Flags: rec.Options, Begun: rec.Begun.UTC().Format(time.RFC3339Nano),
+		RunID: runText(rec.ID), Command: rec.Command, Source: rec.Source, Flags: rec.Options, Begun: rec.Begun.UTC().Format(time.RFC3339Nano),
 		Causes: rec.Causes, Version: rec.Version, Go: rec.Go,
 	}
 	for quirk, n := range rec.Quirks {
@@ -158,7 +174,10 @@ func recordOf(rec *runs.Record) *reportRecord {
 	}
 	if e := rec.End; e != nil {
 		r.Finished, r.Ended, r.Status, r.ExitCode = true, e.Ended.UTC().Format(time.RFC3339Nano), e.Status, &e.ExitCode
-		r.Message, r.Hint, r.Counts, r.Run = e.Error, e.Hint, e.Counts, e.Change
+		r.Message, r.Hint, r.Counts = e.Error, e.Hint, e.Counts
+		if e.Changed {
+			r.Run = rec.ID
+		}
 	}
 	return r
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -244,12 +245,12 @@ func TestKilledRunIsRecordedUnfinishedAndWithoutSecrets(t *testing.T) {
 		t.Errorf("instep errors: exit code %d, %q", code, out.String())
 	}
 	for _, r := range all {
-		text, err := os.ReadFile(filepath.Join(state, "runs", r.ID+".jsonl"))
+		text, err := os.ReadFile(filepath.Join(state, "runs", strconv.FormatInt(r.ID, 10)+".jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if bytes.Contains(text, []byte(secret)) {
-			t.Errorf("the record of %s holds the secret", r.ID)
+			t.Errorf("the record of %d holds the secret", r.ID)
 		}
 	}
 }

@@ -90,15 +90,16 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	how := reverting{what: "restore", dir: dir, state: f.state, keep: f.keep, dryRun: f.dryRun}
 	if f.deletedSince != "" {
-		return a.revert(ctx, m, dir, m.DeletedSince(ctx, since), "restore", f.keep, f.dryRun)
+		return a.revert(ctx, m, m.DeletedSince(ctx, since), how)
 	}
 	uri, err := m.Find(ctx, name[0])
 	if err != nil {
 		return err
 	}
 	if f.release {
-		return a.release(ctx, m, uri, name[0])
+		return a.release(ctx, m, uri, name[0], how)
 	}
 	states, err := m.At(ctx, uri, at)
 	if err != nil {
@@ -107,7 +108,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	if f.to != "" {
 		return a.restoreTo(ctx, m, &states[0], f.to)
 	}
-	return a.revert(ctx, m, dir, ended(states), "restore", f.keep, f.dryRun)
+	return a.revert(ctx, m, ended(states), how)
 }
 
 // openToRevert opens a mirror to restore states, or only to show them.
@@ -129,14 +130,16 @@ func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
 	}
 }
 
-func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string) error {
-	err := m.BeginRun(ctx, "restore")
-	if err == nil {
-		err = m.Release(ctx, uri)
-	}
+func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string, how reverting) (err error) {
+	log, err := a.beginRevert(ctx, m, how)
 	if err != nil {
+		return err
+	}
+	defer func() { log.end(ctx, err) }()
+	if err := m.Release(ctx, uri); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	log.changed(ctx, m)
 	a.out.end(summary{Status: "clean"}, "Released; the next sync brings the Source's state.")
 	return nil
 }
@@ -204,10 +207,24 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	r.a.out.line("%s %s", mark, printable(step.URI))
 }
 
+// reverting is a run that restores states.
+type reverting struct {
+	what         string // the command
+	dir, state   string // of the mirror
+	keep, dryRun bool
+}
+
+// beginRevert begins a run that restores states, and its record.
+func (a *app) beginRevert(ctx context.Context, m *mirror.Mirror, how reverting) (*runLog, error) {
+	log := a.newRun(how.what, "", how.dir)
+	log.start(ctx, m, how.dir, how.state)
+	return log, m.BeginRun(ctx, how.what, log.ID())
+}
+
 // revert restores states, or shows which it would restore.
-func (a *app) revert(ctx context.Context, m *mirror.Mirror, dir string, steps iter.Seq2[mirror.Reversal, error], what string, keep, dryRun bool) error {
+func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirror.Reversal, error], how reverting) (err error) {
 	r := &reversion{a: a}
-	if dryRun {
+	if how.dryRun {
 		for step, err := range steps {
 			if err != nil {
 				return err
@@ -217,10 +234,14 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, dir string, steps it
 		r.end("plan", fmt.Sprintf("Status: PLAN (to create=%d, to update=%d, to delete=%d, left alone=%d)", r.created, r.updated, r.deleted, r.failed))
 		return nil
 	}
-	if err := m.BeginRun(ctx, what); err != nil {
+	log, err := a.beginRevert(ctx, m, how)
+	if err != nil {
 		return err
 	}
-	if err := m.Revert(ctx, steps, mirror.RevertOptions{Keep: keep, Done: r.step}); err != nil {
+	defer func() { log.end(ctx, err) }()
+	err = m.Revert(ctx, steps, mirror.RevertOptions{Keep: how.keep, Done: r.step})
+	log.changed(ctx, m)
+	if err != nil {
 		return err
 	}
 	run, err := m.Run(ctx)
@@ -232,8 +253,8 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, dir string, steps it
 		status = "partial"
 	}
 	if run != 0 {
-		after = fmt.Sprintf("   instep undo %s %d takes it back", dir, run)
-		if !keep {
+		after = fmt.Sprintf("   instep undo %s %d takes it back", how.dir, run)
+		if !how.keep {
 			a.out.say("The next sync brings the Source's state again.")
 		}
 	}

@@ -127,7 +127,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		return pulse, err
 	}
 	if !f.dryRun && m.Exists() {
-		log.start(s.dir, f.state)
+		log.start(ctx, m, s.dir, f.state)
 		if err := s.glance(ctx, m); err != nil {
 			return pulse, err
 		}
@@ -146,10 +146,10 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 			return pulse, err
 		}
 		d.Mirror = m
-		log.start(s.dir, f.state)
+		log.start(ctx, m, s.dir, f.state)
 	}
 	d.MaxTime = f.left(a.now().Sub(begin))
-	rep, err := s.apply(ctx, d, m, plan)
+	rep, err := s.apply(ctx, d, m, plan, log.ID())
 	log.changed(ctx, m)
 	if rep == nil {
 		return pulse, err
@@ -161,15 +161,15 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	return pulse, err
 }
 
-// apply carries out a plan. Without a report nothing was begun.
-func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan) (*destination.Report, error) {
+// apply carries out a plan, in the run of that number. Without a report nothing was begun.
+func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan, number int64) (*destination.Report, error) {
 	if err := s.keepSettings(ctx, m); err != nil {
 		return nil, err
 	}
 	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		return nil, err
 	}
-	if err := m.BeginRun(ctx, "sync"); err != nil {
+	if err := m.BeginRun(ctx, "sync", number); err != nil {
 		return nil, err
 	}
 	s.stale = map[string]int64{}

@@ -40,7 +40,7 @@ func (a *app) undoCommand() *cobra.Command {
 func (a *app) undo(ctx context.Context, dir string, number []string, state string, dryRun bool) (err error) {
 	var run int64
 	if len(number) > 0 {
-		if run, err = numberOf(dir, state, number[0]); err != nil {
+		if run, err = parseRun(number[0], dir); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 		doing = "this would take back"
 	}
 	a.out.say("%s run %d of %s (created=%d, updated=%d, deleted=%d)", doing, found.ID, stamp(found.Begun.Truncate(time.Second)), found.Created, found.Updated, found.Deleted)
-	return a.revert(ctx, m, dir, m.Undoing(ctx, found.ID), "undo", false, dryRun)
+	return a.revert(ctx, m, m.Undoing(ctx, found.ID), reverting{what: "undo", dir: dir, state: state, dryRun: dryRun})
 }
 
 // tellForgotten warns of a run before whose end states were forgotten: it can't be taken
@@ -86,5 +86,5 @@ func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirr
 	if run == 0 {
 		return mirror.Run{}, usagef("no run has changed %s yet", dir)
 	}
-	return mirror.Run{}, usagef("%s has no run %d; instep history %s --runs lists them", dir, run, dir)
+	return mirror.Run{}, usagef("%s has no run %d that changed it; instep history %s --runs lists them", dir, run, shellWord(dir))
 }

@@ -16,7 +16,7 @@ func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place
 	var run int64
 	err := c.transact(ctx, "record intents in", func(r *recorder) (err error) {
 		if o.Run != nil && o.Run.ID == 0 {
-			if run, err = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What}); err != nil {
+			if run, err = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What, Number: o.Run.Number}); err != nil {
 				return err
 			}
 			o.Run.ID = run

@@ -16,6 +16,7 @@ import (
 // Run is one command that changed a mirror.
 type Run struct {
 	ID                        int64 // 0: it has changed nothing yet
+	Number                    int64 // the ID that it gets if all earlier ones are below; otherwise it gets the next
 	Begun                     time.Time
 	What                      string // the command
 	Created, Updated, Deleted int64  // memberships
@@ -46,8 +47,9 @@ func (r *recorder) enterRun(run *Run) (id int64, err error) {
 			run.ID, run.Created, run.Updated, run.Deleted)
 		return run.ID, err
 	}
-	row, err := r.row("INSERT INTO run (begun, what, created, updated, deleted) VALUES ($1, $2, $3, $4, $5) RETURNING id",
-		run.Begun.UnixMicro(), run.What, run.Created, run.Updated, run.Deleted)
+	row, err := r.row(`INSERT INTO run (id, begun, what, created, updated, deleted)
+		VALUES (max($6, COALESCE((SELECT max(id) FROM run), 0) + 1), $1, $2, $3, $4, $5) RETURNING id`,
+		run.Begun.UnixMicro(), run.What, run.Created, run.Updated, run.Deleted, run.Number)
 	if err == nil {
 		err = row.Scan(&id)
 	}

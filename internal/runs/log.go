@@ -21,7 +21,7 @@ type Log struct {
 	mu      sync.Mutex // guards the rest
 	rec     *Recorder  // nil before Begin, and where none can be kept
 	pending []Row      // added before Begin
-	change  int64      // the number of the run in the mirror's history; 0: none
+	changed bool       // the run changed the mirror
 	early   error      // what ended the run before its end, if its summary does not tell
 }
 
@@ -32,9 +32,12 @@ const maxPending = 1000
 func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
 
 // Begin begins the record in the directory of the state of a mirror that exists and may be
-// written to, with what was added until now.
-func (l *Log) Begin(state string) error {
-	rec, err := Begin(state, l.run, l.now)
+// written to, with what was added until now. The number of the run is above after, the number
+// of the last run in the mirror's history.
+func (l *Log) Begin(state string, after int64) error {
+	run := l.run
+	run.ID = after
+	rec, err := Begin(state, run, l.now)
 	if err != nil {
 		return err
 	}
@@ -46,6 +49,16 @@ func (l *Log) Begin(state string) error {
 	}
 	l.pending = nil
 	return nil
+}
+
+// ID is the number of the run; 0 if it has no record.
+func (l *Log) ID() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rec == nil {
+		return 0
+	}
+	return l.rec.ID()
 }
 
 // Add adds a row. Before Begin it keeps 1,000 rows at most.
@@ -127,21 +140,21 @@ func (l *Log) Early() error {
 	return l.early
 }
 
-// Changed says which run of its history changed the mirror.
-func (l *Log) Changed(run int64) {
+// Changed says that the run changed the mirror.
+func (l *Log) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.change = run
+	l.changed = true
 }
 
-// End ends the record, if one was begun. It fills in Change and Idle of the Outcome.
+// End ends the record, if one was begun. It fills in Changed and Idle of the Outcome.
 func (l *Log) End(o Outcome) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.rec == nil {
 		return nil
 	}
-	o.Change = l.change
+	o.Changed = l.changed
 	o.Idle = o.Error == "" && l.idle(&o)
 	err := l.rec.End(o)
 	l.rec = nil

@@ -16,14 +16,14 @@ func TestLogKeepsWhatCameBeforeItsRecord(t *testing.T) {
 	c, state := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, t.TempDir()
 	l := runs.NewLog(runs.Run{Command: "sync", Source: "https://museum.example.org/", Dir: "m", Begun: c.now()}, c.now)
 	l.Event(destination.Event{Kind: destination.EventNote, Text: "an early note"})
-	if err := l.Begin(state); err != nil {
+	if err := l.Begin(state, 6); err != nil {
 		t.Fatal(err)
 	}
 	failed := destination.Event{Kind: destination.EventFailed, Err: errors.New("no room")}
 	failed.Action.Want.URI = "https://museum.example.org/vase.jpg"
 	l.Event(failed)
 	l.Partial("https://museum.example.org/set", errors.New("no list"))
-	l.Changed(7)
+	l.Changed()
 	if err := l.End(runs.Outcome{Status: "partial", ExitCode: 4}); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestLogKeepsWhatCameBeforeItsRecord(t *testing.T) {
 		t.Fatalf("%d records", len(all))
 	}
 	rec := load(t, state, all[0].ID)
-	if !rec.Troubled() || rec.End.Change != 7 || rec.Rows[0].Message != "an early note" {
+	if !rec.Troubled() || !rec.End.Changed || rec.ID != 7 || rec.Rows[0].Message != "an early note" {
 		t.Errorf("%+v", rec)
 	}
 	var got string
@@ -53,7 +53,7 @@ func TestLogOfARunThatFoundNothingNewIsIdle(t *testing.T) {
 	for range 3 {
 		c.t = c.t.Add(time.Hour)
 		l := runs.NewLog(runs.Run{Command: "sync", Begun: c.now()}, c.now)
-		if err := l.Begin(state); err != nil {
+		if err := l.Begin(state, 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.End(runs.Outcome{Status: "in-sync"}); err != nil {

@@ -24,8 +24,8 @@ type Recorder struct {
 	err   error // the first write error
 }
 
-// Begin starts the record of a run in the directory of a state, gives it an ID, and removes
-// old records. r.Begun is stored in UTC.
+// Begin starts the record of a run in the directory of a state, gives it the next number
+// above r.ID and those of all records, and removes old records. r.Begun is stored in UTC.
 func Begin(state string, r Run, now func() time.Time) (*Recorder, error) {
 	rec, err := begin(state, r, now)
 	if err != nil {
@@ -49,7 +49,7 @@ func begin(state string, r Run, now func() time.Time) (_ *Recorder, err error) {
 	if len(r.Options) > maxOptions {
 		r.Options = r.Options[:maxOptions]
 	}
-	if rec.file, r.ID, err = create(root, r.Begun); err != nil {
+	if rec.file, r.ID, err = create(root, r.ID); err != nil {
 		return nil, err
 	}
 	rec.run = r
@@ -60,8 +60,8 @@ func begin(state string, r Run, now func() time.Time) (_ *Recorder, err error) {
 	return rec, prune(root)
 }
 
-// ID names the run.
-func (r *Recorder) ID() string { return r.run.ID }
+// ID is the number of the run.
+func (r *Recorder) ID() int64 { return r.run.ID }
 
 // Add records a row.
 func (r *Recorder) Add(row Row) {
@@ -97,7 +97,7 @@ func (r *Recorder) End(o Outcome) error {
 		r.err = r.replaceIdle()
 	}
 	if r.err = errors.Join(r.err, r.close()); r.err != nil {
-		r.err = fmt.Errorf("record of the run %s: %w", r.run.ID, r.err)
+		r.err = fmt.Errorf("record of the run %d: %w", r.run.ID, r.err)
 	}
 	return r.err
 }
@@ -117,7 +117,7 @@ func (r *Recorder) replaceIdle() error {
 	if err != nil || before.End == nil || !before.End.Idle || before.Command != r.run.Command {
 		return err
 	}
-	return r.root.Remove(before.ID + suffix)
+	return r.root.Remove(fileOf(before.ID))
 }
 
 func (r *Recorder) close() (err error) {
@@ -143,19 +143,21 @@ func (r *Recorder) write(kind Kind, v any) {
 	r.err = err
 }
 
-// create makes the file of a run that begins now. A second run in one second gets a
-// number, by which the names still sort in the order of the runs.
-func create(root *os.Root, begun time.Time) (*os.File, string, error) {
-	id := begun.Format("20060102T150405Z")
-	for i := 1; i < 1000; i++ {
-		name := id
-		if i > 1 {
-			name = fmt.Sprintf("%s-%03d", id, i)
-		}
-		f, err := root.OpenFile(name+suffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
+// create makes the file of a run, whose number is above all others and above after. Another
+// process may begin a run at the same moment: whoever finds the number taken tries the next.
+func create(root *os.Root, after int64) (*os.File, int64, error) {
+	all, err := ids(root)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(all) > 0 {
+		after = max(after, all[0])
+	}
+	for id := after + 1; id < after+1000; id++ {
+		f, err := root.OpenFile(fileOf(id), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, name, err
+			return f, id, err
 		}
 	}
-	return nil, "", fmt.Errorf("more than 999 runs began at %s", id)
+	return nil, 0, fmt.Errorf("the numbers from %d to %d are taken", after+1, after+1000)
 }

@@ -1,6 +1,6 @@
 // Package runs stores a record of each run of a command on a mirror, beside the mirror's
 // catalog: actions, tolerated faults, failures and their causes. A record is a file of JSON
-// lines in the directory runs of the state, named by the start time of the run. Its first
+// lines in the directory runs of the state, named by the number of the run. Its first
 // line is written before the run does anything and its last when the run ends, so that a
 // killed run is recognised by its missing end.
 //
@@ -27,15 +27,15 @@ const (
 )
 
 // format is the version of the records.
-const format = 1
+const format = 2
 
-// ErrNoRun means that no record of a run is kept under an id.
+// ErrNoRun means that no record of a run is kept under a number.
 var ErrNoRun = errors.New("no such run is kept")
 
 // Run says which run a record is of.
 type Run struct {
 	Format  int       `json:"format"`
-	ID      string    `json:"run"`
+	ID      int64     `json:"run"` // number of the run, also in the history of the mirror
 	Command string    `json:"command"`
 	Source  string    `json:"source,omitempty"`
 	Dir     string    `json:"dir,omitempty"`
@@ -75,9 +75,9 @@ type Outcome struct {
 	ExitCode int              `json:"exit_code"`
 	Error    string           `json:"error,omitempty"` // the error that ended it early
 	Hint     string           `json:"hint,omitempty"`
-	Change   int64            `json:"change,omitempty"` // the number of the run in the mirror's history; 0: it changed nothing
-	Idle     bool             `json:"idle,omitempty"`   // nothing happened: the record replaces that of an idle run of the same command before it
-	Counts   map[string]int64 `json:"counts,omitempty"` // resources, bytes and the like, by name
+	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror, so that it is in its history
+	Idle     bool             `json:"idle,omitempty"`    // nothing happened: the record replaces that of an idle run of the same command before it
+	Counts   map[string]int64 `json:"counts,omitempty"`  // resources, bytes and the like, by name
 }
 
 // Tally counts the rows of a run, those that were not kept as well.

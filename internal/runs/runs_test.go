@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,7 @@ func begin(t *testing.T, state string, c *clock) *runs.Recorder {
 	return rec
 }
 
-func load(t *testing.T, state, id string) *runs.Record {
+func load(t *testing.T, state string, id int64) *runs.Record {
 	t.Helper()
 	rec, err := runs.Load(state, id)
 	if err != nil {
@@ -71,7 +72,7 @@ func TestARunIsKeptAsItWasTold(t *testing.T) {
 	tally := runs.Tally{Causes: map[string]int64{"not-found": 1}, Quirks: map[int]int64{7: 1}, Sets: 1, Kept: 3}
 	want := &runs.Record{
 		Run: runs.Run{
-			Format: 1, ID: "20260301T120000Z", Command: "sync", Source: "https://museum.example.org/", Dir: "mirror",
+			Format: 2, ID: 1, Command: "sync", Source: "https://museum.example.org/", Dir: "mirror",
 			Options: []string{"--strict"}, Begun: t0, Version: "1.2.3", Go: "go1.26",
 		},
 		Rows: rows, Tally: tally,
@@ -92,7 +93,7 @@ func TestARunThatWasKilledIsUnfinished(t *testing.T) {
 	state := t.TempDir()
 	rec := begin(t, state, &clock{t0})
 	rec.Add(runs.Row{Kind: runs.Failure, Cause: "denied", URI: "https://museum.example.org/a"})
-	name := filepath.Join(state, "runs", rec.ID()+".jsonl")
+	name := filepath.Join(state, "runs", "1.jsonl")
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -160,11 +161,8 @@ func TestRowsAreBoundedAndCountsExact(t *testing.T) {
 func TestTheNewestRunsAreKept(t *testing.T) {
 	state, c := t.TempDir(), &clock{t0}
 	stranger := filepath.Join(state, "runs", "notes.txt")
-	var first, last string
+	var first, last int64
 	for i := range 103 {
-		if i > 1 { // the first two begin in the same second
-			c.t = c.t.Add(time.Second)
-		}
 		rec := begin(t, state, c)
 		if i == 0 {
 			first = rec.ID()
@@ -178,8 +176,8 @@ func TestTheNewestRunsAreKept(t *testing.T) {
 		}
 	}
 	all := list(t, state)
-	if len(all) != 100 || all[0].ID != last || all[99].ID != "20260301T120002Z" {
-		t.Errorf("got %d runs from %s to %s, want 100 from %s to 20260301T120002Z", len(all), all[0].ID, all[len(all)-1].ID, last)
+	if len(all) != 100 || all[0].ID != last || all[99].ID != 4 {
+		t.Errorf("got %d runs from %d to %d, want 100 from %d to 4", len(all), all[0].ID, all[len(all)-1].ID, last)
 	}
 	if _, err := runs.Load(state, first); !errors.Is(err, runs.ErrNoRun) {
 		t.Errorf("Load of the first run: got %v, want ErrNoRun", err)
@@ -210,9 +208,9 @@ func TestIdleRunsLeaveOneRecord(t *testing.T) {
 	}
 	var got []string
 	for _, r := range list(t, state) {
-		got = append(got, fmt.Sprintf("%s %s %t", r.ID[9:15], r.Command, r.End.Idle))
+		got = append(got, fmt.Sprintf("%d %s %t", r.ID, r.Command, r.End.Idle))
 	}
-	want := []string{"120009 sync true", "120008 sync false", "120007 sync true", "120006 audit true", "120005 sync true", "120002 sync false", "120001 sync true"}
+	want := []string{"9 sync true", "8 sync false", "7 sync true", "6 audit true", "5 sync true", "2 sync false", "1 sync true"}
 	if d := cmp.Diff(got, want); d != "" {
 		t.Errorf("runs that are kept (-got +want):\n%s", d)
 	}
@@ -227,20 +225,64 @@ func TestOnlyRecordsAreRead(t *testing.T) {
 	if err := rec.End(runs.Outcome{Status: "in-sync"}); err != nil {
 		t.Fatal(err)
 	}
-	secret := filepath.Join(state, "20260301T120009Z.jsonl")
+	secret := filepath.Join(state, "9.jsonl")
 	if err := os.WriteFile(secret, []byte(`{"kind":"run","command":"secret"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"", "../20260301T120009Z", "20260301T120009Z", "20260301T120000Z.jsonl", "/etc/passwd"} {
+	for _, id := range []int64{-1, 0, 2, 9} {
 		if got, err := runs.Load(state, id); !errors.Is(err, runs.ErrNoRun) {
-			t.Errorf("Load(%q): got %+v, %v, want ErrNoRun", id, got, err)
+			t.Errorf("Load(%d): got %+v, %v, want ErrNoRun", id, got, err)
 		}
 	}
-	if err := os.Symlink(secret, filepath.Join(state, "runs", "20260301T120008Z.jsonl")); err != nil {
+	if err := os.Symlink(secret, filepath.Join(state, "runs", "8.jsonl")); err != nil {
 		t.Skipf("no symbolic links here: %v", err)
 	}
-	if got, err := runs.Load(state, "20260301T120008Z"); err == nil {
+	if got, err := runs.Load(state, 8); err == nil {
 		t.Errorf("Load followed a symbolic link: %+v", got)
+	}
+}
+
+// Numbers only grow: those of the mirror's history count, and so do those that another process
+// takes at the same moment.
+func TestNumbersAscend(t *testing.T) {
+	state, c := t.TempDir(), &clock{t0}
+	for _, step := range []struct{ after, want int64 }{{0, 1}, {0, 2}, {7, 8}, {3, 9}} {
+		rec, err := runs.Begin(state, runs.Run{ID: step.after, Command: "sync", Begun: t0}, c.now)
+		if err != nil || rec.ID() != step.want {
+			t.Fatalf("a run after %d: got %d, %v, want %d", step.after, rec.ID(), err, step.want)
+		}
+	}
+	var wg sync.WaitGroup
+	taken := make([]int64, 8)
+	for i := range taken {
+		wg.Go(func() {
+			rec, err := runs.Begin(state, runs.Run{Command: "audit", Begun: t0}, c.now)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			taken[i] = rec.ID()
+		})
+	}
+	wg.Wait()
+	slices.Sort(taken)
+	if d := cmp.Diff(taken, []int64{10, 11, 12, 13, 14, 15, 16, 17}); d != "" {
+		t.Errorf("numbers taken at once (-got +want):\n%s", d)
+	}
+}
+
+func TestRecordsOfEarlierBuildsGo(t *testing.T) {
+	state := t.TempDir()
+	former := filepath.Join(state, "runs", "20260301T120000Z-002.jsonl")
+	if err := os.MkdirAll(filepath.Dir(former), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(former, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, state, &clock{t0})
+	if _, err := os.Stat(former); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a record named by its time: %v, want it removed", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"instep/internal/durable"
 )
@@ -26,7 +27,15 @@ const (
 	maxLine = 1 << 20
 )
 
-var recordName = regexp.MustCompile(`^(\d{8}T\d{6}Z(?:-\d{3})?)\.jsonl$`)
+// recordName matches the names of records; formerName those that earlier builds named by the
+// time of the run.
+var (
+	recordName = regexp.MustCompile(`^([1-9]\d{0,17})\.jsonl$`)
+	formerName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d{3})?\.jsonl$`)
+)
+
+// fileOf is the name of the record of a run.
+func fileOf(id int64) string { return strconv.FormatInt(id, 10) + suffix }
 
 // openRecords opens the directory of the records in the directory of a state.
 func openRecords(state string, create bool) (*os.Root, error) {
@@ -43,18 +52,24 @@ func openRecords(state string, create bool) (*os.Root, error) {
 	return root.OpenRoot(directory)
 }
 
-// ids lists the runs of which a record is kept, the newest first.
-func ids(root *os.Root) ([]string, error) {
+// names lists the files in the directory of the records.
+func names(root *os.Root) ([]string, error) {
 	f, err := root.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	var all []string
-	for _, name := range names {
+	return f.Readdirnames(-1)
+}
+
+// ids lists the runs of which a record is kept, the newest first.
+func ids(root *os.Root) ([]int64, error) {
+	found, err := names(root)
+	var all []int64
+	for _, name := range found {
 		if m := recordName.FindStringSubmatch(name); m != nil {
-			all = append(all, m[1])
+			id, _ := strconv.ParseInt(m[1], 10, 64) // 18 digits are always one
+			all = append(all, id)
 		}
 	}
 	slices.Sort(all)
@@ -64,12 +79,20 @@ func ids(root *os.Root) ([]string, error) {
 
 // prune removes the records that are too old.
 func prune(root *os.Root) error {
-	all, err := ids(root)
-	if err != nil || len(all) <= maxRuns {
+	found, err := names(root)
+	if err != nil {
 		return err
 	}
-	for _, id := range all[maxRuns:] {
-		if err := root.Remove(id + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	remove := slices.DeleteFunc(found, func(name string) bool { return !formerName.MatchString(name) })
+	all, err := ids(root)
+	if err != nil {
+		return err
+	}
+	for _, id := range all[min(len(all), maxRuns):] {
+		remove = append(remove, fileOf(id))
+	}
+	for _, name := range remove {
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -98,7 +121,7 @@ func List(state string) ([]Record, error) {
 			continue // removed in the meantime, or not one of ours
 		}
 		if err != nil {
-			return nil, fmt.Errorf("record of the run %s in %q: %w", id, state, err)
+			return nil, fmt.Errorf("record of the run %d in %q: %w", id, state, err)
 		}
 		records = append(records, *rec)
 	}
@@ -106,8 +129,8 @@ func List(state string) ([]Record, error) {
 }
 
 // edges reads the first and the last line of a record.
-func edges(root *os.Root, id string) (*Record, error) {
-	f, err := durable.OpenRegular(root, id+suffix)
+func edges(root *os.Root, id int64) (*Record, error) {
+	f, err := durable.OpenRegular(root, fileOf(id))
 	if err != nil {
 		return nil, err
 	}
@@ -138,19 +161,16 @@ func edges(root *os.Root, id string) (*Record, error) {
 	return rec, nil
 }
 
-// Load returns the record of a run; ErrNoRun if there is none with that id.
-func Load(state, id string) (*Record, error) {
+// Load returns the record of a run; ErrNoRun if there is none with that number.
+func Load(state string, id int64) (*Record, error) {
 	rec, err := load(state, id)
 	if err != nil {
-		return nil, fmt.Errorf("record of the run %q in %q: %w", id, state, err)
+		return nil, fmt.Errorf("record of the run %d in %q: %w", id, state, err)
 	}
 	return rec, nil
 }
 
-func load(state, id string) (*Record, error) {
-	if !recordName.MatchString(id + suffix) {
-		return nil, ErrNoRun
-	}
+func load(state string, id int64) (*Record, error) {
 	root, err := openRecords(state, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoRun
@@ -159,7 +179,7 @@ func load(state, id string) (*Record, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := durable.OpenRegular(root, id+suffix)
+	f, err := durable.OpenRegular(root, fileOf(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoRun
 	}
