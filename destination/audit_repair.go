@@ -20,7 +20,7 @@ const Repairing Mode = "repair"
 // repair brings the resources that were found wrong and judges them once more.
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := &SetPlan{
-		SetState: SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable"},
+		SetState: SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable", Moment: au.scope.moment},
 		actions:  spool.NewLog[Action](au.d.Spool), ordered: spool.NewSorter[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
 	}
 	p := &Plan{Sets: []*SetPlan{sp}}
@@ -33,6 +33,11 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 			a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Repair: held[i].Stored, Want: held[i].Wanted}
 			if held[i].Stored {
 				a.Change = resourcesync.Updated
+			}
+			if !au.scope.moment.IsZero() {
+				if err := au.scope.findMemento(&a.Want); err != nil {
+					return err
+				}
 			}
 			if err := sp.actions.Append(a); err != nil {
 				return err

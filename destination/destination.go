@@ -46,6 +46,11 @@ type Destination struct {
 	BaselineEvery time.Duration // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
 	Spool         string        // directory of temporary files; "": the system's
 
+	// At makes a mirror of each set as it was at this moment (Archives §1, §4), instead of the
+	// present. A mirror is of one moment, which it remembers: later runs need no At. Zero: the
+	// present, or the moment of the mirror.
+	At time.Time
+
 	// AcceptRollback accepts that a Source shows an older state than before: a baseline
 	// makes the mirror equal to the Source.
 	AcceptRollback bool
@@ -161,6 +166,9 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 		}
 		d.quirk(n.Quirk, "", at+": "+n.Msg)
 	}
+	if sc.moment, err = d.moment(ctx); err != nil {
+		return nil, nil, nil, err
+	}
 	sets, err := src.Choose(d.Sets)
 	return src, sets, sc, err
 }
@@ -199,6 +207,7 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
+	moment  time.Time // Destination.At, or that of the mirror; zero: the present
 	told    toldOnce
 }
 

@@ -43,7 +43,7 @@ func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	d := k.d
 	pl := &planner{
 		SetPlan: &SetPlan{
-			SetState: SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why}, set: k.set, scope: k.scope,
+			SetState: SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why, Moment: k.scope.moment}, set: k.set, scope: k.scope,
 			actions: spool.NewLog[Action](d.Spool), ordered: spool.NewSorter[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
 		d: d, followed: k.followed, cursor: k.cursor, known: k.known, sum: sha256.New(),
@@ -125,6 +125,9 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
+	if err := pl.findMemento(&w); err != nil {
+		return err
+	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if h.Stored {
 		a.Change = resourcesync.Updated

@@ -84,7 +84,7 @@ func (pl *planner) dispatch() {
 		return
 	}
 	pl.selection = nil
-	via, bytes, requests, why := s.whole(pl.d.Prefer).carriage()
+	via, bytes, requests, why := s.whole(pl.prefer()).carriage()
 	pl.reason("%s: %s: %s", s.pkg.URI, via.phrase(), why)
 	number := 0
 	if via == ViaGet {

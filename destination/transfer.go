@@ -31,6 +31,9 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	if err := r.skipRetry(a); err != nil {
 		return 0, err
 	}
+	if !r.sp.Moment.IsZero() {
+		return r.asThen(ctx, b, a)
+	}
 	return r.fromAnywhere(ctx, b, a.Want)
 }
 
@@ -127,7 +130,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 // request is the request for w at a URI. A duplicate is asked for once: there are other places.
 func request(w *harvest.Resource, at string) fetch.Request {
 	req := transfer.Request(w)
-	req.URL, req.Once = at, at != w.URI
+	req.URL, req.Once = at, at != w.URI && at != w.Memento
 	return req
 }
 
@@ -241,7 +244,7 @@ func (r *runner) persist(ctx context.Context, b Batch, w harvest.Resource, at st
 		if err == nil {
 			r.budget.came(&w, n)
 		}
-		if at != w.URI || !r.d.Client.Again(ctx, failed, err) {
+		if at != w.URI && at != w.Memento || !r.d.Client.Again(ctx, failed, err) {
 			return n, coding, err
 		}
 	}

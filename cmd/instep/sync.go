@@ -26,6 +26,7 @@ type syncFlags struct {
 	keepDeleted bool
 	keep        string // --keep-versions
 	dryRun      bool
+	at          string // --at
 	trust       trustFlags
 	watch       pollFlags
 }
@@ -59,6 +60,12 @@ it gives, and the set is as its documents say, as of the last one read. If the c
 after a Resource List are unknown, the run says "as of" and ends with 4 until a newer
 list appears or --accept-gap is given. "instep help promise" has the details.
 
+With --at the mirror is of the past: each set as it was at that moment, by the lists and
+dumps that the Source offers or archives and the changes after them. Bytes come out of dumps,
+or from the memento that an entry links; if the Source serves only those of today they are
+taken if a digest proves that they are the same, else the resource fails (exit code 4). Such a
+mirror remembers its moment: later runs, and audit, need no --at, and none makes it of another.
+
 With --ore SOURCE is a Resource Map of OAI-ORE, or a page, feed or Sitemap that leads to
 some: the resources are what all these maps aggregate, as "instep ore find" lists them.
 If one of them can't be read nothing is done.
@@ -77,6 +84,7 @@ func (a *app) syncCommand() *cobra.Command {
   instep sync -n https://museum.example.org/ ./mirror
   instep sync --watch https://museum.example.org/ ./mirror
   instep sync --include '*.pdf' https://museum.example.org/ ./mirror
+  instep sync --at 2026-03-01T12:00:00Z https://museum.example.org/ ./march
   instep sync --ore https://museum.example.org/vase.atom ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,6 +100,7 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
+	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")
 	f.trust.register(cmd)
