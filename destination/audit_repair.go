@@ -34,6 +34,7 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 			if held[i].Stored {
 				a.Change = resourcesync.Updated
 			}
+			au.scope.represent(&a.Want)
 			if !au.scope.moment.IsZero() {
 				if err := au.scope.findMemento(&a.Want); err != nil {
 					return err

@@ -37,6 +37,7 @@ type Destination struct {
 	Collections   []string      // only resources that an entry links to one of these (1.1 §14.7); empty: all
 	Profiles      []string      // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
 	WithMetadata  bool          // also metadata that describes what Include and Types choose; Profiles is then about metadata only
+	Accept        []string      // of resources with alternates the representation of the first of these media types (1.1 §14.3); empty: as listed
 	Workers       int           // resources in transfer at a time; 0: 4
 	Quick         bool          // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
 	ReadOnly      bool          // Audit marks nothing in the Mirror
@@ -266,10 +267,22 @@ func (s *scope) admitGone(w *harvest.Resource) (skip Skip, origin string) {
 	return s.admits(w, true)
 }
 
+// represent chooses the representation of w; false leaves w out.
+func (s *scope) represent(w *harvest.Resource) bool {
+	if len(s.filter.accept) == 0 {
+		return true
+	}
+	ok, err := w.Represent(s.filter.accept, s.origins)
+	return ok || err != nil
+}
+
 func (s *scope) admits(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
+	}
+	if !gone && !s.represent(w) {
+		return SkipFiltered, ""
 	}
 	if gone && !s.filter.admitsGone(w, u.Path) || !gone && !s.filter.admits(w, u.Path) {
 		return SkipFiltered, ""

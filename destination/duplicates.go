@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -92,7 +93,7 @@ func (r *runner) fromAnywhere(ctx context.Context, b Batch, w harvest.Resource) 
 	if from != "" {
 		return n, err
 	}
-	n, failed := r.fromWeb(ctx, b, w, w.URI)
+	n, failed := r.fromWeb(ctx, b, w, cmp.Or(w.BytesAt, w.URI))
 	if !harvest.IsSourceError(failed) || ctx.Err() != nil {
 		return n, failed
 	}

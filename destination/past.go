@@ -119,6 +119,9 @@ func (pl *planner) findMemento(w **harvest.Resource) error {
 }
 
 func (s *scope) findMemento(w *harvest.Resource) error {
+	if w.BytesAt != "" { // it would be one of another representation
+		return nil
+	}
 	said, err := w.Remainder.Parse()
 	if err != nil {
 		return err

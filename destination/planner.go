@@ -125,6 +125,9 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
+	if w.BytesAt != "" { // the package has another representation
+		from = harvest.Location{}
+	}
 	if err := pl.findMemento(&w); err != nil {
 		return err
 	}

@@ -130,8 +130,13 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 // request is the request for w at a URI. A duplicate is asked for once: there are other places.
 func request(w *harvest.Resource, at string) fetch.Request {
 	req := transfer.Request(w)
-	req.URL, req.Once = at, at != w.URI && at != w.Memento
+	req.URL, req.Once = at, !isOwn(w, at)
 	return req
+}
+
+// isOwn reports whether a URI is not that of a duplicate.
+func isOwn(w *harvest.Resource, at string) bool {
+	return at == w.URI || at == w.Memento || at == w.BytesAt
 }
 
 // arrive notes when the bytes of w came, if anything depends on that. An answer that has no
@@ -244,7 +249,7 @@ func (r *runner) persist(ctx context.Context, b Batch, w harvest.Resource, at st
 		if err == nil {
 			r.budget.came(&w, n)
 		}
-		if at != w.URI && at != w.Memento || !r.d.Client.Again(ctx, failed, err) {
+		if !isOwn(&w, at) || !r.d.Client.Again(ctx, failed, err) {
 			return n, coding, err
 		}
 	}

@@ -40,6 +40,10 @@ type Resource struct {
 	// "" if nothing says so.
 	Memento string `json:",omitzero"`
 
+	// BytesAt is where the bytes are served if that is not URI: at an alternate that Represent
+	// has chosen.
+	BytesAt string `json:",omitzero"`
+
 	// Remainder has its links and other attributes. The Mirror stores it with the state; it
 	// replaces that of an earlier state even if it is zero.
 	Remainder Remainder `json:",omitzero"`

@@ -49,7 +49,7 @@ exactly those that were withheld. Approved deletions and renamed files do not co
 Source shows an older state than before, or no longer offers a set.
 
 The first run stores its settings with the mirror: how long earlier bytes are kept, what
-is chosen (--set, --include, --exclude, --type, --only-collection and the like), --strict, --prefer, --duplicates, --max-age,
+is chosen (--set, --include, --exclude, --type, --accept, --only-collection and the like), --strict, --prefer, --duplicates, --max-age,
 --accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names
 of files with secrets. Later runs, and audit, use them without a flag. A flag given later
 holds for that run only, unless --remember is given too; an empty one (--include '')
@@ -152,6 +152,7 @@ func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.
 		Sets: withoutEmpty(f.sets), AllowOrigins: f.allowOrigin, Strict: f.strict,
 		Include: withoutEmpty(f.include), Exclude: withoutEmpty(f.exclude), Types: withoutEmpty(f.types), Workers: f.workers,
 		Collections: withoutEmpty(f.collections), Profiles: withoutEmpty(f.profiles), WithMetadata: f.withMetadata,
+		Accept: withoutEmpty(f.accept),
 	}
 }
 
