@@ -232,7 +232,7 @@ func (a *attempt) refusal(ex *exchange) *Error {
 		e.Kind = Denied
 		if page && code == http.StatusForbidden {
 			e.Msg += ": a page answered, not the resource"
-			e.Hint = "the host may hold programs off; ask its operator to let this one in"
+			e.Hint = "the site may block programs; ask its operator to let this one in"
 		} else {
 			e.Hint = "credentials may be missing, or not those of this origin"
 		}

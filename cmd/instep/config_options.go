@@ -21,7 +21,7 @@ type option struct {
 }
 
 var options = []option{
-	{key: "base_url", flag: "base-url", usage: "the `URL` at which DIR is served (required)", site: func(c *siteConfig) any { return &c.BaseURL }},
+	{key: "base_url", flag: "base-url", usage: "the `URL` at which DIR is served (required the first time)", site: func(c *siteConfig) any { return &c.BaseURL }},
 	{key: "dir", site: func(c *siteConfig) any { return &c.Dir }},
 	{key: "out", flag: "out", usage: "write the documents below this `DIR` instead of into DIR", fallback: "dir", site: func(c *siteConfig) any { return &c.Out }},
 	{key: "state", flag: "state", usage: "keep what is remembered between runs in `DIR` (default: in the user's state directory)", fallback: "in the user's state directory", site: func(c *siteConfig) any { return &c.State }},
@@ -58,7 +58,7 @@ var options = []option{
 	{key: "archive.age", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Age }},
 	{key: "archive.count", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Count }},
 	{key: "archive.size", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Size }},
-	{key: "from", flag: "from", usage: "publish what this `URL` lists: oai+https://…, sitemap+https://…, urls+https://… or source+https://…", fallback: "the files of DIR", set: func(s *setConfig) any { return &s.From }},
+	{key: "from", flag: "from", usage: "publish what this `URL` lists: oai+https://… (DIR is created), sitemap+https://…, urls+https://… or source+https://…", fallback: "the files of DIR", set: func(s *setConfig) any { return &s.From }},
 	{key: "from.sitemap", set: func(s *setConfig) any { return &s.From.Sitemap }},
 	{key: "from.urls", set: func(s *setConfig) any { return &s.From.URLs }},
 	{key: "from.source", set: func(s *setConfig) any { return &s.From.Source }},

@@ -16,8 +16,8 @@ import (
 // not mentioned.
 var leftOut = map[scan.Reason]string{
 	scan.Dotfile:    "with a name that begins with a dot",
-	scan.Symlink:    "links that lead nowhere, to a directory, or out of what is published",
-	scan.Special:    "devices, sockets and the like",
+	scan.Symlink:    "linked to nothing, to a directory, or out of what is published",
+	scan.Special:    "neither a file nor a directory, such as a socket",
 	scan.Pattern:    "not chosen by include and exclude",
 	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
 	scan.Assumed:    "assumed to be unchanged: they stay published as they are",
@@ -113,7 +113,12 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 	for reason, n := range sorted(rep.Excluded) {
 		if what, ok := leftOut[scan.Reason(reason)]; ok {
-			a.out.say("left out: %d %s%s", n, what, map[bool]string{true: "", false: " (-v names them)"}[a.out.verbose])
+			if begin, hint, ok := strings.Cut(what, " ("); !a.out.verbose && ok {
+				what = begin + " (-v names them; " + hint
+			} else if !a.out.verbose {
+				what += " (-v names them)"
+			}
+			a.out.say("left out: %d %s", n, what)
 		}
 	}
 	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)

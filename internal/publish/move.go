@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -115,6 +116,21 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 	var err error
 	p.stores, err = openStores(ctx, catalog.Options{Path: name, Create: true, Now: o.Now})
 	return err
+}
+
+// BaseURLOf returns the base URL of the publication that has its state in a directory; "" if
+// there is none. It writes nothing.
+func BaseURLOf(ctx context.Context, state string, now func() time.Time) (base string, err error) {
+	c, err := catalog.OpenReadOnly(ctx, filepath.Join(state, catalogName), "", now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	base, _, err = c.Facts.Setting(ctx, catalog.PublisherSetting)
+	return base, err
 }
 
 // PlanMove returns the base URL from which Open would move a site with Move, and the keys
