@@ -11,6 +11,7 @@ import (
 	"instep/harvest"
 	"instep/internal/packages"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // A batch is what may have to be fetched twice after a crash: 500 resources or 64 MiB. One
@@ -70,11 +71,11 @@ var ErrOutage = errors.New("the Source stopped answering")
 // Source tells of by now are followed too, up to 3 times.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
-	budget, dups := d.budget(), &duplicates{when: d.Duplicates}
+	budget, duplicates := d.budget(), &transfer.Origins{When: d.Duplicates}
 	for _, sp := range p.Sets {
-		r := &runner{d: d, sp: sp, budget: budget, duplicates: dups, rep: &SetReport{
+		r := d.newRunner(sp, budget, duplicates, &SetReport{
 			SetState: sp.SetState, Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
-		}}
+		})
 		rep.Sets = append(rep.Sets, r.rep)
 		if err := r.run(ctx); err != nil {
 			return rep, err
@@ -94,10 +95,10 @@ type runner struct {
 	rep   *SetReport
 	slots *semaphore.Weighted // of the transfers
 
-	budget     *budget     // of all sets
-	duplicates *duplicates // likewise
-	odd        tally
-	unpacker   *packages.Unpacker // nil if the plan takes nothing out of packages
+	budget   *budget // of all sets
+	odd      tally
+	fetcher  *transfer.Fetcher
+	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
 
 	mu            sync.Mutex
 	err           error // why the run ends early
@@ -105,6 +106,15 @@ type runner struct {
 	failuresInRow int   // failures in a row for lack of an answer
 	retryFailures int   // the same count for earlier failures
 	cancel        context.CancelFunc
+}
+
+func (d *Destination) newRunner(sp *SetPlan, budget *budget, duplicates *transfer.Origins, rep *SetReport) *runner {
+	r := &runner{d: d, sp: sp, budget: budget, rep: rep}
+	r.fetcher = &transfer.Fetcher{
+		Client: d.Client, Spool: d.Spool, Parts: d.parts(), Set: sp.Set, AsOf: sp.asOf, Duplicates: duplicates,
+		Tell: func(text string) { d.note(sp.Set, text) }, Odd: r.odd.add, Came: budget.came,
+	}
+	return r
 }
 
 func (r *runner) run(ctx context.Context) error {

@@ -66,7 +66,7 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	before := maps.Clone(rep.Skipped)
 	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.each()[s]; return again }) // sp counts these as well
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
-	next := &runner{d: r.d, sp: sp, budget: r.budget, duplicates: r.duplicates, rep: rep}
+	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)
 	return next, next.run(ctx)
 }
 

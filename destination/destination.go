@@ -15,6 +15,7 @@ import (
 	"instep/guard"
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // Destination keeps a Mirror in step with a Source. The fields are read, not
@@ -24,27 +25,27 @@ type Destination struct {
 	Mirror Mirror        // the held copy
 	Client *fetch.Client // client for requests to the Source
 
-	Sets          []string      // only these sets, by Capability List URI or name; empty: all
-	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
-	MaxDelete     guard.Limit   // limit of deletions of a run without consent
-	KeepDeleted   bool          // apply no deletion
-	Duplicates    Duplicates    // when a resource is fetched from a duplicate
-	Prefer        Prefer        // preferred documents of a baseline or an increment, if both kinds are offered
-	Strict        bool          // accept only what a sha-256 or better proves, and documents without a flaw
-	Include       []string      // globs on the path of a resource; empty: all
-	Exclude       []string      // globs on the path of a resource
-	Types         []string      // media types; empty: all
-	Collections   []string      // only resources that an entry links to one of these (1.1 §14.7); empty: all
-	Profiles      []string      // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
-	WithMetadata  bool          // also metadata that describes what Include and Types choose; Profiles is then about metadata only
-	Workers       int           // resources in transfer at a time; 0: 4
-	Quick         bool          // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
-	ReadOnly      bool          // Audit marks nothing in the Mirror
-	MaxChanges    int           // changed resources of a set after which a run reads no further Change List, and the next run continues; 0: 250,000
-	MaxTransfer   int64         // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
-	MaxTime       time.Duration // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
-	BaselineEvery time.Duration // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
-	Spool         string        // directory of temporary files; "": the system's
+	Sets          []string            // only these sets, by Capability List URI or name; empty: all
+	AllowOrigins  []string            // origins beside the Source's own whose resources are fetched
+	MaxDelete     guard.Limit         // limit of deletions of a run without consent
+	KeepDeleted   bool                // apply no deletion
+	Duplicates    transfer.Duplicates // when a resource is fetched from a duplicate
+	Prefer        Prefer              // preferred documents of a baseline or an increment, if both kinds are offered
+	Strict        bool                // accept only what a sha-256 or better proves, and documents without a flaw
+	Include       []string            // globs on the path of a resource; empty: all
+	Exclude       []string            // globs on the path of a resource
+	Types         []string            // media types; empty: all
+	Collections   []string            // only resources that an entry links to one of these (1.1 §14.7); empty: all
+	Profiles      []string            // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
+	WithMetadata  bool                // also metadata that describes what Include and Types choose; Profiles is then about metadata only
+	Workers       int                 // resources in transfer at a time; 0: 4
+	Quick         bool                // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
+	ReadOnly      bool                // Audit marks nothing in the Mirror
+	MaxChanges    int                 // changed resources of a set after which a run reads no further Change List, and the next run continues; 0: 250,000
+	MaxTransfer   int64               // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
+	MaxTime       time.Duration       // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
+	BaselineEvery time.Duration       // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
+	Spool         string              // directory of temporary files; "": the system's
 
 	// AcceptRollback accepts that a Source shows an older state than before: a baseline
 	// makes the mirror equal to the Source.

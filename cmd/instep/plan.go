@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/transfer"
 )
 
 // planFlags say by which way a mirror is brought in step.
@@ -37,8 +38,8 @@ func (f *planFlags) set(d *destination.Destination) error {
 	default:
 		return usagef("--prefer %q: expected list or dump", f.prefer)
 	}
-	switch d.Duplicates = destination.Duplicates(f.duplicates); d.Duplicates {
-	case "", destination.DuplicatesFirst, destination.DuplicatesLast, destination.DuplicatesNever:
+	switch d.Duplicates = transfer.Duplicates(f.duplicates); d.Duplicates {
+	case "", transfer.DuplicatesFirst, transfer.DuplicatesLast, transfer.DuplicatesNever:
 	default:
 		return usagef("--duplicates %q: expected first, last or never", f.duplicates)
 	}
