@@ -19,26 +19,26 @@ import (
 // the catalog, so that catalog.IsStateName recognises it.
 const FileName = "catalog.db.versions"
 
-// schema of the database: the states of each URI, in their order. A deletion has no sha256.
+// schema of the database: the states of each path, in their order. A deletion has no sha256.
 const schema = `
 CREATE TABLE IF NOT EXISTS version (
-	uri      TEXT NOT NULL,
+	path     TEXT NOT NULL,
 	since    INTEGER NOT NULL, -- microseconds since 1970
 	sha256   BLOB,
 	length   INTEGER NOT NULL,
 	type     TEXT NOT NULL,
 	encoding TEXT NOT NULL,
-	PRIMARY KEY (uri, since)
+	PRIMARY KEY (path, since)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS version_sha256 ON version (sha256) WHERE sha256 IS NOT NULL;
 CREATE INDEX IF NOT EXISTS version_since ON version (since);
-CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log (name TEXT PRIMARY KEY, through INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `
 
 // applicationID marks a database of this package ("inVe").
 const applicationID = 0x696e5665
 
-const columns = "uri, since, sha256, length, type, encoding"
+const columns = "path, since, sha256, length, type, encoding"
 
 // index is the database of a Store.
 type index struct{ db *sql.DB }
@@ -98,13 +98,13 @@ func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 }
 
 // insertOne leaves out a state that is there, or that goes on as the one before it.
-const insertOne = `INSERT INTO version (uri, since, sha256, length, type, encoding)
+const insertOne = `INSERT INTO version (path, since, sha256, length, type, encoding)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
-		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE uri = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
+		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE path = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
 		WHERE sha256 IS ?3 AND type = ?5 AND encoding = ?6)
-	ON CONFLICT (uri, since) DO NOTHING`
+	ON CONFLICT (path, since) DO NOTHING`
 
-func (x *index) insert(ctx context.Context, states []State) error {
+func (x *index) insert(ctx context.Context, states []Version) error {
 	return x.in(ctx, func(tx *sql.Tx) error {
 		insert, err := tx.PrepareContext(ctx, insertOne)
 		if err != nil {
@@ -112,11 +112,11 @@ func (x *index) insert(ctx context.Context, states []State) error {
 		}
 		defer insert.Close()
 		for i := range states {
-			v := &states[i].Version
+			v := &states[i]
 			if v.Deleted {
-				v = &Version{URI: v.URI, Since: v.Since, Deleted: true}
+				v = &Version{Path: v.Path, Since: v.Since, Deleted: true}
 			}
-			if _, err := insert.ExecContext(ctx, v.URI, v.Since.UnixMicro(), v.SHA256.Sum(), v.Length, v.Type, v.Encoding); err != nil {
+			if _, err := insert.ExecContext(ctx, v.Path, v.Since.UnixMicro(), v.SHA256.Sum(), v.Length, v.Type, v.Encoding); err != nil {
 				return err
 			}
 		}
@@ -126,21 +126,21 @@ func (x *index) insert(ctx context.Context, states []State) error {
 
 // At returns the state of a resource at a moment. ErrNoVersion: none is kept that had begun.
 // A state in which the resource was gone is a Version with Deleted.
-func (x *index) At(ctx context.Context, uri string, at time.Time) (Version, error) {
-	for v, err := range x.query(ctx, "WHERE uri = ? AND since <= ? ORDER BY since DESC LIMIT 1", uri, at.UnixMicro()) {
+func (x *index) At(ctx context.Context, name string, at time.Time) (Version, error) {
+	for v, err := range x.query(ctx, "WHERE path = ? AND since <= ? ORDER BY since DESC LIMIT 1", name, at.UnixMicro()) {
 		return v, err
 	}
-	return Version{}, fmt.Errorf("%w: of %q at %s", ErrNoVersion, uri, at.UTC().Format(time.RFC3339))
+	return Version{}, fmt.Errorf("%w: of %q at %s", ErrNoVersion, name, at.UTC().Format(time.RFC3339))
 }
 
 // List yields the states of a resource, the first one first. It yields none if none is kept.
-func (x *index) List(ctx context.Context, uri string) iter.Seq2[Version, error] {
-	return x.query(ctx, "WHERE uri = ? ORDER BY since", uri)
+func (x *index) List(ctx context.Context, name string) iter.Seq2[Version, error] {
+	return x.query(ctx, "WHERE path = ? ORDER BY since", name)
 }
 
 // After yields the states of all resources that began after a moment, in their order.
 func (x *index) After(ctx context.Context, at time.Time) iter.Seq2[Version, error] {
-	return x.query(ctx, "WHERE since > ? ORDER BY since, uri", at.UnixMicro())
+	return x.query(ctx, "WHERE since > ? ORDER BY since, path", at.UnixMicro())
 }
 
 func (x *index) query(ctx context.Context, where string, args ...any) iter.Seq2[Version, error] {
@@ -166,7 +166,7 @@ func (x *index) query(ctx context.Context, where string, args ...any) iter.Seq2[
 func scan(rows *sql.Rows) (v Version, err error) {
 	var since int64
 	var sum []byte
-	if err := rows.Scan(&v.URI, &since, &sum, &v.Length, &v.Type, &v.Encoding); err != nil {
+	if err := rows.Scan(&v.Path, &since, &sum, &v.Length, &v.Type, &v.Encoding); err != nil {
 		return v, err
 	}
 	v.Since = time.UnixMicro(since).UTC()
@@ -178,12 +178,12 @@ func scan(rows *sql.Rows) (v Version, err error) {
 }
 
 // ended selects the states with a later one that began before a moment.
-const ended = " FROM version AS v WHERE v.since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.uri = v.uri AND n.since > v.since AND n.since < ?1)"
+const ended = " FROM version AS v WHERE v.since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = v.path AND n.since > v.since AND n.since < ?1)"
 
 // forget removes the rows of states that ended before a moment, and returns them with the
 // digests that no row has any more.
 func (x *index) forget(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
-	for v, err := range x.query(ctx, "AS v WHERE (uri, since) IN (SELECT v.uri, v.since"+ended+")", before.UnixMicro()) {
+	for v, err := range x.query(ctx, "AS v WHERE (path, since) IN (SELECT v.path, v.since"+ended+")", before.UnixMicro()) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -194,7 +194,7 @@ func (x *index) forget(ctx context.Context, before time.Time) (old []Version, fr
 	}
 	err = x.in(ctx, func(tx *sql.Tx) error {
 		free = nil
-		if _, err := tx.ExecContext(ctx, "DELETE FROM version WHERE (uri, since) IN (SELECT v.uri, v.since"+ended+")", before.UnixMicro()); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM version WHERE (path, since) IN (SELECT v.path, v.since"+ended+")", before.UnixMicro()); err != nil {
 			return err
 		}
 		for _, v := range old {
@@ -214,18 +214,18 @@ func (x *index) forget(ctx context.Context, before time.Time) (old []Version, fr
 	return old, free, err
 }
 
-// Through returns the number up to which the changes of a set are kept; 0 if none are. The
-// numbers are those of the change log.
-func (x *index) Through(ctx context.Context, set string) (n int64, err error) {
-	err = x.db.QueryRowContext(ctx, "SELECT value FROM state WHERE name = ?", "through:"+set).Scan(&n)
+// Through returns the number up to which the changes of a change log are kept; false if none
+// are. The log is named by its catalog and set.
+func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
+	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+		return 0, false, nil
 	}
-	return n, err
+	return n, err == nil, err
 }
 
 // SetThrough records the result of Through.
-func (x *index) SetThrough(ctx context.Context, set string, n int64) error {
-	_, err := x.db.ExecContext(ctx, "INSERT INTO state VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", "through:"+set, n)
+func (x *index) SetThrough(ctx context.Context, log string, n int64) error {
+	_, err := x.db.ExecContext(ctx, "INSERT INTO log VALUES (?, ?) ON CONFLICT DO UPDATE SET through = excluded.through", log, n)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -39,73 +40,85 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 	return &Store{x, bytes}, err
 }
 
-// Keep stores states, all or none: first the bytes, then the rows. It leaves out a state that
-// is recorded already, or that has the same bytes, type and coding as the one before it. An
-// error of State.Open, and bytes with another digest or length than stated
-// (resourcesync.MismatchError), are returned with the URI. Many states at a time are faster
-// than one.
-func (s *Store) Keep(ctx context.Context, states []State) error {
+// Keep stores states: first all bytes, then the rows. It leaves out a state that is recorded
+// already, or that has the same bytes, type and coding as the one before it. It also leaves
+// out, and returns, those whose bytes are gone (State.Open is fs.ErrNotExist) or are others
+// than stated. Many states at a time are faster than one.
+func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer batch.Discard()
 	put := map[string]bool{}
+	kept := make([]Version, 0, len(states))
 	for i := range states {
 		st := &states[i]
-		if st.Deleted {
-			continue
-		}
-		if st.SHA256.Algorithm() != resourcesync.SHA256 {
-			return fmt.Errorf("version of %q: expected a sha-256, found %q", st.URI, st.SHA256)
-		}
-		key := Key(st.SHA256)
-		if put[key] {
-			continue
-		}
-		if put[key], err = s.copyBytes(ctx, batch, key, st); err != nil {
-			return fmt.Errorf("version of %q: %w", st.URI, err)
+		err := s.copyBytes(ctx, batch, put, st)
+		_, other := errors.AsType[*resourcesync.MismatchError](err)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || other:
+			lost = append(lost, st.Version)
+		case err != nil:
+			return nil, fmt.Errorf("version of %q: %w", st.Path, err)
+		default:
+			kept = append(kept, st.Version)
 		}
 	}
 	if err := batch.Commit(ctx); err != nil {
-		return fmt.Errorf("storing the bytes of versions: %w", err)
+		return nil, fmt.Errorf("storing the bytes of versions: %w", err)
 	}
-	return s.insert(ctx, states)
+	return lost, s.insert(ctx, kept)
 }
 
-// copyBytes puts the bytes of a state into a batch unless the bucket has them.
-func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, key string, st *State) (bool, error) {
+// copyBytes puts the bytes of a state into a batch, unless they are in the bucket or among
+// those put already.
+func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]bool, st *State) error {
+	if st.Deleted {
+		return nil
+	}
+	if st.SHA256.Algorithm() != resourcesync.SHA256 {
+		return fmt.Errorf("expected a sha-256, found %q", st.SHA256)
+	}
+	key := Key(st.SHA256)
 	info, err := s.bytes.Stat(ctx, key)
-	if err == nil && info.Size == st.Length {
-		return true, nil
+	if put[key] || err == nil && info.Size == st.Length {
+		return nil
 	}
 	if err != nil && !errors.Is(err, blob.ErrNotExist) {
-		return false, err
+		return err
 	}
 	body, err := st.Open(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer body.Close()
 	o, err := batch.Create(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	_, err = io.Copy(o, resourcesync.NewVerifyReader(body, st.Length, resourcesync.Digests{st.SHA256}))
 	if err = errors.Join(err, o.Close()); err != nil {
-		return false, err
+		return errors.Join(err, o.Discard())
 	}
 	batch.Put(o, blob.Put{Key: key})
-	return true, nil
+	put[key] = true
+	return nil
+}
+
+// get opens kept bytes as they are, and does not verify them. ErrNoVersion: they are not kept.
+func (s *Store) get(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, blob.Info, error) {
+	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
+	if errors.Is(err, blob.ErrNotExist) {
+		err = fmt.Errorf("%w: bytes %s", ErrNoVersion, sha256)
+	}
+	return body, info, err
 }
 
 // Open opens kept bytes. Reading fails before the end if they are not those of the digest
 // any more (resourcesync.MismatchError). ErrNoVersion: they are not kept.
 func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
-	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
-	if errors.Is(err, blob.ErrNotExist) {
-		err = fmt.Errorf("%w: bytes %s", ErrNoVersion, sha256)
-	}
+	body, info, err := s.get(ctx, sha256)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +129,71 @@ func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCl
 type verified struct {
 	io.Reader
 	io.Closer
+}
+
+// Place gives states that are kept a file each in a bucket, at Version.Place, where a web
+// server finds them: hard links to the bytes of the Store where both buckets are on one file
+// system that has them, else copies. It leaves out deletions, states that are not kept, and
+// those that have their file already.
+func (s *Store) Place(ctx context.Context, to blob.Bucket, states []Version) error {
+	batch, err := to.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Discard()
+	for i := range states {
+		v := &states[i]
+		if v.Deleted {
+			continue
+		}
+		kept, err := s.At(ctx, v.Path, v.Since)
+		if errors.Is(err, ErrNoVersion) || err == nil && kept != *v {
+			continue
+		}
+		if err == nil {
+			err = s.place(ctx, to, batch, v)
+		}
+		if err != nil {
+			return fmt.Errorf("version of %q: %w", v.Path, err)
+		}
+	}
+	return batch.Commit(ctx)
+}
+
+func (s *Store) place(ctx context.Context, to blob.Bucket, batch blob.Batch, v *Version) error {
+	info, err := to.Stat(ctx, v.Place())
+	if err == nil && info.Size == v.Length {
+		return nil
+	}
+	if err != nil && !errors.Is(err, blob.ErrNotExist) {
+		return err
+	}
+	o, err := s.share(ctx, batch, v)
+	if err == nil {
+		batch.Put(o, blob.Put{Key: v.Place()})
+	}
+	return err
+}
+
+// share makes an object of the bytes of a state, by a hard link if that is possible.
+func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.Object, error) {
+	if l, ok := batch.(blob.Linker); ok {
+		o, err := l.Link(ctx, s.bytes, Key(v.SHA256))
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return o, err
+		}
+	}
+	body, err := s.Open(ctx, v.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	o, err := batch.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(o, body)
+	return o, errors.Join(err, o.Close())
 }
 
 // Expire forgets the states that ended before a moment, and removes bytes that no state has

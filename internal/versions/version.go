@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"strings"
 	"time"
 
 	"instep/resourcesync"
@@ -23,7 +24,7 @@ var ErrNoVersion = errors.New("no such version is kept")
 
 // Version is a state of a resource.
 type Version struct {
-	URI     string
+	Path    string    // of the resource, below the base URL, not escaped
 	Since   time.Time // when it began, in whole microseconds
 	Deleted bool      // the resource was gone; then all that follows is zero
 
@@ -45,4 +46,30 @@ type State struct {
 func Key(sha256 resourcesync.Digest) string {
 	name := hex.EncodeToString(sha256.Sum())
 	return path.Join(name[:2], name)
+}
+
+// Where versions are, below the base URL. A version has a URI of its own, that of its place; a
+// TimeGate and a TimeMap are those of the resource whose path follows.
+const (
+	Places   = "resourcesync/versions/"
+	TimeGate = "resourcesync/timegate/"
+	TimeMap  = "resourcesync/timemap/"
+)
+
+// placeTime is the layout of the moment in a place: two states may begin in one second.
+const placeTime = "20060102150405.000000"
+
+// Place returns the path of the version's file below the base URL: the moment in which the
+// state began, and the path of the resource, so that any web server knows its media type.
+func (v *Version) Place() string { return Places + v.Since.UTC().Format(placeTime) + "/" + v.Path }
+
+// ParsePlace is the reverse of Place.
+func ParsePlace(place string) (since time.Time, name string, ok bool) {
+	rest, ok := strings.CutPrefix(place, Places)
+	if !ok {
+		return since, "", false
+	}
+	moment, name, _ := strings.Cut(rest, "/")
+	since, err := time.Parse(placeTime, moment)
+	return since, name, err == nil && len(moment) == len(placeTime) && name != ""
 }

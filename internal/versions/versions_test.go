@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +22,7 @@ import (
 	"instep/resourcesync"
 )
 
-const uri = "https://example.org/one.txt"
+const uri = "one.txt"
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -49,24 +51,24 @@ func sumOf(t *testing.T, text string) resourcesync.Digest {
 func state(t *testing.T, uri, text string, since time.Time) versions.State {
 	t.Helper()
 	if text == "" {
-		return versions.State{Version: versions.Version{URI: uri, Since: since, Deleted: true}}
+		return versions.State{Version: versions.Version{Path: name, Since: since, Deleted: true}}
 	}
 	return versions.State{
-		Version: versions.Version{URI: uri, Since: since, SHA256: sumOf(t, text), Length: int64(len(text)), Type: "text/plain"},
+		Version: versions.Version{Path: name, Since: since, SHA256: sumOf(t, text), Length: int64(len(text)), Type: "text/plain"},
 		Open:    func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil },
 	}
 }
 
 func keep(t *testing.T, s *versions.Store, states ...versions.State) {
 	t.Helper()
-	if err := s.Keep(t.Context(), states); err != nil {
-		t.Fatal(err)
+	if lost, err := s.Keep(t.Context(), states); err != nil || len(lost) > 0 {
+		t.Fatalf("lost %+v, %v", lost, err)
 	}
 }
 
-func listed(t *testing.T, s *versions.Store, uri string) (all []versions.Version) {
+func listed(t *testing.T, s *versions.Store, name string) (all []versions.Version) {
 	t.Helper()
-	for v, err := range s.List(t.Context(), uri) {
+	for v, err := range s.List(t.Context(), name) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,18 +146,22 @@ func TestAtIsTheStateOfAModelAtRandomInstants(t *testing.T) {
 	}
 }
 
-func TestKeepRefusesOtherBytesThanStated(t *testing.T) {
+func TestKeepLeavesOutWhatHasOtherBytesOrNone(t *testing.T) {
 	s, _ := openStore(t)
-	st := state(t, uri, "abc", start)
-	st.Open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("xyz")), nil }
-	err := s.Keep(t.Context(), []versions.State{state(t, uri+"2", "ok", start), st})
-	if _, ok := errors.AsType[*resourcesync.MismatchError](err); !ok {
-		t.Errorf("error is %v", err)
+	other, gone := state(t, uri, "abc", start), state(t, uri+"3", "def", start)
+	other.Open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("xyz")), nil }
+	gone.Open = func(context.Context) (io.ReadCloser, error) { return nil, fs.ErrNotExist }
+	lost, err := s.Keep(t.Context(), []versions.State{other, state(t, uri+"2", "ok", start), gone})
+	if err != nil || len(lost) != 2 {
+		t.Errorf("lost %+v, %v", lost, err)
 	}
-	if got := append(listed(t, s, uri), listed(t, s, uri+"2")...); len(got) != 0 {
+	if got := append(listed(t, s, uri), listed(t, s, uri+"3")...); len(got) != 0 {
 		t.Errorf("kept are %+v", got)
 	}
-	if _, err := s.Open(t.Context(), st.SHA256); !errors.Is(err, versions.ErrNoVersion) {
+	if got := listed(t, s, uri+"2"); len(got) != 1 {
+		t.Errorf("beside them are kept %+v", got)
+	}
+	if _, err := s.Open(t.Context(), other.SHA256); !errors.Is(err, versions.ErrNoVersion) {
 		t.Errorf("opening what was refused: %v", err)
 	}
 }
@@ -232,13 +238,79 @@ func TestAReaderSeesWhatIsKeptBesideIt(t *testing.T) {
 	if got := listed(t, r, uri); len(got) != 1 {
 		t.Errorf("the reader sees %+v", got)
 	}
-	if err := r.Keep(t.Context(), []versions.State{state(t, uri, "b", start.Add(time.Hour))}); err == nil {
+	if _, err := r.Keep(t.Context(), []versions.State{state(t, uri, "b", start.Add(time.Hour))}); err == nil {
 		t.Error("a store opened for reading was written")
 	}
 	if err := w.SetThrough(t.Context(), "", 7); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := r.Through(t.Context(), ""); n != 7 || err != nil {
-		t.Errorf("through %d, %v", n, err)
+	if n, ok, err := r.Through(t.Context(), ""); n != 7 || !ok || err != nil {
+		t.Errorf("through %d, %t, %v", n, ok, err)
+	}
+}
+
+// TestPlaceSharesTheBytes: the files of all versions are hard links to the bytes of the store,
+// or copies where the buckets share no file system.
+func TestPlaceSharesTheBytes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		shared bool
+	}{{"hard links", true}, {"copies", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			from, err := blob.OpenDir(t.TempDir(), blob.DirOptions{FileMode: 0o644})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer from.Close()
+			var bytes blob.Bucket = from
+			if !test.shared {
+				bytes = blob.NewMem()
+			}
+			s, err := versions.Open(t.Context(), t.TempDir(), bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			to, err := blob.OpenDir(dir, blob.DirOptions{FileMode: 0o644})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer to.Close()
+			first, second := state(t, "a/one.txt", "x", start), state(t, "two.txt", "x", start.Add(time.Second))
+			keep(t, s, first, second)
+			all := []versions.Version{first.Version, second.Version, state(t, "never.txt", "y", start).Version}
+			for range 2 { // the second time changes nothing
+				if err := s.Place(t.Context(), to, all); err != nil {
+					t.Fatal(err)
+				}
+			}
+			one, err := os.Stat(filepath.Join(dir, "resourcesync/versions/20260101000000.000000/a/one.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			two, err := os.Stat(filepath.Join(dir, "resourcesync/versions/20260101000001.000000/two.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := os.SameFile(one, two); got != test.shared {
+				t.Errorf("the files share their bytes: %t, want %t", got, test.shared)
+			}
+			if _, err := to.Stat(t.Context(), all[2].Place()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a file of a state that is not kept: %v", err)
+			}
+		})
+	}
+}
+
+func TestPlacesAreParsedBack(t *testing.T) {
+	v := versions.Version{Path: "a b/ü.txt", Since: start.Add(1234567 * time.Microsecond)}
+	if since, name, ok := versions.ParsePlace(v.Place()); !ok || name != v.Path || !since.Equal(v.Since) {
+		t.Errorf("%q is %s, %q, %t", v.Place(), since, name, ok)
+	}
+	for _, place := range []string{"", "x", "resourcesync/versions/", "resourcesync/versions/20260101000000.000000/", "resourcesync/versions/20261301000000.000000/a", "resourcesync/versions/1/a", "resourcesync/versions/20260101000000.000/a"} {
+		if _, _, ok := versions.ParsePlace(place); ok {
+			t.Errorf("%q is the place of a version", place)
+		}
 	}
 }
