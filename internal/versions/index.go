@@ -177,41 +177,43 @@ func scan(rows *sql.Rows) (v Version, err error) {
 	return v, err
 }
 
-// ended selects the states with a later one that began before a moment.
-const ended = " FROM version AS v WHERE v.since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = v.path AND n.since > v.since AND n.since < ?1)"
+// ended is true of a state with a later one that began before the moment ?1.
+func ended(row string) string {
+	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
+}
 
-// forget removes the rows of states that ended before a moment, and returns them with the
-// digests that no row has any more.
-func (x *index) forget(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
-	for v, err := range x.query(ctx, "AS v WHERE (path, since) IN (SELECT v.path, v.since"+ended+")", before.UnixMicro()) {
+// expired returns the states that ended before a moment, and the digests that no other state has.
+func (x *index) expired(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
+	for v, err := range x.query(ctx, "AS v WHERE "+ended("v"), before.UnixMicro()) {
 		if err != nil {
 			return nil, nil, err
 		}
 		old = append(old, v)
 	}
-	if len(old) == 0 {
-		return nil, nil, nil
+	rows, err := x.db.QueryContext(ctx, "SELECT DISTINCT v.sha256 FROM version AS v WHERE v.sha256 IS NOT NULL AND "+ended("v")+
+		" AND NOT EXISTS (SELECT 1 FROM version AS o WHERE o.sha256 = v.sha256 AND NOT ("+ended("o")+"))", before.UnixMicro())
+	if err != nil {
+		return nil, nil, err
 	}
-	err = x.in(ctx, func(tx *sql.Tx) error {
-		free = nil
-		if _, err := tx.ExecContext(ctx, "DELETE FROM version WHERE (path, since) IN (SELECT v.path, v.since"+ended+")", before.UnixMicro()); err != nil {
-			return err
+	defer rows.Close()
+	for rows.Next() {
+		var sum []byte
+		if err := rows.Scan(&sum); err != nil {
+			return nil, nil, err
 		}
-		for _, v := range old {
-			var used bool
-			if v.Deleted {
-				continue
-			}
-			if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM version WHERE sha256 = ?)", v.SHA256.Sum()).Scan(&used); err != nil {
-				return err
-			}
-			if !used {
-				free = append(free, v.SHA256)
-			}
+		d, err := resourcesync.NewDigest(resourcesync.SHA256, sum)
+		if err != nil {
+			return nil, nil, err
 		}
-		return nil
-	})
-	return old, free, err
+		free = append(free, d)
+	}
+	return old, free, rows.Err()
+}
+
+// forget removes the rows of the states that expired returns.
+func (x *index) forget(ctx context.Context, before time.Time) error {
+	_, err := x.db.ExecContext(ctx, "DELETE FROM version AS v WHERE "+ended("v"), before.UnixMicro())
+	return err
 }
 
 // Through returns the number up to which the changes of a change log are kept; false if none

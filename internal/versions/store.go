@@ -196,20 +196,39 @@ func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.O
 	return o, errors.Join(err, o.Close())
 }
 
-// Expire forgets the states that ended before a moment, and removes bytes that no state has
-// any more. It returns the states that it forgot.
-func (s *Store) Expire(ctx context.Context, before time.Time) ([]Version, error) {
-	old, free, err := s.forget(ctx, before)
-	if err != nil || len(free) == 0 {
-		return old, err
+// Expire forgets the states that ended before a moment: it removes their files in a bucket,
+// where Place has put them, the bytes that no other state has, and at last the rows, so that
+// an interrupted call can be repeated.
+func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time) error {
+	old, free, err := s.expired(ctx, before)
+	if err != nil || len(old) == 0 {
+		return err
 	}
-	batch, err := s.bytes.Begin(ctx)
+	files, keys := make([]string, len(old)), make([]string, len(free))
+	for i := range old {
+		files[i] = old[i].Place()
+	}
+	for i, sum := range free {
+		keys[i] = Key(sum)
+	}
+	if err := remove(ctx, placed, files); err != nil {
+		return err
+	}
+	if err := remove(ctx, s.bytes, keys); err != nil {
+		return err
+	}
+	return s.forget(ctx, before)
+}
+
+// remove removes objects of a bucket.
+func remove(ctx context.Context, from blob.Bucket, keys []string) error {
+	batch, err := from.Begin(ctx)
 	if err != nil {
-		return old, err
+		return err
 	}
 	defer batch.Discard()
-	for _, sum := range free {
-		batch.Delete(Key(sum))
+	for _, key := range keys {
+		batch.Delete(key)
 	}
-	return old, batch.Commit(ctx)
+	return batch.Commit(ctx)
 }

@@ -56,6 +56,9 @@ const (
 	TimeMap  = "resourcesync/timemap/"
 )
 
+// TimeMapType is the media type of a TimeMap (RFC 7089 §5).
+const TimeMapType = "application/link-format"
+
 // placeTime is the layout of the moment in a place: two states may begin in one second.
 const placeTime = "20060102150405.000000"
 

@@ -47,8 +47,8 @@ func sumOf(t *testing.T, text string) resourcesync.Digest {
 	return d
 }
 
-// state is a resource with a text since a moment; "" is a deletion.
-func state(t *testing.T, uri, text string, since time.Time) versions.State {
+// state is the resource at a path with a text since a moment; "" is a deletion.
+func state(t *testing.T, name, text string, since time.Time) versions.State {
 	t.Helper()
 	if text == "" {
 		return versions.State{Version: versions.Version{Path: name, Since: since, Deleted: true}}
@@ -198,24 +198,43 @@ func TestOpenNoticesBytesThatChanged(t *testing.T) {
 
 func TestExpireForgetsWhatEndedAndKeepsSharedBytes(t *testing.T) {
 	s, bucket := openStore(t)
-	keep(t, s,
+	placed := blob.NewMem()
+	states := []versions.State{
 		state(t, uri, "a", start), state(t, uri, "b", start.Add(time.Hour)), state(t, uri, "c", start.Add(2*time.Hour)),
-		state(t, uri+"2", "a", start))
-	old, err := s.Expire(t.Context(), start.Add(2*time.Hour))
-	if err != nil || len(old) != 1 || old[0].SHA256 != sumOf(t, "a") {
-		t.Errorf("forgot %+v, %v", old, err)
+		state(t, uri+"2", "a", start),
+	}
+	keep(t, s, states...)
+	all := make([]versions.Version, len(states))
+	for i := range states {
+		all[i] = states[i].Version
+	}
+	if err := s.Place(t.Context(), placed, all); err != nil {
+		t.Fatal(err)
+	}
+	has := func(b blob.Bucket, key string) bool {
+		_, err := b.Stat(t.Context(), key)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	if err := s.Expire(t.Context(), placed, start.Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
 	}
 	if got := listed(t, s, uri); len(got) != 2 || got[0].SHA256 != sumOf(t, "b") {
 		t.Errorf("kept are %+v", got)
 	}
-	if _, err := bucket.Stat(t.Context(), versions.Key(sumOf(t, "a"))); err != nil {
-		t.Errorf("bytes that another resource has: %v", err)
+	if has(placed, all[0].Place()) || !has(placed, all[1].Place()) || !has(placed, all[3].Place()) {
+		t.Error("the files are not those of the states that are kept")
 	}
-	if old, err = s.Expire(t.Context(), start.Add(3*time.Hour)); err != nil || len(old) != 1 {
-		t.Errorf("forgot %+v, %v", old, err)
+	if !has(bucket, versions.Key(sumOf(t, "a"))) {
+		t.Error("bytes that another resource has are gone")
 	}
-	if _, err := bucket.Stat(t.Context(), versions.Key(sumOf(t, "b"))); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("bytes of a forgotten state: %v", err)
+	if err := s.Expire(t.Context(), placed, start.Add(3*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if has(bucket, versions.Key(sumOf(t, "b"))) || len(listed(t, s, uri)) != 1 {
+		t.Error("a state that ended is still kept")
 	}
 }
 
