@@ -30,7 +30,7 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	old := &Session{site: o, places: p}
 	old.site.BaseURL, old.site.Adopt = before, false
 	err = old.prepare(ctx)
-	for _, c := range old.closers {
+	for _, c := range slices.Backward(old.closers) {
 		err = errors.Join(err, c.Close())
 	}
 	if err != nil {
@@ -110,8 +110,10 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 			_ = os.Remove(name + movedSuffix + suffix) // from an earlier move
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(o.State, contentName)); err != nil {
-		return err
+	for _, of := range []string{defaultName, setName} { // versions stay: they are known by path
+		if err := os.RemoveAll(filepath.Join(o.State, contentName, of)); err != nil {
+			return err
+		}
 	}
 	var err error
 	p.stores, err = openStores(ctx, catalog.Options{Path: name, Create: true, Now: o.Now})

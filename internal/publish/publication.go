@@ -132,8 +132,7 @@ func (r *run) resources(ctx context.Context) iter.Seq2[resourcesync.Entry, error
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for m, err := range r.facts.Members(ctx, r.id) {
 			en, damaged := resourceEntry(m)
-			r.collections.link(&en)
-			if !yield(en, cmp.Or(err, damaged)) {
+			if !yield(en, cmp.Or(err, damaged, r.link(ctx, &en, m.Changed))) {
 				return
 			}
 		}
@@ -156,8 +155,7 @@ func (r *run) changes(ctx context.Context, after, through int64) iter.Seq2[resou
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for ch, err := range r.facts.Changes(ctx, r.id, after, through) {
 			en, damaged := changeEntry(ch)
-			r.collections.link(&en)
-			if !yield(en, cmp.Or(err, damaged)) {
+			if !yield(en, cmp.Or(err, damaged, r.link(ctx, &en, ch.Datetime))) {
 				return
 			}
 		}

@@ -62,6 +62,12 @@ type Set struct {
 	Aggregations []aggregate.Rule
 	Policy       source.Policy // policy; if the Site has one set, the About of the Site replaces its own
 
+	// KeepVersions is how long each state of a resource is kept after it ended, at a URI of
+	// its own to which entries link (1.1 §14.6): KeepAll, or at least as long as the policy
+	// keeps changes. 0 keeps none.
+	KeepVersions time.Duration
+	TimeGates    bool // entries also link to TimeGates and TimeMaps, which versions.Handler answers
+
 	Dumps       bool          // offer Resource Dumps and Change Dumps
 	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone
 	RebaseEvery time.Duration // a new Resource List at least so often, if something changed; 0 is by number of changes alone

@@ -42,7 +42,7 @@ type run struct {
 
 	kept, packaged int64 // bytes of resources
 
-	collections collections
+	relations
 }
 
 // maxTries bounds how often bytes that a dump needs may be gone, and are looked for
@@ -82,6 +82,9 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	}
 	r.noteEnds(s.reword)
 	if err := r.mark(ctx); err != nil {
+		return false, err
+	}
+	if err := r.keepVersions(ctx); err != nil {
 		return false, err
 	}
 	broken := false
@@ -260,7 +263,7 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 	if path == wellKnownDir {
 		path = wellKnownKey
 	}
-	if r.ownTree(path) || r.inside && r.foreign[path] {
+	if r.ownTree(path) || r.ofVersions(path) || r.inside && r.foreign[path] {
 		return true
 	}
 	if !r.inside || !source.MayBeDocument(path) {
@@ -393,6 +396,9 @@ func (r *run) labels() map[string]string {
 	if len(r.Rules) > 0 {
 		hashes += " " + string(rules)
 	}
+	if r.KeepVersions > 0 {
+		hashes += fmt.Sprintf(" versions %t", r.TimeGates)
+	}
 	if len(r.Aggregations) > 0 {
 		hashes += fmt.Sprintf(" %q %q %q", r.Aggregations, r.mapCreator(), r.mapsTitle())
 	}
@@ -475,7 +481,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	if err := r.shorten(ctx, fresh); err != nil {
 		return err
 	}
-	return r.forget(ctx)
+	return errors.Join(r.forget(ctx), r.expire(ctx))
 }
 
 // written returns the keys of new documents and packages of a publication.

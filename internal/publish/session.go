@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"instep/internal/catalog"
+	"instep/internal/versions"
 	"instep/resourcesync"
 	"instep/source"
 )
@@ -26,7 +27,10 @@ type Session struct {
 	bound      bool // the state is bound to a directory and base URL
 	closers    []io.Closer
 
-	others    []string        // published sets that are not of the site
+	others      []string        // published sets that are not of the site
+	versions    *versions.Store // nil if no set keeps versions, or ever did
+	hasVersions bool            // also in a dry run, which does not open them
+
 	withdrawn []string        // withdrawn sets whose documents were removed from the output
 	foreign   map[string]bool // keys of documents that another program published, and their copies
 	takenOver bool            // another program's publication was adopted just now, ours was never there
@@ -97,7 +101,7 @@ func (s *Session) Close() error {
 
 func (s *Session) close() error {
 	var errs []error
-	for _, c := range s.closers {
+	for _, c := range slices.Backward(s.closers) {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(append(errs, s.places.close())...)
@@ -156,6 +160,9 @@ func (s *Session) recover(ctx context.Context) error {
 		return nil
 	}
 	if err := s.clean(ctx); err != nil {
+		return err
+	}
+	if err := s.openVersions(ctx); err != nil {
 		return err
 	}
 	for _, set := range s.sets {
