@@ -162,18 +162,8 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 		}
 		d.quirk(n.Quirk, "", at+": "+n.Msg)
 	}
-	if len(d.Sets) == 0 {
-		return src, src.Sets, sc, nil
-	}
-	var sets []discover.Set
-	for _, name := range d.Sets {
-		i := slices.IndexFunc(src.Sets, func(s discover.Set) bool { return s.URI == name || s.Name == name })
-		if i < 0 {
-			return nil, nil, nil, &UnknownSetError{Name: name, Offered: src.Sets}
-		}
-		sets = append(sets, src.Sets[i])
-	}
-	return src, sets, sc, nil
+	sets, err := src.Choose(d.Sets)
+	return src, sets, sc, err
 }
 
 // blocked is the reason why a Source was not found: pages in the place of known documents
@@ -194,20 +184,6 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 		}
 	}
 	return err
-}
-
-// UnknownSetError says that a set asked for is not offered.
-type UnknownSetError struct {
-	Name    string
-	Offered []discover.Set
-}
-
-func (e *UnknownSetError) Error() string {
-	msg := "the Source offers no set " + e.Name + "; it offers"
-	for _, s := range e.Offered {
-		msg += " " + s.URI
-	}
-	return msg
 }
 
 // sourceURI names a Source: by its Source Description where it has one, else by its

@@ -74,7 +74,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
-	var set *UnknownSetError // offered before: it may come back
+	var set *discover.UnknownSetError // offered before: it may come back
 	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/destination"
+	"instep/discover"
 	"instep/fetch"
 	"instep/mirror"
 	"instep/resourcesync"
@@ -102,7 +103,7 @@ func TestWatchEndsForWhatWaitingDoesNotMend(t *testing.T) {
 	disk := errors.New("no space left on device")
 	gone := &fetch.Error{Op: "get", Kind: fetch.NotFound}
 	down := &fetch.Error{Op: "get", Kind: fetch.Temporary}
-	unknown := &destination.UnknownSetError{Name: "prints"}
+	unknown := &discover.UnknownSetError{Name: "prints"}
 	for name, c := range map[string]struct {
 		runs []aRun
 		want error

@@ -17,7 +17,11 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 		return nil, err
 	}
 	c := o.reader.newSequence(o.set.URI, now.name)
-	if len(now.windows) == 0 {
+	begin := o.reader.until.Add(1) // a past that ends before the current lists begin needs none of them
+	switch {
+	case len(now.windows) > 0:
+		begin = now.windows[0].from.Time()
+	case o.reader.until.IsZero() || now.broken:
 		c.Why = now.Why
 		return c, nil
 	}
@@ -26,7 +30,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 		if err != nil {
 			return err
 		}
-		return c.archived(ctx, tr, entries, since, now.windows[0].from.Time())
+		return c.archived(ctx, tr, entries, since, begin)
 	})
 }
 
@@ -83,20 +87,22 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newest returns the URI of the newest snapshot of the archives; "" if none says of
-// which moment it is.
-func (o *Offer) newest(ctx context.Context, s SnapshotKind) (string, error) {
+// newest returns the entry of the newest snapshot of the archives, up to a moment unless that
+// is zero; it has no URI if none says of which moment it is.
+func (o *Offer) newest(ctx context.Context, s SnapshotKind, until time.Time) (last resourcesync.Entry, err error) {
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {
 		entries, err := o.archived(ctx, uri, snapshotDocuments[s], 0)
 		if err != nil {
-			return "", err
+			return last, err
 		}
 		all = append(all, entries...)
 	}
-	all = slices.DeleteFunc(all, func(e resourcesync.Entry) bool { return e.At.IsZero() })
+	all = slices.DeleteFunc(all, func(e resourcesync.Entry) bool {
+		return e.At.IsZero() || !until.IsZero() && (e.At.Time().After(until) || e.Completed.Time().After(until))
+	})
 	if len(all) == 0 {
-		return "", nil
+		return last, nil
 	}
-	return slices.MaxFunc(all, func(a, b resourcesync.Entry) int { return a.At.Time().Compare(b.At.Time()) }).Loc, nil
+	return slices.MaxFunc(all, func(a, b resourcesync.Entry) int { return a.At.Time().Compare(b.At.Time()) }), nil
 }

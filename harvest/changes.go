@@ -195,6 +195,10 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 			return err
 		}
 		c := &e.Entry
+		if late, err := r.later(c, l.URI); late {
+			ch.Flaw = cmp.Or(ch.Flaw, err)
+			continue
+		}
 		if !c.Timed() {
 			c.Until = cmp.Or(c.To, l.served, r.Now())
 			ch.undated = evidence.Later(ch.undated, c.Until)

@@ -240,6 +240,10 @@ func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesy
 	if doc.superseded(e.Loc, n) {
 		return true
 	}
+	if err := r.st.Reader.past(doc, at); err != nil {
+		r.yield(Item{}, err)
+		return false
+	}
 	r.st.Unproved = r.st.Unproved || !e.Digests.Strong()
 	w, ok, err := r.overlay(Item{Resource: wanted(e, at.Time()), Location: from})
 	if err != nil {

@@ -338,14 +338,14 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		}
 	}()
 	if s == resourceListArchive || s == ResourceDumpArchive {
-		uri, err := o.newest(ctx, s)
+		last, err := o.newest(ctx, s, time.Time{})
 		if err != nil {
 			return nil, err
 		}
-		if uri == "" {
+		if last.Loc == "" {
 			return nil, &DocumentError{URI: st.lists[0], Reason: "does not say of which moment what it names is"}
 		}
-		st.lists = []string{uri}
+		st.lists = []string{last.Loc}
 	}
 	var at time.Time
 	if st.dumped() {

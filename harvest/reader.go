@@ -27,6 +27,7 @@ type Reader struct {
 	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
 	rivals     *spool.Log[Resource]                         // resources of torn deletions; nil: none yet
 	spools     []io.Closer                                  // all of this reader
+	until      time.Time                                    // nothing later counts (AsOf); zero: everything does
 	inMemory   int                                          // changes of a list, or of all lists, that are in memory; 0: inMemory
 }
 

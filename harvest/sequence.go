@@ -268,6 +268,12 @@ func notUsable(what, uri string, err error) error {
 
 // arrange puts the lists in the order of time and leaves those after the last gap.
 func (c *sequence) arrange() {
+	if end := c.reader.until; len(c.windows) > 0 && !end.IsZero() {
+		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().After(end) })
+		if len(c.windows) == 0 {
+			c.Why = fmt.Sprintf("every %s begins after %s", c.name, stamp(end))
+		}
+	}
 	if len(c.windows) == 0 && c.Why == "" {
 		c.Why = "the Source offers no " + c.name
 		return

@@ -10,6 +10,7 @@ import (
 	"instep/destination"
 	"instep/discover"
 	"instep/fetch"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/internal/convert"
 	"instep/internal/flock"
@@ -101,7 +102,7 @@ var causes = []cause{
 	{exitUsage, as[*usageError]("")},
 	{exitUsage, as[*configError](configHint)},
 	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
-	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
+	{exitUsage, as[*discover.UnknownSetError]("give one of these to --set")},
 	{exitUsage, as[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},
 	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
@@ -120,6 +121,8 @@ var causes = []cause{
 	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, sync with --adopt: what is there and verified is not fetched again")},
 	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
 	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; replaced and deleted bytes are in .instep/trash for a while")},
+	{exitFailed, as[*harvest.UncoveredError]("a moment is covered from the oldest list or dump that the Source offers or archives, as far as its changes are without a gap")},
+	{exitFailed, as[*unknownPastError]("give a moment since then; instep sync --keep-versions says for how long earlier states are kept")},
 	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
 	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
 	{exitUsage, is(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},

@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 			"records": records, "sametree": sameTree, "flip": flipByte, "xmlwellformed": wellFormed,
 			"cut": cut, "approveplan": approvePlan, "unzipped": unzipped, "post": post, "until": until,
 			"expand": expand, "has": has, "oairepository": oaiRepository,
+			"moment": presentMoment,
 		},
 	})
 }
@@ -72,6 +73,11 @@ func oaiRepository(ts *testscript.TestScript, _ bool, args []string) {
 	server := httptest.NewServer(p)
 	ts.Defer(server.Close)
 	ts.Setenv(args[0], server.URL+"/oai")
+}
+
+// moment VAR: sets VAR to the present moment.
+func presentMoment(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], time.Now().UTC().Format(time.RFC3339Nano))
 }
 
 // expand FILE: puts the values of environment variables into a file.

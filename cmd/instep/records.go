@@ -30,6 +30,8 @@ type changeRecord struct {
 	Via    string `json:"via,omitempty"`
 	Set    string `json:"set,omitempty"`
 	Line   int    `json:"line,omitempty"`
+	Hash   string `json:"hash,omitempty"`
+	Was    string `json:"hash_before,omitempty"`
 }
 
 // statusRecord is the record of a command's progress, or of one of its arguments.

@@ -114,7 +114,7 @@ func (a *app) rootCommand() *cobra.Command {
 	})
 	root.AddCommand(
 		a.publishCommand(), a.recordCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
-		a.approveCommand(), a.historyCommand(), a.restoreCommand(), a.undoCommand(), a.exportCommand(), a.errorsCommand(), a.reportCommand(),
+		a.approveCommand(), a.historyCommand(), a.diffCommand(), a.restoreCommand(), a.undoCommand(), a.exportCommand(), a.errorsCommand(), a.reportCommand(),
 		a.convertCommand(), a.lintCommand(), a.oreCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
 	)
 	a.completeFlags(root)

@@ -333,7 +333,7 @@ func (a *app) stateFlag() string {
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
 	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",
-	"converted": "CONVERTED", "clean": "CLEAN", "findings": "FINDINGS", "restored": "RESTORED",
+	"converted": "CONVERTED", "same": "SAME", "different": "DIFFERENT", "clean": "CLEAN", "findings": "FINDINGS", "restored": "RESTORED",
 }
 
 func sortedKeys[K ~string, V any](m map[K]V) []K {

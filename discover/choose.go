@@ -1,0 +1,34 @@
+package discover
+
+import "slices"
+
+// Choose returns the sets with these names or Capability List URIs; all if there are none. A name
+// that is not offered is an UnknownSetError.
+func (s *Source) Choose(names []string) ([]Set, error) {
+	if len(names) == 0 {
+		return s.Sets, nil
+	}
+	var sets []Set
+	for _, name := range names {
+		i := slices.IndexFunc(s.Sets, func(set Set) bool { return set.URI == name || set.Name == name })
+		if i < 0 {
+			return nil, &UnknownSetError{Name: name, Offered: s.Sets}
+		}
+		sets = append(sets, s.Sets[i])
+	}
+	return sets, nil
+}
+
+// UnknownSetError says that a set asked for is not offered.
+type UnknownSetError struct {
+	Name    string
+	Offered []Set
+}
+
+func (e *UnknownSetError) Error() string {
+	msg := "the Source offers no set " + e.Name + "; it offers"
+	for _, s := range e.Offered {
+		msg += " " + s.URI
+	}
+	return msg
+}

@@ -1,0 +1,126 @@
+// Package past compares what a set of resources held at two moments, and reads from a Source
+// what it held at one: from its Resource Lists or Resource Dumps, archived or not, and its
+// changes since (Archives §1, §3, §5). Only metadata is read, never a resource.
+//
+// Compare takes any two states; Source.At reads one.
+package past
+
+import (
+	"iter"
+
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// State is what is known of a resource at a moment.
+type State struct {
+	URI     string
+	Path    string // in a mirror; "" elsewhere
+	LastMod resourcesync.Datetime
+	Length  resourcesync.Length
+	Digests resourcesync.Digests
+}
+
+// Difference is a resource that one of two moments has, or both. Change is what became of it
+// between them; "" if it is the same at both.
+type Difference struct {
+	Change        resourcesync.Change
+	Before, After *State // nil: it did not exist
+}
+
+// State is the later state, or the last if the resource was deleted.
+func (d *Difference) State() *State {
+	if d.After != nil {
+		return d.After
+	}
+	return d.Before
+}
+
+// pair is the states of a resource at both moments.
+type pair struct {
+	URI           string
+	Before, After *State
+}
+
+// inMemory is how many resources Compare holds; the others are in temporary files.
+const inMemory = 10_000
+
+// Compare yields each resource of two states, by URI in ascending order, however many they
+// are. If a state names a resource more than once its last word counts. Temporary files are
+// in dir (default os.TempDir).
+func Compare(dir string, before, after iter.Seq2[State, error]) iter.Seq2[Difference, error] {
+	return func(yield func(Difference, error) bool) {
+		all := spool.NewTable(dir, inMemory, func(p *pair) string { return p.URI })
+		defer func() { _ = all.Close() }() // temporary files
+		err := collect(all, before, func(p *pair, s *State) { p.Before = s })
+		if err == nil {
+			err = collect(all, after, func(p *pair, s *State) { p.After = s })
+		}
+		if err != nil {
+			yield(Difference{}, err)
+			return
+		}
+		for p, err := range all.Sorted(func(b []byte, p *pair) []byte { return append(b, p.URI...) }) {
+			if err != nil {
+				yield(Difference{}, err)
+				return
+			}
+			if !yield(p.difference(), nil) {
+				return
+			}
+		}
+	}
+}
+
+// collect puts the states of one moment into the pairs.
+func collect(all *spool.Table[*pair], states iter.Seq2[State, error], set func(*pair, *State)) error {
+	for s, err := range states {
+		if err != nil {
+			return err
+		}
+		p, ok, err := all.Get(s.URI)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			p = &pair{URI: s.URI}
+		}
+		set(p, &s)
+		if err := all.Put(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pair) difference() Difference {
+	d := Difference{Before: p.Before, After: p.After}
+	switch {
+	case p.Before == nil:
+		d.Change = resourcesync.Created
+	case p.After == nil:
+		d.Change = resourcesync.Deleted
+	case !p.Before.same(p.After):
+		d.Change = resourcesync.Updated
+	}
+	return d
+}
+
+// same reports whether both states are of the same bytes: by a digest that both have, else by
+// length and lastmod.
+func (s *State) same(o *State) bool {
+	if s.Length.Known() && o.Length.Known() && s.Length != o.Length {
+		return false
+	}
+	proved := false
+	for _, d := range s.Digests {
+		switch o.Digests.Get(d.Algorithm()) {
+		case resourcesync.Digest{}:
+		case d:
+			proved = true
+		default:
+			return false
+		}
+	}
+	return proved || s.LastMod.IsZero() || o.LastMod.IsZero() || s.LastMod.Time().Equal(o.LastMod.Time())
+}
