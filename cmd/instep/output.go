@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,6 +22,7 @@ type output struct {
 	bar     *statusLine // line at the bottom of the terminal; nil: there is none
 	colour  struct{ stdout, stderr bool }
 	warned  sentence     // the last warning or error
+	said    []string     // the last few warnings, as they were given
 	started bool         // a record was written
 	text    bytes.Buffer // the record being written; its memory is reused
 	pending bytes.Buffer // records that are not written yet
@@ -201,10 +203,26 @@ func (o *output) warn(r warningRecord) {
 	if o.json {
 		return
 	}
-	o.message("instep: " + r.Message)
+	o.message("instep: " + o.once(r.Message))
 	if hinted := o.remember(r.Message, r.Hint).hint; r.Hint != "" && r.Hint != hinted {
 		o.message("  hint: " + r.Hint)
 	}
+}
+
+// maxSaid is how many warnings are compared with the next.
+const maxSaid = 16
+
+// once returns a warning without the reason at its end if an earlier warning was that reason.
+func (o *output) once(text string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, before := range o.said {
+		if head, found := strings.CutSuffix(text, ": "+before); found {
+			return head + " (see above)"
+		}
+	}
+	o.said = append(o.said[max(0, len(o.said)+1-maxSaid):], text)
+	return text
 }
 
 // fail reports why the command failed.

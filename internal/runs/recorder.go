@@ -21,7 +21,7 @@ type Recorder struct {
 	mu     sync.Mutex // guards the rest
 	file   *os.File   // nil when the record has ended
 	tally  Tally
-	failed map[string]bool // resources that failed, by set and URI; those of the first maxFailures rows
+	failed map[string]bool // resources that failed, by set, cause and URI; those of the first maxFailures rows
 	err    error           // the first write error
 }
 
@@ -64,8 +64,8 @@ func begin(state string, r Run, now func() time.Time) (_ *Recorder, err error) {
 // ID is the number of the run.
 func (r *Recorder) ID() int64 { return r.run.ID }
 
-// Add records a row. A resource that is tried again in the same run and fails again has one
-// row, and counts once.
+// Add records a row. A resource that is tried again in the same run and fails for the same
+// cause has one row, and counts once.
 func (r *Recorder) Add(row Row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,12 +76,12 @@ func (r *Recorder) Add(row Row) {
 	r.write("", row)
 }
 
-// again reports whether a resource failed before in this run.
+// again reports whether a resource failed before in this run, for the same cause.
 func (r *Recorder) again(row *Row) bool {
 	if row.Kind != Failure || row.URI == "" {
 		return false
 	}
-	key := row.Set + "\x00" + row.URI
+	key := row.Set + "\x00" + row.Cause + "\x00" + row.URI
 	if r.failed[key] {
 		return true
 	}

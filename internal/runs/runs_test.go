@@ -163,7 +163,7 @@ func TestAResourceThatFailsTwiceInARunIsOneFailure(t *testing.T) {
 	rec := begin(t, state, &clock{t0})
 	for _, row := range []runs.Row{
 		{Kind: runs.Failure, Cause: "temporary", Set: "a", URI: "https://museum.example.org/1"},
-		{Kind: runs.Failure, Cause: "not-found", Set: "a", URI: "https://museum.example.org/1"},
+		{Kind: runs.Failure, Cause: "temporary", Set: "a", URI: "https://museum.example.org/1"},
 		{Kind: runs.Failure, Cause: "not-found", Set: "b", URI: "https://museum.example.org/1"},
 		{Kind: runs.Failure, Cause: "document", Set: "a"},
 		{Kind: runs.Failure, Cause: "document", Set: "a"},
