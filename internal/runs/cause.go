@@ -12,21 +12,21 @@ import (
 // The causes: stable words for why something failed, by which failures are grouped.
 const (
 	CauseTemporary = "temporary"  // not reachable, too slow, cut off or busy
-	CauseRefused = "refused"    // our own policy refuses the scheme, address, redirect or certificate
-	CauseNotFound = "not-found"  // listed, and the server has it not
-	CauseDenied = "denied"     // the server wants credentials, or others
-	CauseTooLarge = "too-large"  // more bytes than listed or allowed
-	CauseProtocol = "protocol"   // an answer that makes no sense where the resource was asked for
-	CauseMismatch = "mismatch"   // the received bytes differ from the listed ones
-	CauseDocument = "document"   // a document of the Source cannot be used
-	CauseOccupied = "occupied"   // a foreign file has the path of the resource
-	CauseNoPlace = "no-place"   // the mirror can make no path of the URI
-	CauseMoved = "moved"      // it changed during the run
-	CauseOther = "other"      // another reason, such as a full disk
-	CauseMissing = "missing"    // an audit found it missing
+	CauseRefused   = "refused"    // our own policy refuses the scheme, address, redirect or certificate
+	CauseNotFound  = "not-found"  // listed, and the server has it not
+	CauseDenied    = "denied"     // the server wants credentials, or others
+	CauseTooLarge  = "too-large"  // more bytes than listed or allowed
+	CauseProtocol  = "protocol"   // an answer that makes no sense where the resource was asked for
+	CauseMismatch  = "mismatch"   // the received bytes differ from the listed ones
+	CauseDocument  = "document"   // a document of the Source cannot be used
+	CauseOccupied  = "occupied"   // a foreign file has the path of the resource
+	CauseNoPlace   = "no-place"   // the mirror can make no path of the URI
+	CauseMoved     = "moved"      // it changed during the run
+	CauseOther     = "other"      // another reason, such as a full disk
+	CauseMissing   = "missing"    // an audit found it missing
 	CauseDifferent = "different"  // an audit found other bytes
-	CauseUnread = "unreadable" // an audit could not read it
-	CauseExtra = "extra"      // an audit found a resource that the Source does not list
+	CauseUnread    = "unreadable" // an audit could not read it
+	CauseExtra     = "extra"      // an audit found a resource that the Source does not list
 )
 
 var fetchCauses = map[fetch.Kind]string{
