@@ -97,9 +97,7 @@ const (
 	EventVerdict     EventKind = "verdict"     // Audit: one resource
 )
 
-const defaultWorkers = 4
-
-func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), defaultWorkers) }
+func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), 4) }
 
 func (d *Destination) observe(e Event) {
 	if d.Observe != nil {
@@ -151,7 +149,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict}
+	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict, told: toldOnce{notes: map[[sha256.Size]byte]bool{}}}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -217,16 +215,11 @@ func (t *toldOnce) once(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := sha256.Sum256([]byte(set + "\n" + text))
-	if t.notes[key] {
-		return false
-	}
-	if t.notes == nil {
-		t.notes = map[[sha256.Size]byte]bool{}
-	}
+	known := t.notes[key]
 	if len(t.notes) < maxTold {
 		t.notes[key] = true
 	}
-	return true
+	return !known
 }
 
 // Skip says why a resource that a list names is left alone.
@@ -248,22 +241,14 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
-// admit decides whether w is followed; origin is the one to allow for a SkipOrigin.
-func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
-	return s.admits(w, false)
-}
-
-// admitGone is admit of a deletion: that has no links and no digest by which it could be left out.
-func (s *scope) admitGone(w *harvest.Resource) (skip Skip, origin string) {
-	return s.admits(w, true)
-}
-
-func (s *scope) admits(w *harvest.Resource, gone bool) (skip Skip, origin string) {
+// admit decides whether w is followed; origin is the one to allow for a SkipOrigin. If it is
+// gone, it has no links and no digest by which it could be left out.
+func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}
-	if gone && !s.filter.admitsGone(w, u.Path) || !gone && !s.filter.admits(w, u.Path) {
+	if !s.filter.admits(w, u.Path, gone) {
 		return SkipFiltered, ""
 	}
 	if o := fetch.Origin(u); !s.origins[o] {
