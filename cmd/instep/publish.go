@@ -85,7 +85,7 @@ func (a *app) publishCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
 	fs.StringVar(&f.set, "set", "", "the `NAME` of the set; of a configuration with several, the one to publish")
-	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case")
+	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case; of a mirror, compare all that it holds")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
 	fs.BoolVar(&f.adopt, "adopt", false, "take over what is published already, without its state or by another program")
 	fs.StringVar(&f.moveTo, "move-to", "", "publish anew at this base `URL` what was published at another, and remove the documents from before")

@@ -25,6 +25,7 @@ type syncFlags struct {
 	maxDelete   string
 	keepDeleted bool
 	keep        string // --keep-versions
+	keepLog     string
 	dryRun      bool
 	trust       trustFlags
 	watch       pollFlags
@@ -47,8 +48,8 @@ exactly those that were withheld. Approved deletions and renamed files do not co
 --max-delete sets another limit for this run. In the same way nothing goes back if a
 Source shows an older state than before, or no longer offers a set.
 
-The first run stores its settings with the mirror: how long earlier bytes are kept, what
-is chosen (--set, --include, --exclude, --type, --only-collection and the like), --strict, --prefer, --duplicates, --max-age,
+The first run stores its settings with the mirror: how long earlier bytes and changes are
+kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude, --type, --only-collection and the like), --strict, --prefer, --duplicates, --max-age,
 --accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names
 of files with secrets. Later runs, and audit, use them without a flag. A flag given later
 holds for that run only, unless --remember is given too; an empty one (--include '')
@@ -92,6 +93,7 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
+	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for this `TIME`, in days such as 90d")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")
 	f.trust.register(cmd)

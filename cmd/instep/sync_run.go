@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"instep/destination"
 	"instep/fetch"
@@ -24,6 +25,7 @@ type syncer struct {
 	settings *settings
 	limit    guard.Limit
 	keep     keepVersions
+	keepLog  time.Duration
 	transfer int64 // --max-transfer
 	client   *fetch.Client
 	uri      string // of the Source
@@ -53,6 +55,11 @@ func (s *syncer) check() (err error) {
 	if s.keep, err = parseKeepVersions(s.f.keep); err != nil {
 		return err
 	}
+	days, err := parseDays(s.f.keepLog)
+	if err != nil {
+		return usagef("--keep-log: %v", err)
+	}
+	s.keepLog = time.Duration(days) * 24 * time.Hour
 	if s.transfer, err = s.f.transfer(); err != nil {
 		return err
 	}
@@ -181,6 +188,9 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 		return rep, err
 	}
 	err = s.a.keepPast(ctx, m, rep, s.mend(err), s.dir, s.keep)
+	if err == nil {
+		err = m.TrimLog(ctx, s.keepLog)
+	}
 	return rep, s.a.reportStore(ctx, m, s.dir, &s.f.storeFlags, err)
 }
 

@@ -34,12 +34,17 @@ const MaxChanges = 500
 // and Stat of a change; of a deletion only the URI. Creations of members, and updates and
 // deletions of resources that are not members, are ErrState.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
+	return c.RecordWith(ctx, set, changes, nil)
+}
+
+// RecordWith is Record, and keeps settings in the same transaction.
+func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, settings map[string]string) error {
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("record changes in catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
 	}
 	return c.record(ctx, changes, func(r *recorder) error {
 		r.set, r.logs = set, true
-		return nil
+		return setSettings(ctx, r.tx, settings)
 	})
 }
 
@@ -528,15 +533,17 @@ func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Chan
 	return all, nil
 }
 
-func scanChange(rows *sql.Rows, ch *Change) error {
+// scanChange reads the columns of changesQuery, and then extra.
+func scanChange(rows *sql.Rows, ch *Change, extra ...any) error {
 	var (
 		datetime         int64
 		length           sql.NullInt64
 		lastmod, digests string
 		remainder        sql.NullString
 	)
-	if err := rows.Scan(&ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type,
-		&ch.Encoding, &ch.ChangeFreq, &remainder); err != nil {
+	dest := append(make([]any, 0, 20), &ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type,
+		&ch.Encoding, &ch.ChangeFreq, &remainder)
+	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
 	}
 	ch.Remainder = remainder.String

@@ -166,7 +166,8 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 				return err
 			}
 		}
-		if err := r.settle(&o, run); err != nil {
+		s := settling{recorder: r, Outcome: &o, run: run, logs: c.logs, now: c.instant().UnixMicro()}
+		if err := s.settle(); err != nil {
 			return err
 		}
 		if o.Cursor != nil { // the members are counted by now
@@ -234,28 +235,29 @@ type settling struct {
 	run   int64
 	rows  map[string]int64     // row numbers of the resources, by URI
 	fresh map[string]*Resource // new resources, as in Stored; nil: without bytes
+	logs  func() (bool, error) // see Mirror.LogIf
+	now   int64                // microseconds
 }
 
-func (r *recorder) settle(o *Outcome, run int64) error {
-	s := settling{recorder: r, Outcome: o, run: run}
+func (s *settling) settle() error {
 	if err := s.find(); err != nil {
 		return err
 	}
 	counts := s.counts()
 	known := slices.Collect(maps.Values(s.rows))
-	if err := r.tally(known, counts, -1); err != nil {
+	if err := s.tally(known, counts, -1); err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.end, s.newcomers, s.stored, s.note, s.begin, s.drop} {
+	for _, step := range []func() error{s.end, s.newcomers, s.stored, s.note, s.begin, s.log, s.drop} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	if err := r.tally(known, counts, 1); err != nil {
+	if err := s.tally(known, counts, 1); err != nil {
 		return err
 	}
 	for set, n := range counts {
-		if err := r.count(set, n[0], n[1]); err != nil {
+		if err := s.count(set, n[0], n[1]); err != nil {
 			return err
 		}
 	}
@@ -265,7 +267,7 @@ func (r *recorder) settle(o *Outcome, run int64) error {
 	if err := s.forgetPlaces(); err != nil {
 		return err
 	}
-	_, err := r.exec("DELETE FROM intent")
+	_, err := s.exec("DELETE FROM intent")
 	return err
 }
 

@@ -75,11 +75,12 @@ type Catalog struct {
 type Facts struct{ *db }
 
 // Mirror is the store of mirrors: intended changes of files, cursors, evidence, earlier
-// states, withheld plans, and the names of bytes.
+// states, withheld plans, the names of bytes, and the log of what is held.
 type Mirror struct {
 	*db
 	preparing  sync.Mutex           // guards statements
 	statements map[string]*sql.Stmt // of queries that read one resource
+	logs       func() (bool, error) // see LogIf
 }
 
 // Publisher is the store of Sources: publications and their documents, results of scans,

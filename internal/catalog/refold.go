@@ -45,6 +45,15 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 		if err := r.dropTwins(f.Fold); err != nil {
 			return err
 		}
+		if len(lost) > 0 { // they are published by their paths
+			at, _, err := r.logState()
+			if err == nil {
+				err = r.breakLog(max(c.instant().UnixMicro(), at+1))
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return setSettings(ctx, r.tx, f.Settings)
 	})
 	if err != nil {

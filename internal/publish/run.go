@@ -26,7 +26,8 @@ type run struct {
 	what   What
 	report SetReport
 
-	full bool // the set was looked at as a whole
+	full  bool // the set was looked at as a whole
+	whole bool // the next scan compares all
 	// incomplete: published documents are gone.
 	incomplete bool
 	scan       scan.Result
@@ -100,7 +101,7 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	pub, err := r.write(ctx, d)
 	if gone, ok := errors.AsType[*source.GoneError](err); ok {
 		if mayRepeat {
-			r.what.NoScan, r.what.Paths = false, nil
+			r.what.NoScan, r.what.Paths, r.whole = false, nil, true
 			if r.keepsSince.IsZero() {
 				r.keepsSince = r.now
 			}
@@ -243,7 +244,7 @@ func cause(ctx context.Context, err error) error {
 // input returns the resources that the set is compared with.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
-		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
+		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Whole: r.whole || r.what.Rebase, Shared: len(r.sets) > 1, Keep: r.keep(),
 		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe, LeftOut: r.site.LeftOut,
 		State: r.site.State, DryRun: r.site.DryRun,
 	}

@@ -37,7 +37,7 @@ type look struct {
 func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) look {
 	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
-	case w.Label:
+	case w.Label || w.Gone:
 		return x
 	case !l.reads(&w.Listed):
 		x.stat = w.listedStat().String()
