@@ -46,6 +46,8 @@ var options = []option{
 	{key: "rotate_every", flag: "rotate-every", usage: "begin a new Change List when the open one is older than this `TIME`, such as 24h or 30d", fallback: "by number alone", set: func(s *setConfig) any { return &s.RotateEvery }},
 	{key: "rebase_every", flag: "rebase-every", usage: "write the Resource List anew when it is older than this `TIME`", fallback: "as changes ask for it", set: func(s *setConfig) any { return &s.RebaseEvery }},
 	{key: "keep_changes", flag: "keep-changes", usage: "offer closed Change Lists for at least this `TIME` (default 30d)", fallback: "30d", set: func(s *setConfig) any { return &s.KeepChanges }},
+	{key: "keep_versions", flag: "keep-versions", usage: "keep each published state of a resource at a URI of its own, for this `TIME` after it ended, or all (\"instep help links\")", fallback: "none", set: func(s *setConfig) any { return &s.KeepVersions }},
+	{key: "timegates", flag: "timegates", usage: "with --keep-versions: also link the TimeGates and TimeMaps that \"instep serve -c\" answers", fallback: "false", set: func(s *setConfig) any { return &s.TimeGates }},
 	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions", fallback: "10 % and 5, half, or all", set: func(s *setConfig) any { return &s.MaxDelete }},
 	{key: "profile", flag: "profile", usage: "write what readers of this `VERSION` expect: 1.1, 1.0 or both (default 1.1)", fallback: profile11, set: func(s *setConfig) any { return &s.Profile }},
 	{key: "fixed_changes", flag: "fixed-changes", usage: "add a Change List whose URI never changes, for programs that poll one URI", fallback: "false", set: func(s *setConfig) any { return &s.FixedChanges }},
@@ -91,6 +93,9 @@ func addOptions(cmd *cobra.Command) {
 			fs.Bool(o.flag, false, o.usage)
 		case *[]string:
 			fs.StringArray(o.flag, nil, o.usage)
+		case *retention:
+			fs.String(o.flag, "", o.usage)
+			fs.Lookup(o.flag).NoOptDefVal = retainAll
 		default:
 			fs.String(o.flag, "", o.usage)
 		}
@@ -250,6 +255,10 @@ func show(from any) string {
 			return "true"
 		}
 	case *duration:
+		if *from != 0 {
+			return from.String()
+		}
+	case *retention:
 		if *from != 0 {
 			return from.String()
 		}

@@ -151,6 +151,9 @@ func (s *Session) prepare(ctx context.Context) error {
 	if err := s.checkOut(ctx, uuid); err != nil {
 		return err
 	}
+	if err := s.openVersions(ctx); err != nil {
+		return err
+	}
 	return s.recover(ctx)
 }
 
@@ -160,9 +163,6 @@ func (s *Session) recover(ctx context.Context) error {
 		return nil
 	}
 	if err := s.clean(ctx); err != nil {
-		return err
-	}
-	if err := s.openVersions(ctx); err != nil {
 		return err
 	}
 	for _, set := range s.sets {

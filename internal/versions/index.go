@@ -52,7 +52,8 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 		}}
 	}
 	name := filepath.Join(state, FileName)
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(name), RawQuery: q.Encode()}
+	path := url.URL{Path: filepath.ToSlash(name)}
+	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // a relative path has no authority
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err

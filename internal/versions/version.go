@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"instep/internal/memento"
 	"instep/resourcesync"
 )
 
@@ -56,8 +57,8 @@ const (
 	TimeMap  = "resourcesync/timemap/"
 )
 
-// TimeMapType is the media type of a TimeMap (RFC 7089 §5).
-const TimeMapType = "application/link-format"
+// TimeMapType is the media type of a TimeMap.
+const TimeMapType = memento.TimeMapType
 
 // placeTime is the layout of the moment in a place: two states may begin in one second.
 const placeTime = "20060102150405.000000"
