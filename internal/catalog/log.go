@@ -6,7 +6,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -71,7 +70,7 @@ func (s *settling) log() (err error) {
 		return s.noteHeld(now)
 	}
 	if !logging {
-		if err := errors.Join(s.cutLog(), setSetting(s.ctx, s.tx, loggedSetting, strconv.FormatInt(at, 10))); err != nil {
+		if err := errors.Join(s.cutLog(), s.keepNumber(loggedSetting, at)); err != nil {
 			return err
 		}
 	}
@@ -84,7 +83,7 @@ func (s *settling) log() (err error) {
 
 // noteHeld records the moment of a commit.
 func (r *recorder) noteHeld(at int64) error {
-	return setSetting(r.ctx, r.tx, heldSetting, strconv.FormatInt(at, 10))
+	return r.keepNumber(heldSetting, at)
 }
 
 // breakLog ends the log with a commit that it does not have.
@@ -92,10 +91,8 @@ func (r *recorder) breakLog(at int64) error { return errors.Join(r.cutLog(), r.n
 
 // logState returns the moment of the last commit, and whether the log has all since some.
 func (r *recorder) logState() (at int64, logging bool, err error) {
-	row, err := r.row(`SELECT COALESCE((SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1), 0),
-		EXISTS (SELECT 1 FROM setting WHERE name = $2)`, heldSetting, loggedSetting)
-	if err == nil {
-		err = row.Scan(&at, &logging)
+	if at, _, err = number(r, heldSetting); err == nil {
+		_, logging, err = setting(r, loggedSetting)
 	}
 	return at, logging, err
 }
@@ -123,11 +120,7 @@ const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, l
 func (r *recorder) logHeld(ids []int64, at int64) (n int64, err error) {
 	slices.Sort(ids)
 	for some := range slices.Chunk(ids, lookupSize) {
-		args := append(make([]any, 0, 1+len(some)), at)
-		for _, id := range some {
-			args = append(args, id)
-		}
-		rows, err := r.exec(heldQuery+placeholders(len(some))+") ORDER BY r.id, m.set_id", args...)
+		rows, err := r.exec(heldQuery+repeated("?", len(some))+") ORDER BY r.id, m.set_id", append([]any{at}, anys(some)...)...)
 		if err != nil {
 			return n, err
 		}
@@ -139,26 +132,20 @@ func (r *recorder) logHeld(ids []int64, at int64) (n int64, err error) {
 // LogEnd returns the position after all that is held now.
 func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
 	var micros int64
-	err = c.read.QueryRowContext(ctx, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
-		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, heldSetting).Scan(&p.Seq, &micros)
-	if err != nil {
-		return p, c.fail("read the log of", err)
-	}
+	_, err = first(c.reading(ctx, "read the log of"), []any{&p.Seq, &micros}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
+		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, heldSetting)
 	p.At = readTime(micros)
-	return p, nil
+	return p, err
 }
 
 // LogHas reports whether the log has all changes after a position that LogEnd returned, or
 // that of a Logged.
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
 	// Without a log nothing may have changed: that is known of a position before any.
-	err = c.read.QueryRowContext(ctx, `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
+	has, _, err = value[bool](c.reading(ctx, "read the log of"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
 			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
 		ELSE COALESCE((SELECT value FROM setting WHERE name = $3), (SELECT value FROM setting WHERE name = $4), '0') = CAST($2 AS TEXT) END`,
-		p.Seq, p.At.UnixMicro(), loggedSetting, heldSetting).Scan(&has)
-	if err != nil {
-		err = c.fail("read the log of", err)
-	}
+		p.Seq, p.At.UnixMicro(), loggedSetting, heldSetting)
 	return has, err
 }
 
@@ -168,7 +155,7 @@ const loggedQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests
 
 // Log yields the log after one number up to another, in its order.
 func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
-	return listing(ctx, c.db, "read the log of", loggedQuery, after, func(rows *sql.Rows, l *Logged) (any, error) {
+	return listing(c.reading(ctx, "read the log of"), loggedQuery, after, func(rows *sql.Rows, l *Logged) (any, error) {
 		var changed int64
 		err := scanChange(rows, &l.Change, &l.Set, &l.Path, &l.Due, &changed, &l.Verified, &l.Stat)
 		l.Resource.Changed = readTime(changed)
@@ -181,14 +168,14 @@ func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	for {
 		var n int64
 		err := c.transact(ctx, "shorten the log of", func(r *recorder) (err error) {
-			n, err = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetVersions)
+			n, err = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetRows)
 			if err != nil || n == 0 {
 				return err
 			}
 			_, err = r.exec("UPDATE setting SET value = '' WHERE name = $1", loggedSetting)
 			return err
 		})
-		if err != nil || n < forgetVersions {
+		if err != nil || n < forgetRows {
 			return err
 		}
 	}
@@ -196,11 +183,7 @@ func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 
 // CutLog ends the log: whoever reads it has to compare all that is held.
 func (c *Mirror) CutLog(ctx context.Context) error {
-	var logging bool
-	if err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM setting WHERE name = $1)", loggedSetting).Scan(&logging); err != nil || !logging {
-		if err != nil {
-			err = c.fail("read the log of", err)
-		}
+	if _, logging, err := setting(c.reading(ctx, "read the log of"), loggedSetting); err != nil || !logging {
 		return err
 	}
 	return c.transact(ctx, "end the log of", (*recorder).cutLog)
