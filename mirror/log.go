@@ -196,3 +196,21 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	}
 	return flush()
 }
+
+// Kept returns the path, below the directory, of bytes that a resource had and that another
+// state has replaced; "" if they are gone.
+func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
+	sum := h.Digests.Get(resourcesync.SHA256)
+	for v, err := range m.own.VersionsOf(ctx, h.URI) {
+		if err != nil {
+			return "", err
+		}
+		if v.Kept == "" || v.Length != h.Length || v.Digests.Get(resourcesync.SHA256) != sum {
+			continue
+		}
+		if k, err := m.disk.lstat(v.Kept); k == file || err != nil {
+			return v.Kept, err
+		}
+	}
+	return "", nil
+}

@@ -81,7 +81,7 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 		return err
 	}
 	r.now.Doubtful, r.now.Compared, r.doubtful = was.Doubtful, was.Compared, was.Doubtful
-	list.Changes, list.Listing = true, r.changes(was, list.Keep == nil)
+	list.Changes, list.Listing = true, r.changes(was)
 	return nil
 }
 
@@ -167,9 +167,9 @@ type step struct {
 	seq  int64
 }
 
-// changes lists the changes of the log after a position. Without past, earlier states are left
-// out whose bytes are needed and not there.
-func (r *reader) changes(was position, past bool) scan.Listing {
+// changes lists the changes of the log after a position. If bytes are to be kept, earlier states
+// are left out whose bytes the mirror has not kept.
+func (r *reader) changes(was position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {
 			sets, p := r.lister.sets, r.now
@@ -178,7 +178,7 @@ func (r *reader) changes(was position, past bool) scan.Listing {
 			}
 			var batch []step
 			flush := func() error {
-				err := r.flushChanges(ctx, batch, past, yield)
+				err := r.flushChanges(ctx, batch, yield)
 				batch = batch[:0]
 				return err
 			}
@@ -207,7 +207,7 @@ func (r *reader) changes(was position, past bool) scan.Listing {
 }
 
 // flushChanges lists some changes. It is errEnough when no more are wanted.
-func (r *reader) flushChanges(ctx context.Context, batch []step, past bool, yield func(scan.Listed, error) bool) error {
+func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan.Listed, error) bool) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -225,8 +225,15 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, past bool, yiel
 	for i := range batch {
 		one := &batch[i]
 		e, err := r.change(ctx, one, func(uri string) string { return copies[uri] })
-		if one.past && (one.Member && !past || one.seq <= r.doubtful) {
+		if one.past && one.seq <= r.doubtful {
 			continue
+		}
+		if one.past && one.Member && r.Keep != nil {
+			kept, failed := r.m.Kept(ctx, &one.Held)
+			if kept == "" && failed == nil {
+				continue
+			}
+			e.Kept, err = kept, errors.Join(err, failed)
 		}
 		if !yield(e, err) {
 			return errEnough

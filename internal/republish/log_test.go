@@ -344,15 +344,39 @@ func TestARunWhileAllIsCompared(t *testing.T) {
 	r.want("what is new", true, "updated a 4", "updated a 5")
 }
 
-// TestBytesThatAreNeededAreThere: for dumps only states whose bytes are still there count.
-func TestBytesThatAreNeededAreThere(t *testing.T) {
+// TestBytesOfEarlierStates: for dumps they come from the trash of the mirror, and a state
+// counts only if they are there.
+func TestBytesOfEarlierStates(t *testing.T) {
 	r := newRing(t)
-	r.in.Keep = blob.NewMem()
+	kept := blob.NewMem()
+	r.in.Keep = kept
 	r.sync("a=1", "b=1")
 	r.publish()
 	r.sync("a=22", "b")
 	r.sync("a=333", "b=22")
-	r.want("states", true, "deleted b", "updated a 3", "created b 2")
+	r.want("states", true, "updated a 2", "deleted b", "updated a 3", "created b 2")
+	for _, text := range []string{"22", "333"} {
+		got, err := blob.ReadAll(t.Context(), kept, scan.KeepKey(wanted("", text).Digests[0]), 100)
+		if string(got) != text || err != nil {
+			t.Errorf("the bytes of a state: got %q, %v; want %q", got, err, text)
+		}
+	}
+	r.sync("a=4444")
+	r.sync("a=55555")
+	r.sync("a=666666")
+	trash, err := filepath.Glob(filepath.Join(r.dir, ".instep/trash/*/*/a"))
+	if err != nil || len(trash) < 2 {
+		t.Fatalf("in the trash: %q, %v", trash, err)
+	}
+	for _, name := range trash {
+		if text, err := os.ReadFile(name); err == nil && string(text) == "4444" {
+			err = os.Remove(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r.want("one is gone", true, "updated a 5", "updated a 6")
 }
 
 // TestTheGuardCountsWhatIsGone: not what came back, nor what came and went.

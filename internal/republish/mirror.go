@@ -33,6 +33,9 @@ type Mirror interface {
 	// EachLogged calls take for the changes after one number up to another, in their order:
 	// with what MembersOf yields of one resource, as of then. URI and Path are always set.
 	EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error
+	// Kept returns the path, below the directory of the mirror, of bytes that a resource had; ""
+	// if they are gone.
+	Kept(ctx context.Context, h *destination.Held) (path string, err error)
 	// Shares reports whether resources with the same bytes have one file.
 	Shares() bool
 	// Steady is an error if the mirror was opened in a way that a run disturbs, and there was

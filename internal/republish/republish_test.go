@@ -94,6 +94,8 @@ func (f *fake) EachLogged(context.Context, int64, int64, []string, func(int64, t
 	return nil
 }
 
+func (f *fake) Kept(context.Context, *destination.Held) (string, error) { return "", nil }
+
 func (f *fake) Shares() bool { return f.shares }
 func (f *fake) Close() error { return nil }
 

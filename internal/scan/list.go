@@ -45,10 +45,10 @@ type Listed struct {
 	// bytes are to be kept.
 	Intact bool
 	// Of a listing of changes. Gone: the resource is no longer there. Past: the file at Path has
-	// other bytes by now, so what is listed is recorded as it is. Mark is the position after this
-	// change: see List.Marks.
+	// other bytes by now, so what is listed is recorded as it is; Kept is the file that has its
+	// bytes, for List.Keep. Mark is the position after this change: see List.Marks.
 	Gone, Past bool
-	Mark       string
+	Kept, Mark string
 	// Out, if not "", says why the resource is not published. One that is published with these
 	// very bytes stays as it is, unless it is a Loop: doubt deletes nothing.
 	Out Reason
