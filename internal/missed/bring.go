@@ -107,9 +107,6 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 	known, err := r.Store.At(ctx, c.URI, c.Since)
 	switch {
 	case errors.Is(err, versions.ErrNoVersion):
-		if c.Deleted {
-			return nil
-		}
 	case err != nil:
 		return err
 	case known.Deleted == v.Deleted && known.SHA256 == v.SHA256:
