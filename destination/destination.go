@@ -55,6 +55,10 @@ type Destination struct {
 	// SetPlan.Gap is "" then.
 	AcceptGap bool
 
+	// Passed is called while planning with each change of a resource that concerns this run,
+	// also if a later one overtakes it, and perhaps again when a plan is made anew; nil is none.
+	Passed func(*harvest.ChangeEntry)
+
 	Observe func(Event) // called with events, from several goroutines at a time; may be nil
 }
 
@@ -123,7 +127,7 @@ func (d *Destination) client() *fetch.Client {
 
 // reader reads documents of the Source, as far as origins may speak for it.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
-	return &harvest.Reader{
+	r := &harvest.Reader{
 		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),
 		MaxChanges: cmp.Or(max(d.MaxChanges, 0), harvest.DefaultMaxChanges),
 		Tell: func(q resourcesync.Quirk, set, text string) {
@@ -132,6 +136,14 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 			}
 		},
 	}
+	if d.Passed != nil {
+		r.Passed = func(c *harvest.ChangeEntry) {
+			if skip, _ := sc.admits(new(c.Resource), c.Change == resourcesync.Deleted); skip == "" {
+				d.Passed(c)
+			}
+		}
+	}
+	return r
 }
 
 // discover finds the requested sets of the Source, and the parts of them that concern this

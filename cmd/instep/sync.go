@@ -26,6 +26,7 @@ type syncFlags struct {
 	keepDeleted bool
 	keep        string // --keep-versions
 	keepLog     string
+	versions    bool
 	dryRun      bool
 	trust       trustFlags
 	watch       pollFlags
@@ -94,6 +95,7 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for this `TIME`, in days such as 90d")
+	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, where the Source keeps them")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")
 	f.trust.register(cmd)
@@ -273,6 +275,9 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	}
 	if t.Unverified > 0 {
 		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.Unverified, "resource"))
+	}
+	if n := s.missed.Fetched; n > 0 {
+		a.out.say("%s that the mirror had missed fetched (instep history %s URI shows them)", counted(n, "version"), shellWord(s.dir))
 	}
 	if t.Failed > 0 {
 		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.Failed, shellWord(s.dir))

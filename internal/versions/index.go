@@ -98,11 +98,13 @@ func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// insertOne leaves out a state that is there, or that goes on as the one before it.
+// insertOne leaves out a state that is there, or that goes on as the one before it, and a deletion
+// before which there is none.
 const insertOne = `INSERT INTO version (path, since, sha256, length, type, encoding)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
 		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE path = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
 		WHERE sha256 IS ?3 AND type = ?5 AND encoding = ?6)
+	AND (?3 IS NOT NULL OR EXISTS (SELECT 1 FROM version WHERE path = ?1 AND since < ?2))
 	ON CONFLICT (path, since) DO NOTHING`
 
 func (x *index) insert(ctx context.Context, states []Version) error {

@@ -41,9 +41,10 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 }
 
 // Keep stores states: first all bytes, then the rows. It leaves out a state that is recorded
-// already, or that has the same bytes, type and coding as the one before it. It also leaves
-// out, and returns, those whose bytes are gone (State.Open is fs.ErrNotExist) or are others
-// than stated. Many states at a time are faster than one.
+// already, or that has the same bytes, type and coding as the one before it, and a deletion
+// before which no state is kept. It also leaves out, and returns, those whose bytes are gone
+// (State.Open, or reading what it returned, is fs.ErrNotExist) or are others than stated. Many
+// states at a time are faster than one.
 func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {
