@@ -26,6 +26,9 @@ type Bitstream struct {
 	// and the digests of the entry. An error that is ErrGone (errors.Is) means that these
 	// bytes no longer exist anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
+	// Patch opens the bytes of the patch that the entry links (1.1 §14.4); nil if it links
+	// none. A package holds them beside those of the entry, and the link gets its path there.
+	Patch func(context.Context) (io.ReadCloser, error)
 }
 
 // Dump is the state of a set for a Resource Dump (1.1 §11).

@@ -17,6 +17,7 @@ import (
 	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/patch"
+	"instep/internal/spool"
 	"instep/resourcesync"
 	"instep/source"
 )
@@ -167,10 +168,15 @@ type patching struct {
 	whole       int64 // bytes of the versions made by patches
 	contents    *contents
 	batch       blob.Batch
+	kept        *spool.File     // the new patches, for Change Dumps; nil if there are none
+	places      map[int64]extent // of the patches in kept, by the number of the change
 	pending     map[string]bool // keys that the batch changes
 	touched     map[string]bool // in a dry run: keys whose base would be replaced
 	pendingSize int
 }
+
+// extent is where a patch is among those kept.
+type extent struct{ at, n int64 }
 
 const (
 	// maxPatches bounds the patches of a publication: their links are in memory.
@@ -187,6 +193,39 @@ func (p *patching) link(seq int64, en *resourcesync.Entry) {
 	if l, ok := p.links[seq]; ok {
 		en.Links = append(en.Links, l)
 	}
+}
+
+// pack adds the patch of a change to what goes into a Change Dump with it.
+func (p *patching) pack(seq int64, b *source.Bitstream) {
+	if p == nil {
+		return
+	}
+	at, ok := p.places[seq]
+	if !ok {
+		return
+	}
+	b.Links = append(b.Links, p.links[seq])
+	b.Patch = func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(p.kept, at.at, at.n)), nil
+	}
+}
+
+// keep stores a patch for a Change Dump.
+func (p *patching) keep(made *source.Patch) error {
+	if p.kept == nil {
+		return nil
+	}
+	p.places[made.Number] = extent{p.kept.Len(), made.Length}
+	_, err := p.kept.Write(made.Data)
+	return err
+}
+
+// close frees the patches that are kept.
+func (p *patching) close() error {
+	if p.kept == nil {
+		return nil
+	}
+	return p.kept.Close()
 }
 
 // beginPatches reads which patches the changes of the open Change List have.
@@ -231,6 +270,9 @@ func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], erro
 		return nil, err
 	}
 	p.current = true
+	if r.Dumps {
+		p.kept, p.places = spool.NewFile("", 0), map[int64]extent{}
+	}
 	return func(yield func(source.Patch, error) bool) {
 		err := r.makePatches(ctx, func(made source.Patch) bool { return yield(made, nil) })
 		if err != nil {
@@ -295,6 +337,9 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.
 		}
 		if before != nil && data != nil {
 			made := source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
+			if err := p.keep(&made); err != nil {
+				return err
+			}
 			p.links[ch.Seq] = made.PatchLink(r.site.BaseURL)
 			p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+int64(len(after))
 			if !yield(made) {

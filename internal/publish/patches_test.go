@@ -1,9 +1,11 @@
 package publish
 
 import (
+	"archive/zip"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -203,5 +205,53 @@ func TestPatchesNeedBytesAndSHA256(t *testing.T) {
 	w.write("a.txt", "a")
 	if _, err := w.try(); !errors.As(err, new(*OptionError)) || !strings.Contains(err.Error(), "sha-256") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A Change Dump has the patch of a change beside its bytes, at the path of the link (1.1 §14.4).
+func TestPatchesInChangeDumps(t *testing.T) {
+	w := newPatchWorld(t)
+	w.set.Dumps = true
+	w.run()
+	w.write("a.txt", line(1, "version 1"))
+	w.write("b.txt", "nothing in common")
+	w.run()
+	found := w.patchesIn()["a.txt"][0]
+	packages, err := filepath.Glob(filepath.Join(w.o.Out, "resourcesync", "changedumps", "*", "*.zip"))
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages: %q, %v", packages, err)
+	}
+	z, err := zip.OpenReader(packages[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	r, err := z.Open("manifest.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	linked := 0
+	for en, err := range resourcesync.NewDecoder(r).Entries() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range en.Links {
+			if l.Rel != resourcesync.RelPatch {
+				continue
+			}
+			linked++
+			made, err := fs.ReadFile(z, strings.TrimPrefix(l.Path, "/"))
+			if err != nil || en.Path == "" || l.Href != found.Href || l.Digests.String() != found.Digests.String() {
+				t.Fatalf("%+v: %v", l, err)
+			}
+			got, err := patch.Apply(t.Context(), patch.Zstd, []byte(line(0, "version 0")), made, patch.Bounds{})
+			if err != nil || string(got) != line(1, "version 1") {
+				t.Errorf("%v, it makes %.80q", err, got)
+			}
+		}
+	}
+	if linked != 1 {
+		t.Errorf("%d patches are linked, want 1", linked)
 	}
 }

@@ -437,6 +437,7 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 		return source.Publication{}, err
 	}
 	u, err := r.update(ctx, d)
+	defer func() { err = errors.Join(err, r.patching.close()) }()
 	if g != nil {
 		defer func() { err = errors.Join(err, g.Close()) }()
 		u.Maps = g.Maps(ctx)
