@@ -30,6 +30,7 @@ type Destination struct {
 	MaxDelete     guard.Limit         // limit of deletions of a run without consent
 	KeepDeleted   bool                // apply no deletion
 	Duplicates    transfer.Duplicates // when a resource is fetched from a duplicate
+	NoPatches     bool                // use no patches: they are used for resources of which earlier bytes are held, if a digest proves the result (1.1 §14.4)
 	Prefer        Prefer              // preferred documents of a baseline or an increment, if both kinds are offered
 	Strict        bool                // accept only what a sha-256 or better proves, and documents without a flaw
 	Include       []string            // globs on the path of a resource; empty: all
@@ -138,7 +139,7 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 	}
 	if d.Passed != nil {
 		r.Passed = func(c *harvest.ChangeEntry) {
-			if skip, _ := sc.admits(new(c.Resource), c.Change == resourcesync.Deleted); skip == "" {
+			if skip, _ := sc.admit(new(c.Resource), c.Change == resourcesync.Deleted); skip == "" {
 				d.Passed(c)
 			}
 		}

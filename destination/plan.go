@@ -45,6 +45,7 @@ const (
 	ViaGet   Via = "get"   // a request for the resource
 	ViaDump  Via = "dump"  // from a package that is transferred whole (1.1 §11, §13)
 	ViaRange Via = "range" // out of a package of which only some bytes are transferred
+	ViaPatch Via = "patch" // made from the held bytes by patches (1.1 §14.4)
 	ViaLocal Via = "local" // without a request: copied from bytes that the mirror holds, or taken from a file already at the path of the resource
 )
 

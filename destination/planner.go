@@ -122,6 +122,9 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
+	if a.Want.Patches = nil; !pl.d.NoPatches {
+		a.Want.Patches = patchesFrom(w, h)
+	}
 	if h.Stored {
 		a.Change = resourcesync.Updated
 		pl.Updated++
@@ -149,12 +152,14 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
 	}
-	pl.asked += harvest.LengthOr(a.Want.Length)
+	pl.asked += a.cost()
 	if from.Package != nil {
 		return pl.addMember(a, from)
 	}
 	pl.Requests++
-	pl.Bytes += max(a.Want.Length.Int64(), 0)
+	if a.Want.Length.Known() {
+		pl.Bytes += a.cost()
+	}
 	if a.retry() {
 		pl.retries++
 	}

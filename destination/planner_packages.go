@@ -39,7 +39,7 @@ type bulk struct {
 func (b *bulk) add(a *Action, c harvest.Location) {
 	size := harvest.LengthOr(a.Want.Length)
 	b.wanted++
-	b.gets += size
+	b.gets += a.cost()
 	if a.Again {
 		b.again++
 	}

@@ -60,6 +60,7 @@ type setConfig struct {
 	TimeGates     bool          `yaml:"timegates"`
 	Profile       string        `yaml:"profile"`
 	FixedChanges  bool          `yaml:"fixed_changes"`
+	Patches       bool          `yaml:"patches"`
 	Dumps         dumpsConfig   `yaml:"dumps"`
 	Archive       archiveConfig `yaml:"archive"`
 	From          fromConfig    `yaml:"from"`

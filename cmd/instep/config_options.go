@@ -51,6 +51,7 @@ var options = []option{
 	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions", fallback: "10 % and 5, half, or all", set: func(s *setConfig) any { return &s.MaxDelete }},
 	{key: "profile", flag: "profile", usage: "write what readers of this `VERSION` expect: 1.1, 1.0 or both (default 1.1)", fallback: profile11, set: func(s *setConfig) any { return &s.Profile }},
 	{key: "fixed_changes", flag: "fixed-changes", usage: "add a Change List whose URI never changes, for programs that poll one URI", fallback: "false", set: func(s *setConfig) any { return &s.FixedChanges }},
+	{key: "patches", flag: "patches", usage: "publish patches of changed resources as well, where one is smaller than half of its resource; the state keeps a copy of each resource for that", fallback: "false", set: func(s *setConfig) any { return &s.Patches }},
 	{key: "dumps", flag: "dump", usage: "pack the resources as well: Resource Dump and Change Dumps", fallback: "false", set: func(s *setConfig) any { return &s.Dumps.On }},
 	{key: "dumps.every", fallback: "as changes ask for it", set: func(s *setConfig) any { return &s.Dumps.Every }},
 	{key: "dumps.package_size", flag: "package-size", usage: "bytes of resources in one package, a `SIZE` such as 500MB (default 1GiB)", fallback: "1GiB", set: func(s *setConfig) any { return &s.Dumps.PackageSize }},

@@ -55,7 +55,8 @@ func (s *setConfig) publishSet(base string) publish.Set {
 			PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
 		},
 		KeepVersions: time.Duration(s.KeepVersions), TimeGates: s.TimeGates,
-		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
+		Patches: s.Patches,
+		Dumps:   s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
 		RotateEvery: time.Duration(s.RotateEvery), ChangeListMax: s.ChangeListMax, MaxEntries: s.MaxEntries, MaxDelete: s.MaxDelete,
 	}
 	if s.Dumps.OnDemand {

@@ -69,6 +69,7 @@ type summary struct {
 	Retired      []string         `json:"retired,omitempty"`
 	Packaged     *int64           `json:"packaged,omitempty"`
 	Kept         *int64           `json:"kept,omitempty"`
+	Patches      *patchCounts     `json:"patches,omitempty"`
 	Bytes        *int64           `json:"bytes,omitempty"`
 	Requests     *int64           `json:"requests,omitempty"`
 	Seconds      *float64         `json:"seconds,omitempty"`
@@ -78,6 +79,15 @@ type summary struct {
 	Unverified   *int64           `json:"unverified,omitempty"`
 	Maps         *int64           `json:"maps,omitempty"`
 	Findings     *int64           `json:"findings,omitempty"`
+}
+
+// patchCounts are patches that were published, or used by a mirror.
+type patchCounts struct {
+	Made   *int64 `json:"made,omitempty"`   // published
+	Used   *int64 `json:"used,omitempty"`   // resources made by patches
+	Saved  *int64 `json:"saved,omitempty"`  // bytes
+	Failed *int64 `json:"failed,omitempty"` // resources that were fetched whole although there was a patch
+	Wasted *int64 `json:"wasted,omitempty"` // bytes
 }
 
 func num(n int64) *int64 { return &n }

@@ -38,7 +38,8 @@ type publishFlags struct {
 const publishHelp = `Publish scans DIR, records what was created, updated and deleted since the last time,
 and writes ResourceSync documents that describe it: a Resource List, Change Lists, a
 Capability List, a Source Description, and a plain sitemap.xml for search engines; with
---dump also packages of the resources, with --archive also earlier lists and dumps.
+--dump also packages of the resources, with --archive also earlier lists and dumps,
+with --patches also small files that make the new version of a resource from the old one.
 Everything is static: any web server can serve it (or "instep serve").
 
 The base URL is kept with the state: later publications need not be given it again.

@@ -52,7 +52,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
 		Failed: num(rep.Failed), Resources: num(rep.Resources), Bytes: num(rep.Hashed), Excluded: excluded(rep.Sets),
-		Documents: rep.Documents, Retired: rep.Retired, Packaged: some(rep.Packaged), Kept: some(rep.Kept), Seconds: seconds(took), ExitCode: a.code,
+		Documents: rep.Documents, Retired: rep.Retired, Packaged: some(rep.Packaged), Kept: some(rep.Kept), Patches: publishedPatches(&rep.SetReport), Seconds: seconds(took), ExitCode: a.code,
 	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
 }
 
@@ -80,6 +80,14 @@ func publishStatus(rep *publish.SetReport, dryRun bool) string {
 func publishLine(status string, rep *publish.SetReport) string {
 	return fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
 		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
+}
+
+// publishedPatches are the patches of a publication, for its summary; nil if there are none.
+func publishedPatches(rep *publish.SetReport) *patchCounts {
+	if rep.Patches == 0 {
+		return nil
+	}
+	return &patchCounts{Made: num(rep.Patches), Saved: num(rep.Patched - rep.PatchBytes)}
 }
 
 // some returns a count, or nil for 0, which is left out.
@@ -124,6 +132,9 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
 	if several {
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
+	}
+	if rep.Patches > 0 {
+		a.out.say("%s of %s, instead of %s", counted(rep.Patches, "patch"), humanize.Bytes(uint64(rep.PatchBytes)), humanize.Bytes(uint64(rep.Patched)))
 	}
 	if site.DryRun {
 		a.previewSet(rep)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -50,7 +51,7 @@ exactly those that were withheld. Approved deletions and renamed files do not co
 Source shows an older state than before, or no longer offers a set.
 
 The first run stores its settings with the mirror: how long earlier bytes and changes are
-kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude, --type, --only-collection and the like), --strict, --prefer, --duplicates, --max-age,
+kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude, --type, --only-collection and the like), --strict, --prefer, --duplicates, --no-patches, --max-age,
 --accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names
 of files with secrets. Later runs, and audit, use them without a flag. A flag given later
 holds for that run only, unless --remember is given too; an empty one (--include '')
@@ -272,6 +273,9 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		a.code, status = code, failure(code)
 		a.out.complain(plainly(ctx, err), hint)
 		log.EndedBy(err)
+	}
+	if t.Patches.Used > 0 {
+		a.out.say("%s made by patches: %s not transferred", counted(t.Patches.Used, "resource"), humanize.Bytes(uint64(t.Patches.Saved)))
 	}
 	if t.Unverified > 0 {
 		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.Unverified, "resource"))

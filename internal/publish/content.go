@@ -92,10 +92,11 @@ type contents struct {
 	input Opener
 
 	relations *relations // that manifests link to
+	patching  *patching  // patches for manifests and their packages
 }
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
-	c := &contents{facts: r.facts, id: r.id, kept: r.content.bucket(), since: since, relations: &r.relations}
+	c := &contents{facts: r.facts, id: r.id, kept: r.content.bucket(), since: since, relations: &r.relations, patching: &r.patching}
 	if tree := r.root(); r.Input == nil && tree != nil {
 		c.tree = scan.RootTree(tree)
 	}
@@ -135,6 +136,7 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 			en, damaged := changeEntry(ch)
 			b := source.Bitstream{Entry: en}
 			linked := c.relations.link(ctx, &b.Entry, ch.Datetime)
+			c.patching.pack(ch.Seq, &b)
 			if ch.Change != resourcesync.Deleted {
 				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
 			}

@@ -44,6 +44,7 @@ type run struct {
 	kept, packaged int64 // bytes of resources
 
 	relations
+	patching patching
 }
 
 // maxTries bounds how often bytes that a dump needs may be gone, and are looked for
@@ -403,7 +404,7 @@ func (r *run) labels() map[string]string {
 	if len(r.Aggregations) > 0 {
 		hashes += fmt.Sprintf(" %q %q %q", r.Aggregations, r.mapCreator(), r.mapsTitle())
 	}
-	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.withdrawn})
+	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
 	if err := errors.Join(err, failed); err != nil {
 		panic(err) // strings and numbers
 	}
@@ -436,6 +437,7 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 		return source.Publication{}, err
 	}
 	u, err := r.update(ctx, d)
+	defer func() { err = errors.Join(err, r.patching.close()) }()
 	if g != nil {
 		defer func() { err = errors.Join(err, g.Close()) }()
 		u.Maps = g.Maps(ctx)
@@ -463,6 +465,9 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	r.report.Documents = append(r.report.Documents, written(pub)...)
 	r.report.Retired = append(r.report.Retired, pub.Retired...)
 	r.report.Kept, r.report.Packaged = r.kept, r.packaged
+	r.report.Patches += r.patching.made
+	r.report.PatchBytes += r.patching.bytes
+	r.report.Patched += r.patching.whole
 	r.report.Notes = append(r.report.Notes, pub.Notes...)
 	if r.site.DryRun {
 		return nil
@@ -477,6 +482,9 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 		delete(labels, calledSetting+r.Name)
 	}
 	if err := r.facts.SetSettings(ctx, labels); err != nil {
+		return err
+	}
+	if err := r.settleBases(ctx); err != nil {
 		return err
 	}
 	if err := r.shorten(ctx, fresh); err != nil {

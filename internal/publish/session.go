@@ -45,6 +45,8 @@ type setState struct {
 	last source.Publication // the part of the last publication that was read
 	// content keeps the bytes that coming Change Dumps need; nil if there are none.
 	content *store
+	// bases keeps the published bytes of the resources; nil if no patches are made.
+	bases *bases
 	// recording excludes changes of an application during a scan and the moment of a
 	// publication: otherwise a scan could compare with one state and record on another.
 	recording sync.Mutex
@@ -160,7 +162,7 @@ func (s *Session) prepare(ctx context.Context) error {
 // recover must be called only after the output was found to be ours.
 func (s *Session) recover(ctx context.Context) error {
 	if s.site.DryRun {
-		return nil
+		return s.openAllBases(ctx)
 	}
 	if err := s.clean(ctx); err != nil {
 		return err
@@ -174,6 +176,9 @@ func (s *Session) recover(ctx context.Context) error {
 			return err
 		}
 		set.recovered = finished.ID != 0
+	}
+	if err := s.openAllBases(ctx); err != nil {
+		return err
 	}
 	return s.recoverOthers(ctx)
 }

@@ -143,6 +143,9 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 	if err := s.checkVersions(&one); err != nil {
 		return one, err
 	}
+	if err := checkPatches(set, s); err != nil {
+		return one, err
+	}
 	if err := checkAggregations(set); err != nil {
 		return one, err
 	}
