@@ -168,10 +168,10 @@ type patching struct {
 	whole       int64 // bytes of the versions made by patches
 	contents    *contents
 	batch       blob.Batch
-	kept        *spool.File     // the new patches, for Change Dumps; nil if there are none
+	kept        *spool.File      // the new patches, for Change Dumps; nil if there are none
 	places      map[int64]extent // of the patches in kept, by the number of the change
-	pending     map[string]bool // keys that the batch changes
-	touched     map[string]bool // in a dry run: keys whose base would be replaced
+	pending     map[string]bool  // keys that the batch changes
+	touched     map[string]bool  // in a dry run: keys whose base would be replaced
 	pendingSize int
 }
 
