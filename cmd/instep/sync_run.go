@@ -143,7 +143,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		}
 	}
 	passed := missed.NewLog("")
-	defer passed.Close()
+	defer func() { _ = passed.Close() }() // temporary data
 	if s.missed = (missed.Report{}); f.versions && !f.dryRun {
 		d.Passed = passed.Add
 	}

@@ -241,9 +241,6 @@ func TestVersionsAreFoundByTimeMapAndTimeGate(t *testing.T) {
 		"/one":    link("timemap", w.server.URL+"/timemap/one"),
 		"/second": link("timegate", w.server.URL+"/timegate/one"),
 	} {
-		if name == "/second" {
-			uri = w.server.URL + name
-		}
 		for i, text := range texts {
 			at := start.Add(time.Duration(i)*time.Hour + 300*time.Millisecond)
 			w.log.Add(w.change(w.server.URL+name, text, at, l))
