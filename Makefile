@@ -18,7 +18,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-catalog bench-oai bench-pairs oai-ring vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring patches cover bench bench-documents bench-source bench-destination bench-catalog bench-oai bench-pairs oai-ring vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ bench-oai: ## the table of OAI-PMH: a million records harvested, 100,000 served,
 	@mkdir -p bin
 	@go test ./bench -count=1 -timeout 60m -run '^TestOAI$$' -args -oai "$(abspath bin/oai.md)" >bin/oai.log || { cat bin/oai.log; exit 1; }
 	@cat bin/oai.md
+
+patches: ## the long test of patches: 500 random edits, each patch applied by another program too (a minute)
+	@tools/long.sh '^TestPatches'
 
 oai-ring: ## the long tests of OAI-PMH: 100,000 records with changes and deletions into a mirror, and 20 kills
 	@tools/long.sh '^Test(KilledHarvest|OAIRing)'

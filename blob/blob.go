@@ -83,6 +83,14 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
+// Linker is implemented by a Batch that can share bytes with another Bucket.
+type Linker interface {
+	// Link returns an object with the bytes at key of another bucket, without copying them:
+	// for one Put, as if it had been created and closed. Neither object may be written to
+	// afterwards. errors.ErrUnsupported: these buckets cannot share bytes, so copy them.
+	Link(ctx context.Context, from Bucket, key string) (Object, error)
+}
+
 // Put says under which key an object appears.
 type Put struct {
 	Key      string

@@ -103,6 +103,35 @@ func (b *dirBatch) take(ctx context.Context, key string) (*dirObject, error) {
 	return o, b.group.Add(f)
 }
 
+var _ Linker = (*dirBatch)(nil)
+
+// Link implements Linker for another Dir on the same file system: by a hard link, so that both
+// files have the mode and the time of the older one.
+func (b *dirBatch) Link(ctx context.Context, from Bucket, key string) (Object, error) {
+	other, ok := from.(*Dir)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	if _, err := other.stat(ctx, key); err != nil {
+		return nil, fmt.Errorf("link %q: %w", key, err)
+	}
+	if _, err := b.d.openTemp(ctx); err != nil {
+		return nil, err
+	}
+	temp, err := b.d.nameTemp(func(temp string) error { return durable.LinkBetween(other.root, key, b.d.root, temp) })
+	if err != nil {
+		return nil, fmt.Errorf("link %q: %w", key, err)
+	}
+	o := &dirObject{b: b, temp: temp, closed: true}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent {
+		return nil, errors.Join(errSpent, o.drop())
+	}
+	b.objects[o] = struct{}{}
+	return o, nil
+}
+
 func (o *dirObject) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"instep/harvest"
 	"instep/internal/packages"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // A batch is what may have to be fetched twice after a crash: 500 resources or 64 MiB. One
@@ -47,6 +48,7 @@ type SetReport struct {
 	Copied     int64         // bytes copied from held resources
 	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
 	Unverified int64         // resources brought of which the Source gives neither a length nor a digest
+	Patches    PatchCounts   // what patches have saved and cost
 	Via        map[Via]int64 // resources that were brought, by way
 }
 
@@ -73,11 +75,11 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	if err := d.keepMoment(ctx, p); err != nil {
 		return rep, err
 	}
-	budget, dups := d.budget(), &duplicates{when: d.Duplicates}
+	budget, duplicates := d.budget(), &transfer.Origins{When: d.Duplicates}
 	for _, sp := range p.Sets {
-		r := &runner{d: d, sp: sp, budget: budget, duplicates: dups, rep: &SetReport{
+		r := d.newRunner(sp, budget, duplicates, &SetReport{
 			SetState: sp.SetState, Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
-		}}
+		})
 		rep.Sets = append(rep.Sets, r.rep)
 		if err := r.run(ctx); err != nil {
 			return rep, err
@@ -97,10 +99,11 @@ type runner struct {
 	rep   *SetReport
 	slots *semaphore.Weighted // of the transfers
 
-	budget     *budget     // of all sets
-	duplicates *duplicates // likewise
-	odd        tally
-	unpacker   *packages.Unpacker // nil if the plan takes nothing out of packages
+	budget   *budget // of all sets
+	odd      tally
+	patches  patches
+	fetcher  *transfer.Fetcher
+	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
 
 	mu            sync.Mutex
 	err           error // why the run ends early
@@ -108,6 +111,15 @@ type runner struct {
 	failuresInRow int   // failures in a row for lack of an answer
 	retryFailures int   // the same count for earlier failures
 	cancel        context.CancelFunc
+}
+
+func (d *Destination) newRunner(sp *SetPlan, budget *budget, duplicates *transfer.Origins, rep *SetReport) *runner {
+	r := &runner{d: d, sp: sp, budget: budget, rep: rep, patches: patches{by: transfer.NewPatcher(d.Client)}}
+	r.fetcher = &transfer.Fetcher{
+		Client: d.Client, Spool: d.Spool, Parts: d.parts(), Set: sp.Set, AsOf: sp.asOf, Duplicates: duplicates,
+		Tell: func(text string) { d.note(sp.Set, text) }, Odd: r.odd.add, Came: budget.came,
+	}
+	return r
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -147,6 +159,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	q.finish()
 	r.odd.note(r.d, r.sp.Set)
+	r.patches.report(r)
 	stopped, doubt := r.troubles()
 	r.rep.Partial = cmp.Or(r.rep.Partial, doubt)
 	if stopped != nil {

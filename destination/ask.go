@@ -118,11 +118,11 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	return nil
 }
 
-// lacked reports whether a list lacks the resource that, by its time, is newer than the
-// statement about it.
+// lacked reports whether the newest list does not name the resource, and the statement about it
+// is not known to be later than that list.
 func (pl *planner) lacked(q *question) bool {
 	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
-	return !known.Member && !q.To.IsZero() && q.To.Before(known.At)
+	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
 // put requests the resource and compares the answer with the held bytes, and with the

@@ -149,7 +149,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 		return err
 	}
 	defer k.offer.Close()
-	au.Followed = k.cursor.At
+	au.Followed = k.known.At
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
 	now, err := k.state(ctx)
@@ -158,11 +158,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	}
 	defer now.Close()
 	st, doubtful := k.view(now), map[spool.Key]bool{}
-	err = st.compare(ctx, seen, nil, au.admit, func(w word, h *Held) error { return au.compare(ctx, st, w, h, doubtful) })
-	if err == nil {
-		err = au.flush(ctx)
-	}
-	if err != nil {
+	if err := au.compare(ctx, st, seen, nil, au.admit, doubtful); err != nil {
 		return err
 	}
 	partial, err := au.compareAgain(ctx, k, doubtful)
@@ -176,7 +172,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	if !au.d.AcceptGap && !st.Changes.Span().Since(k.cursor.At) { // else the mirror has followed them
+	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) { // else the mirror has followed them
 		au.Gap = st.Gap
 	}
 	return au.findExtra(ctx, st, seen)
@@ -195,36 +191,38 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 	defer now.Close()
 	st := k.view(now)
 	admit := func(w *harvest.Resource) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
-	err = st.compare(ctx, nil, doubtful, admit, func(w word, h *Held) error { return au.compare(ctx, st, w, h, nil) })
-	if err == nil {
-		err = au.flush(ctx)
-	}
-	return st.Partial, err
+	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
 }
 
 // maxDoubtful bounds the resources that are judged once more.
 const maxDoubtful = 1 << 12
 
 func (au *auditor) admit(w *harvest.Resource) bool {
-	skip, _ := au.scope.admit(w)
+	skip, _ := au.scope.admit(w, false)
 	if skip != "" {
 		au.Skipped[skip]++
 	}
 	return skip == ""
 }
 
-// compare judges a resource. Apparent differences are only added to doubtful; nil means the
-// second pass.
-func (au *auditor) compare(ctx context.Context, st *view, w word, h *Held, doubtful map[spool.Key]bool) error {
-	w.Bytes = match(h, w.want)
-	switch {
-	case w.Bytes == evidence.Same && doubtful == nil: // reported when its document was read
-		return nil
-	case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
-		doubtful[resourcesync.KeyOf(w.want.URI)] = true
-		return nil
+// compare judges the resources that the documents name. Apparent differences are only added to
+// doubtful; nil means the second pass.
+func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
+	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
+		w.Bytes = match(h, w.want)
+		switch {
+		case w.Bytes == evidence.Same && doubtful == nil: // reported when its document was read
+			return nil
+		case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
+			doubtful[resourcesync.KeyOf(w.want.URI)] = true
+			return nil
+		}
+		return au.add(ctx, finding{want: *w.want, held: *h, ahead: !counts(st.decide(w.Statement, h))})
+	})
+	if err == nil {
+		err = au.flush(ctx)
 	}
-	return au.add(ctx, finding{want: *w.want, held: *h, ahead: !counts(st.decide(w.Statement, h))})
+	return err
 }
 
 // counts reports whether a decision tells the present state of the resource: confirm, fetch or remove.

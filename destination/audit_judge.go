@@ -235,14 +235,8 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 // untouched reports whether the held bytes need not be read: nobody has touched them since
 // they were stored, and the digests of that time can be compared. In doubt they are read.
 func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
-	if !au.d.Quick {
-		return false, nil
-	}
-	comparable := false
-	for _, d := range digests {
-		comparable = comparable || !h.Digests.Get(d.Algorithm()).IsZero()
-	}
-	if !comparable || h.Due != "" {
+	comparable := slices.ContainsFunc(digests, func(d resourcesync.Digest) bool { return !h.Digests.Get(d.Algorithm()).IsZero() })
+	if !au.d.Quick || !comparable || h.Due != "" {
 		return false, nil
 	}
 	return au.d.Mirror.Untouched(ctx, h)

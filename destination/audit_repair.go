@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"instep/harvest"
-	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -19,14 +18,11 @@ const Repairing Mode = "repair"
 
 // repair brings the resources that were found wrong and judges them once more.
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
-	sp := &SetPlan{
-		SetState: SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable", Moment: au.scope.moment},
-		actions:  spool.NewLog[Action](au.d.Spool), ordered: spool.NewSorter[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
-	}
+	sp := au.d.newSetPlan(SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable", Moment: au.scope.moment})
 	p := &Plan{Sets: []*SetPlan{sp}}
 	defer p.Close()
-	err := au.faultBatches(ctx, func(faults []fault, held []Held) error {
-		for i := range faults {
+	err := au.faultBatches(ctx, func(_ context.Context, _ []fault, held []Held) error {
+		for i := range held {
 			if held[i].Due == "" {
 				continue
 			}
@@ -55,19 +51,17 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 		return err
 	}
 	au.again = true
-	return au.faultBatches(ctx, func(faults []fault, held []Held) error {
-		return au.rejudge(ctx, faults, held)
-	})
+	return au.faultBatches(ctx, au.rejudge)
 }
 
 // faultBatches yields the differences with the present records of their resources.
-func (au *auditor) faultBatches(ctx context.Context, each func([]fault, []Held) error) error {
+func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, []fault, []Held) error) error {
 	return batched(au.faults.All(), func(faults []fault) error {
 		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))
 		if err != nil {
 			return err
 		}
-		return each(faults, held)
+		return each(ctx, faults, held)
 	})
 }
 

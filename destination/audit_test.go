@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"pgregory.net/rapid"
 
 	"instep/destination"
-	"instep/fetch"
 	"instep/guard"
 	"instep/harvest"
 	"instep/mirror"
@@ -498,32 +496,5 @@ func TestCat_DEL_02(t *testing.T) {
 			}
 			m.wantFiles(gone...)
 		})
-	}
-}
-
-func TestCausesAreToldApart(t *testing.T) {
-	mismatch := &resourcesync.MismatchError{What: "length", Want: "1", Got: "2"}
-	for _, c := range []struct {
-		err  error
-		want destination.Cause
-	}{
-		{&fetch.Error{Kind: fetch.Temporary}, destination.CauseTemporary},
-		{&fetch.Error{Kind: fetch.Refused}, destination.CauseRefused},
-		{&fetch.Error{Kind: fetch.NotFound}, destination.CauseNotFound},
-		{&fetch.Error{Kind: fetch.Denied}, destination.CauseDenied},
-		{&fetch.Error{Kind: fetch.TooLarge}, destination.CauseTooLarge},
-		{&fetch.Error{Kind: fetch.Protocol}, destination.CauseProtocol},
-		{mismatch, destination.CauseMismatch},
-		{&harvest.DocumentError{URI: "u", Reason: "cannot be used"}, destination.CauseDocument},
-		{&harvest.DocumentError{URI: "u", Err: &fetch.Error{Kind: fetch.NotFound}}, destination.CauseNotFound},
-		{destination.ErrOccupied, destination.CauseOccupied},
-		{destination.ErrNoPlace, destination.CauseNoPlace},
-		{destination.ErrNotHeld, destination.CauseMoved},
-		{destination.ErrOutage, destination.CauseTemporary},
-		{fs.ErrPermission, destination.CauseOther},
-	} {
-		if got := destination.CauseOf(fmt.Errorf("bring it: %w", c.err)); got != c.want {
-			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
-		}
 	}
 }

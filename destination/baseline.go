@@ -28,7 +28,7 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 		}
 		pl, err := k.by(ctx, s, why, reason)
 		switch {
-		case err == nil && k.doubtful(s, pl):
+		case err == nil && s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList): // less evidence than the Resource List would give
 			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
@@ -78,16 +78,10 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 	}
 	pl := k.newPlanner(Baseline, why)
 	pl.Partial = fmt.Errorf("%s: %w", pl.Set, harvest.ErrNothingOffered)
-	if k.followed {
+	if k.known.followed {
 		pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrWithdrawn)
 	}
 	return pl, nil
-}
-
-// doubtful reports whether a plan by dump has less evidence than the Resource List would
-// give.
-func (k *setPlanner) doubtful(s harvest.SnapshotKind, pl *planner) bool {
-	return s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList)
 }
 
 // Why a snapshot is not used, although each of its documents can be.
@@ -197,8 +191,8 @@ func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, rea
 func (pl *planner) baseline(ctx context.Context, st *view) error {
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
-	if pl.d.AcceptRollback && !pl.cursor.At.IsZero() {
-		st.lift = pl.cursor.At.Add(tick)
+	if pl.d.AcceptRollback && !pl.known.At.IsZero() {
+		st.lift = pl.known.At.Add(tick)
 	}
 	if err := st.compare(ctx, seen, pl.twice, pl.admit, func(w word, h *Held) error { return pl.judge(ctx, w, h) }); err != nil {
 		return err
@@ -216,7 +210,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	old := st.Old(st.Newest(), st.applied())
 	if old && !st.Shifting {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than what is here (%s): it takes nothing back",
-			st.By, st.Newest().UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
+			st.By, st.Newest().UTC().Format(time.RFC3339Nano), pl.known.At.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.Gap = pl.lacks(st, old)
 	if pl.Partial = st.Partial; pl.Partial != nil {
@@ -239,7 +233,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	next.Scope = pl.leftOut(old || pl.Skipped[SkipStale] > 0)
 	next.Alone = Alone{}.and(pl.Skipped)
 	if pl.Skipped[SkipStale] > 0 {
-		next.Listed, next.Sure = pl.cursor.Listed, pl.cursor.Sure
+		next.Listed, next.Sure = pl.known.Listed, pl.known.Sure
 	}
 	if !pl.stays {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
@@ -253,12 +247,12 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 func (pl *planner) leftOut(old bool) string {
 	earlier := ""
 	if old {
-		earlier = pl.cursor.Scope
+		earlier = pl.known.Scope
 	}
 	switch {
 	case !pl.left:
 		return earlier
-	case earlier != "" && !pl.cursor.covers(pl.d.choice()):
+	case earlier != "" && !pl.known.covers(pl.d.choice()):
 		return severalChoices
 	}
 	return pl.d.choice()
@@ -267,9 +261,9 @@ func (pl *planner) leftOut(old bool) string {
 // noteLeft keeps the cursor in its place, from which no state of several moments moves it,
 // but notes what this run leaves out.
 func (pl *planner) noteLeft() {
-	next := pl.cursor
+	next := pl.known.Cursor
 	next.Scope = pl.leftOut(true)
-	if pl.followed && next.Scope != pl.cursor.Scope {
+	if pl.known.followed && next.Scope != pl.known.Scope {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 }
@@ -280,7 +274,7 @@ func (pl *planner) lacks(st *view, old bool) string {
 	switch {
 	case pl.d.AcceptGap:
 		return ""
-	case old && pl.cursor.Scope != "" && !pl.cursor.covers(pl.d.choice()):
+	case old && pl.known.Scope != "" && !pl.known.covers(pl.d.choice()):
 		return fmt.Sprintf("as of %s, of what is asked for now; what earlier runs left out is not known as of later", st.Newest().UTC().Format(time.RFC3339Nano))
 	}
 	return st.Gap
@@ -301,7 +295,7 @@ func (e *repeatedError) Error() string {
 // admit counts a resource out that this run leaves alone. It was listed all the
 // same, so it is not deleted: a filter is not evidence.
 func (pl *planner) admit(w *harvest.Resource) bool {
-	skip, origin := pl.scope.admit(w)
+	skip, origin := pl.scope.admit(w, false)
 	if skip == "" {
 		return true
 	}

@@ -39,15 +39,11 @@ func (r *runner) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// unfinished reports whether a further plan may get on.
+// unfinished reports whether a further plan may get on: changes are left, or some resources were
+// not as listed. Where more failed than are known one by one, the trouble is another.
 func (rep *SetReport) unfinished() bool {
-	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.changed()
-}
-
-// changed reports whether some resources were not as listed. Where more failed than are
-// known one by one, the trouble is another.
-func (rep *SetReport) changed() bool {
-	return rep.Failed == int64(len(rep.Failures)) && slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
+	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.Failed == int64(len(rep.Failures)) &&
+		slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
 }
 
 // round applies a further plan of the same set, unless that has nothing new or is more than
@@ -66,7 +62,7 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	before := maps.Clone(rep.Skipped)
 	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.each()[s]; return again }) // sp counts these as well
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
-	next := &runner{d: r.d, sp: sp, budget: r.budget, duplicates: r.duplicates, rep: rep}
+	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)
 	return next, next.run(ctx)
 }
 

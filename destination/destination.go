@@ -15,6 +15,7 @@ import (
 	"instep/guard"
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // Destination keeps a Mirror in step with a Source. The fields are read, not
@@ -24,28 +25,29 @@ type Destination struct {
 	Mirror Mirror        // the held copy
 	Client *fetch.Client // client for requests to the Source
 
-	Sets          []string      // only these sets, by Capability List URI or name; empty: all
-	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
-	MaxDelete     guard.Limit   // limit of deletions of a run without consent
-	KeepDeleted   bool          // apply no deletion
-	Duplicates    Duplicates    // when a resource is fetched from a duplicate
-	Prefer        Prefer        // preferred documents of a baseline or an increment, if both kinds are offered
-	Strict        bool          // accept only what a sha-256 or better proves, and documents without a flaw
-	Include       []string      // globs on the path of a resource; empty: all
-	Exclude       []string      // globs on the path of a resource
-	Types         []string      // media types; empty: all
-	Collections   []string      // only resources that an entry links to one of these (1.1 §14.7); empty: all
-	Profiles      []string      // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
-	WithMetadata  bool          // also metadata that describes what Include and Types choose; Profiles is then about metadata only
-	Accept        []string      // of resources with alternates the representation of the first of these media types (1.1 §14.3); empty: as listed
-	Workers       int           // resources in transfer at a time; 0: 4
-	Quick         bool          // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
-	ReadOnly      bool          // Audit marks nothing in the Mirror
-	MaxChanges    int           // changed resources of a set after which a run reads no further Change List, and the next run continues; 0: 250,000
-	MaxTransfer   int64         // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
-	MaxTime       time.Duration // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
-	BaselineEvery time.Duration // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
-	Spool         string        // directory of temporary files; "": the system's
+	Sets          []string            // only these sets, by Capability List URI or name; empty: all
+	AllowOrigins  []string            // origins beside the Source's own whose resources are fetched
+	MaxDelete     guard.Limit         // limit of deletions of a run without consent
+	KeepDeleted   bool                // apply no deletion
+	Duplicates    transfer.Duplicates // when a resource is fetched from a duplicate
+	NoPatches     bool                // use no patches: they are used for resources of which earlier bytes are held, if a digest proves the result (1.1 §14.4)
+	Prefer        Prefer              // preferred documents of a baseline or an increment, if both kinds are offered
+	Strict        bool                // accept only what a sha-256 or better proves, and documents without a flaw
+	Include       []string            // globs on the path of a resource; empty: all
+	Exclude       []string            // globs on the path of a resource
+	Types         []string            // media types; empty: all
+	Collections   []string            // only resources that an entry links to one of these (1.1 §14.7); empty: all
+	Profiles      []string            // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
+	WithMetadata  bool                // also metadata that describes what Include and Types choose; Profiles is then about metadata only
+	Accept        []string            // of resources with alternates the representation of the first of these media types (1.1 §14.3); empty: as listed
+	Workers       int                 // resources in transfer at a time; 0: 4
+	Quick         bool                // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
+	ReadOnly      bool                // Audit marks nothing in the Mirror
+	MaxChanges    int                 // changed resources of a set after which a run reads no further Change List, and the next run continues; 0: 250,000
+	MaxTransfer   int64               // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
+	MaxTime       time.Duration       // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
+	BaselineEvery time.Duration       // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
+	Spool         string              // directory of temporary files; "": the system's
 
 	// At makes a mirror of each set as it was at this moment (Archives §1, §4), instead of the
 	// present. A mirror is of one moment, which it remembers: later runs need no At. Zero: the
@@ -59,6 +61,10 @@ type Destination struct {
 	// AcceptGap accepts the state as of the lists if the changes since are unknown:
 	// SetPlan.Gap is "" then.
 	AcceptGap bool
+
+	// Passed is called while planning with each change of a resource that concerns this run,
+	// also if a later one overtakes it, and perhaps again when a plan is made anew; nil is none.
+	Passed func(*harvest.ChangeEntry)
 
 	Observe func(Event) // called with events, from several goroutines at a time; may be nil
 }
@@ -102,9 +108,7 @@ const (
 	EventVerdict     EventKind = "verdict"     // Audit: one resource
 )
 
-const defaultWorkers = 4
-
-func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), defaultWorkers) }
+func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), 4) }
 
 func (d *Destination) observe(e Event) {
 	if d.Observe != nil {
@@ -130,7 +134,7 @@ func (d *Destination) client() *fetch.Client {
 
 // reader reads documents of the Source, as far as origins may speak for it.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
-	return &harvest.Reader{
+	r := &harvest.Reader{
 		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),
 		MaxChanges: cmp.Or(max(d.MaxChanges, 0), harvest.DefaultMaxChanges),
 		Tell: func(q resourcesync.Quirk, set, text string) {
@@ -139,6 +143,14 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 			}
 		},
 	}
+	if d.Passed != nil {
+		r.Passed = func(c *harvest.ChangeEntry) {
+			if skip, _ := sc.admit(new(c.Resource), c.Change == resourcesync.Deleted); skip == "" {
+				d.Passed(c)
+			}
+		}
+	}
+	return r
 }
 
 // discover finds the requested sets of the Source, and the parts of them that concern this
@@ -156,7 +168,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict}
+	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict, told: toldOnce{notes: map[[sha256.Size]byte]bool{}}}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -226,16 +238,11 @@ func (t *toldOnce) once(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := sha256.Sum256([]byte(set + "\n" + text))
-	if t.notes[key] {
-		return false
-	}
-	if t.notes == nil {
-		t.notes = map[[sha256.Size]byte]bool{}
-	}
+	known := t.notes[key]
 	if len(t.notes) < maxTold {
 		t.notes[key] = true
 	}
-	return true
+	return !known
 }
 
 // Skip says why a resource that a list names is left alone.
@@ -257,16 +264,6 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
-// admit decides whether w is followed; origin is the one to allow for a SkipOrigin.
-func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
-	return s.admits(w, false)
-}
-
-// admitGone is admit of a deletion: that has no links and no digest by which it could be left out.
-func (s *scope) admitGone(w *harvest.Resource) (skip Skip, origin string) {
-	return s.admits(w, true)
-}
-
 // represent chooses the representation of w; false leaves w out.
 func (s *scope) represent(w *harvest.Resource) bool {
 	if len(s.filter.accept) == 0 {
@@ -276,7 +273,9 @@ func (s *scope) represent(w *harvest.Resource) bool {
 	return ok || err != nil
 }
 
-func (s *scope) admits(w *harvest.Resource, gone bool) (skip Skip, origin string) {
+// admit decides whether w is followed; origin is the one to allow for a SkipOrigin. If it is
+// gone, it has no links and no digest by which it could be left out.
+func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
@@ -284,7 +283,7 @@ func (s *scope) admits(w *harvest.Resource, gone bool) (skip Skip, origin string
 	if !gone && !s.represent(w) {
 		return SkipFiltered, ""
 	}
-	if gone && !s.filter.admitsGone(w, u.Path) || !gone && !s.filter.admits(w, u.Path) {
+	if !s.filter.admits(w, u.Path, gone) {
 		return SkipFiltered, ""
 	}
 	if o := fetch.Origin(u); !s.origins[o] {

@@ -9,6 +9,7 @@ import (
 
 	"instep/destination"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // A resource that cannot be had is taken from a duplicate of the Source's own origins,
@@ -27,7 +28,7 @@ func TestCat_FET_11(t *testing.T) {
 		served map[string][]byte
 		want   bool
 		asked  []string // of /d/, in this order
-		when   destination.Duplicates
+		when   transfer.Duplicates
 		self   int // how often the resource itself is asked for; 0: not compared
 	}{
 		{"loc is good", nil, dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, nil, "", 0},
@@ -49,9 +50,9 @@ func TestCat_FET_11(t *testing.T) {
 		{"a pri and other bytes", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}, {Href: "/d/2", Pri: 2}}, false, map[string][]byte{"/d/1": wrong, "/d/2": right}, true, []string{"/d/1", "/d/2"}, "", -1},
 		{"a pri and all are wrong", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}, {Href: "/d/2"}}, false, map[string][]byte{"/d/1": wrong, "/d/2": right}, true, []string{"/d/1"}, "", 1},
 		{"a pri without a digest", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}}, true, map[string][]byte{"/d/1": wrong}, true, nil, "", 1},
-		{"first", nil, dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}, destination.DuplicatesFirst, -1},
-		{"last", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}}, false, map[string][]byte{"/d/1": right}, true, nil, destination.DuplicatesLast, 1},
-		{"never", broken(404), []resourcesync.Link{{Href: "/d/1", Pri: 1}}, false, map[string][]byte{"/d/1": right}, false, nil, destination.DuplicatesNever, 1},
+		{"first", nil, dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}, transfer.DuplicatesFirst, -1},
+		{"last", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}}, false, map[string][]byte{"/d/1": right}, true, nil, transfer.DuplicatesLast, 1},
+		{"never", broken(404), []resourcesync.Link{{Href: "/d/1", Pri: 1}}, false, map[string][]byte{"/d/1": right}, false, nil, transfer.DuplicatesNever, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

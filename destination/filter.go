@@ -52,16 +52,17 @@ func (d *Destination) newFilter() (*filter, error) {
 	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
 }
 
-// admits reports whether a resource passes. path is the decoded path of its URI. One whose
-// links are not known passes a filter by links: leaving it out would be a guess.
-func (f *filter) admits(w *harvest.Resource, path string) bool {
+// admits reports whether a resource passes, or, if it is gone, its deletion. path is the decoded
+// path of its URI. One whose links are not known passes a filter by links: leaving it out would
+// be a guess.
+func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
 	included, excluded := f.paths(path)
-	if excluded {
-		return false
-	}
-	chosen := included && f.typed(w.Type)
-	if !f.byLinks() || !chosen && !f.withMetadata {
+	chosen := included && !excluded && f.typed(w.Type)
+	switch {
+	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
 		return chosen
+	case gone: // whatever links it had, and metadata may describe what is chosen
+		return true
 	}
 	said, err := w.Remainder.Parse()
 	if err != nil || w.Remainder.Dropped() {
@@ -78,18 +79,6 @@ func (f *filter) admits(w *harvest.Resource, path string) bool {
 		return false
 	}
 	return chosen || slices.ContainsFunc(metadata, f.describes)
-}
-
-// admitsGone reports whether the deletion of a resource passes: whatever links that had, and
-// metadata may describe what is chosen.
-func (f *filter) admitsGone(w *harvest.Resource, path string) bool {
-	included, excluded := f.paths(path)
-	return !excluded && (f.withMetadata || included && f.typed(w.Type))
-}
-
-// byLinks reports whether the filter depends on links.
-func (f *filter) byLinks() bool {
-	return f.withMetadata || len(f.collections) > 0 || len(f.profiles) > 0
 }
 
 // paths reports whether a path is among those included, and among those excluded.

@@ -49,7 +49,7 @@ func TestFilterByLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := f.admits(&harvest.Resource{Type: tt.media, Remainder: harvest.NewRemainder(text)}, tt.path); got != tt.want {
+		if got := f.admits(&harvest.Resource{Type: tt.media, Remainder: harvest.NewRemainder(text)}, tt.path, false); got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}

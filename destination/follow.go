@@ -8,7 +8,6 @@ import (
 	"iter"
 	"time"
 
-	"instep/discover"
 	"instep/harvest"
 	"instep/resourcesync"
 	"instep/transfer"
@@ -58,10 +57,13 @@ func (d *Destination) Changes(ctx context.Context, source string, since time.Tim
 			return
 		}
 		for _, set := range sets {
-			f := follower{reader: own.reader(sc), scope: sc, set: set, yield: yield}
+			f := follower{scope: sc, set: set.URI, yield: yield}
 			err := set.Err
 			if err == nil {
-				err = f.follow(ctx, since)
+				err = f.follow(ctx, harvest.NewOffer(own.reader(sc), set), since)
+			}
+			for why, n := range f.skipped.Skipped {
+				d.note(set.URI, harvest.Counted(n, "%d {resource|resources} left alone: %s", n, why))
 			}
 			if errors.Is(err, errEnough) || err != nil && !yield(Change{}, fmt.Errorf("set %s: %w", set.URI, err)) || ctx.Err() != nil {
 				return
@@ -81,30 +83,24 @@ func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadClos
 	if err != nil {
 		return nil, err
 	}
-	return &verified{resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests), body}, nil
-}
-
-type verified struct {
-	io.Reader
-	io.Closer
+	return struct {
+		io.Reader
+		io.Closer
+	}{resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests), body}, nil
 }
 
 // follower yields the changes of one set.
 type follower struct {
-	reader *harvest.Reader
-	scope  *scope
-	set    discover.Set
-	yield  func(Change, error) bool
-
+	scope   *scope
+	set     string // its URI
+	yield   func(Change, error) bool
 	skipped Counts
 }
 
 // errEnough says that the consumer wants no more.
 var errEnough = errors.New("enough")
 
-func (f *follower) follow(ctx context.Context, since time.Time) error {
-	defer f.tellSkipped()
-	o := harvest.NewOffer(f.reader, f.set)
+func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time) error {
 	defer o.Close()
 	if since.IsZero() {
 		return f.everything(ctx, o)
@@ -116,10 +112,15 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 		case err != nil:
 			return err
 		case !found.Reaches:
-			return &GapError{f.set.URI, since, found.Why}
+			return &GapError{f.set, since, found.Why}
 		}
-		if err := f.changes(ch, since); err != nil {
-			return err
+		for c, err := range ch.All() { // no package holds them, so they come in the order of their times
+			if err == nil && (c.To.IsZero() || !c.To.Before(since)) {
+				err = f.tell(c.Change, &c.Resource)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		switch {
 		case ch.Rest == nil || ch.Flaw != nil:
@@ -131,29 +132,6 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 	}
 }
 
-// tellSkipped reports how many resources were left out, and why.
-func (f *follower) tellSkipped() {
-	for why, n := range f.skipped.Skipped {
-		f.reader.Note(f.set.URI, harvest.Counted(n, "%d {resource|resources} left alone: %s", n, why))
-	}
-}
-
-// changes yields the changes since a moment.
-func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
-	for c, err := range ch.All() { // no package holds them, so they come in the order of their times
-		if err != nil {
-			return err
-		}
-		if !c.To.IsZero() && c.To.Before(since) {
-			continue
-		}
-		if err := f.tell(c.Change, &c.Resource); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // everything yields all resources.
 func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 	st, err := o.Present(ctx)
@@ -162,10 +140,10 @@ func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 	}
 	defer st.Close()
 	for w, err := range st.Resources(ctx) {
-		if err != nil {
-			return err
+		if err == nil {
+			err = f.tell(resourcesync.Created, &w.Resource)
 		}
-		if err := f.tell(resourcesync.Created, &w.Resource); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -176,11 +154,7 @@ func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 }
 
 func (f *follower) tell(c resourcesync.Change, w *harvest.Resource) error {
-	admit := f.scope.admit
-	if c == resourcesync.Deleted {
-		admit = f.scope.admitGone
-	}
-	if skip, _ := admit(w); skip != "" {
+	if skip, _ := f.scope.admit(w, c == resourcesync.Deleted); skip != "" {
 		f.skipped.skip(skip)
 		return nil
 	}
@@ -188,7 +162,7 @@ func (f *follower) tell(c resourcesync.Change, w *harvest.Resource) error {
 	if err := told.Remainder.Load(); err != nil {
 		return err
 	}
-	if !f.yield(Change{f.set.URI, c, told}, nil) {
+	if !f.yield(Change{f.set, c, told}, nil) {
 		return errEnough
 	}
 	return nil

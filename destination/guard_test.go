@@ -398,8 +398,8 @@ func TestAPlanDecidesAsTheRunWould(t *testing.T) {
 				return err
 			}
 			defer plan.Close()
-			if n := plan.Withheld(); n != 9 {
-				t.Errorf("got %d withheld, want 9", n)
+			if p := plan.Sets[0]; !p.Withheld || p.Deleted != 9 {
+				t.Errorf("got %d withheld: %t, want 9", p.Deleted, p.Withheld)
 			}
 			return nil
 		})

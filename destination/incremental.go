@@ -11,7 +11,8 @@ import (
 )
 
 // incremental plans the changes after the cursor, and those left over from earlier runs.
-func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Changes) error {
+func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
+	cur := pl.known.Cursor
 	pl.Partial, pl.served = ch.Flaw, ch.Served
 	old := ch.Span().Old(pl.d.applied(cur, ch.Served).UpTo(cur.At))
 	pl.doubted = ch.Early || ch.Jumbled
@@ -56,7 +57,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Chan
 	if pl.stays {
 		next = cur
 	}
-	if next != cur || !pl.d.looked(cur.Looked) {
+	if age := pl.d.Client.Now().Sub(cur.Looked); next != cur || age < 0 || age >= lookEvery {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.Partial = ch.Rest
@@ -117,7 +118,7 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 // remembers reports whether the deletion of what is not here is of use, and counts the one
 // of what never was.
 func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
-	if skip, _ := pl.scope.admit(&c.Resource); skip != "" {
+	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false
 	}
 	if c.News && h.Gone.IsZero() {
@@ -129,9 +130,3 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 // lookEvery is how often the cursor moves where nothing changes: by that the mirror knows
 // that time has passed, whatever the clock shows (see Losses).
 const lookEvery = 6 * time.Hour
-
-// looked reports whether the cursor moved lately.
-func (d *Destination) looked(last time.Time) bool {
-	age := d.Client.Now().Sub(last)
-	return age >= 0 && age < lookEvery
-}

@@ -31,12 +31,16 @@ func (c Cursor) newest(served, now time.Time) time.Time {
 // exist, others do not.
 type known struct {
 	Cursor
-	whole bool      // it named no others that another choice left out
-	until time.Time // latest possible moment of a list without a stated one; zero: there was none
+	followed bool      // there is a Cursor
+	whole    bool      // it named no others that another choice left out
+	until    time.Time // latest possible moment of a list without a stated one; zero: there was none
 }
 
-func (d *Destination) known(ctx context.Context, set string, c Cursor) (k known, err error) {
-	k.Cursor, k.whole = c, c.covers(d.choice())
+func (d *Destination) known(ctx context.Context, set string) (k known, err error) {
+	if k.Cursor, k.followed, err = d.Mirror.Cursor(ctx, set); err != nil {
+		return k, err
+	}
+	k.whole = k.covers(d.choice())
 	k.until, err = d.silentUntil(ctx, set)
 	return k, err
 }

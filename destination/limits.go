@@ -44,7 +44,7 @@ func (b *budget) take(a *Action) error {
 		return ErrMaxTime
 	}
 	if a.Want.Length.Known() {
-		b.begun.Add(a.Want.Length.Int64())
+		b.begun.Add(a.cost())
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ var ErrStale = errors.New("older than what the mirror holds")
 
 // ErrNotHeld is what Mark returns (wrapped) where the bytes described are not those
 // that the mirror holds. They have to be fetched.
-var ErrNotHeld = errors.New("not what the mirror holds")
+var ErrNotHeld = transfer.ErrNotHeld
 
 // ErrNoPlace is what Put, Copy and Mark return (wrapped) for a URI for which the mirror has
 // no valid path. The resource fails and everything else continues.
@@ -174,14 +174,7 @@ type Batch interface {
 	// Expect announces resources of a set, at most 1,000, for the batch, so that they are
 	// looked up together. Nobody else changes them until the batch has been committed.
 	Expect(ctx context.Context, set string, uris []string) error
-	// Put reads r to its end into the mirror. r verifies: if it fails, nothing of
-	// this resource is kept and its error is returned. verified says that r checked
-	// a length or a digest.
-	Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (n int64, err error)
-	// PutPart is Put of a [transfer.Part] that was verified: its bytes are not copied. The Part
-	// is spent unless an error is returned: an ErrNotHeld if it does not hold the bytes
-	// of w, as where the disk has damaged it. It is called only for a Mirror with Parts.
-	PutPart(ctx context.Context, set string, w harvest.Resource, p transfer.Part, verified bool) (n int64, err error)
+	transfer.Store
 	// Adopt makes the file at path, which Stray has found, the bytes of w without
 	// copying them, if they are verified. Bytes that are not those of w are an
 	// ErrNotHeld and stay where they are. It is called only for an Adopter.
@@ -222,13 +215,6 @@ type Adopter interface {
 	// mirroring programs would have stored them. h is the result of Lookup for w.URI. Names
 	// and sizes are enough evidence, since Batch.Adopt verifies the bytes.
 	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
-}
-
-// Hashed may be implemented by a reader that is given to a Batch: it has hashed the bytes
-// that were read, so that the Batch need not do it again.
-type Hashed interface {
-	// Digests are those of the bytes read so far. Their algorithms do not change.
-	Digests() resourcesync.Digests
 }
 
 // optional finds the optional interfaces of a Mirror, or of one that it wraps.

@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 
@@ -11,12 +12,16 @@ import (
 	"instep/transfer"
 )
 
-// This file applies the actions of a plan whose bytes are in packages.
+// This file brings the bytes of the actions of a plan.
 
 func (d *Destination) transport() *packages.Transport {
-	t := &packages.Transport{Client: d.Client, Spool: d.Spool, Tell: d.quirk}
-	t.Parts, _ = optional[transfer.Parts](d.Mirror)
-	return t
+	return &packages.Transport{Client: d.Client, Spool: d.Spool, Parts: d.parts(), Tell: d.quirk}
+}
+
+// parts keeps large transfers that break off; nil if the Mirror does not.
+func (d *Destination) parts() transfer.Parts {
+	parts, _ := optional[transfer.Parts](d.Mirror)
+	return parts
 }
 
 // members yields the actions that take members of packages, in the order of the packages.
@@ -37,15 +42,61 @@ func (a *Action) member() packages.Member {
 // packaged reports whether the bytes of an action are in a package.
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
+// transfer brings the bytes of one resource into a batch, verified. An action that
+// could not copy becomes a fetch.
+func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
+	if a.Kind == Copy || a.Kind == Adopt {
+		if n, done, err := r.fromHere(ctx, b, a); done {
+			return n, err
+		}
+	}
+	if a.packaged() {
+		n, err := r.fromPackage(ctx, b, a)
+		if err == nil || a.packaged() {
+			return n, err
+		}
+	}
+	if err := r.skipRetry(a); err != nil {
+		return 0, err
+	}
+	if !r.sp.Moment.IsZero() {
+		return r.asThen(ctx, b, a)
+	}
+	if n, done, err := r.fromPatches(ctx, b, a); done {
+		return n, err
+	}
+	return r.fetcher.Fetch(ctx, b, a.Want)
+}
+
+// fromHere takes the bytes of a Copy or an Adopt from what is here. If that is not
+// what it was taken for, the action becomes a fetch.
+func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
+	if a.Kind == Copy {
+		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
+	} else {
+		n, err = b.Adopt(ctx, r.sp.Set, a.Want, a.From)
+	}
+	if err == nil || ctx.Err() != nil {
+		return n, true, err
+	}
+	text := "the same bytes could not be copied from %s, so they are fetched: %v"
+	if a.Kind == Adopt {
+		text = "the file %q could not be adopted, so the bytes are fetched: %v"
+	}
+	r.d.note(r.sp.Set, a.Want.URI+": "+fmt.Sprintf(text, a.From, err))
+	a.Kind, a.Via, a.From = Fetch, ViaGet, ""
+	return 0, false, nil
+}
+
 // fromPackage brings the bytes of an action out of its package into a batch, verified. If
 // that fails for a reason of the Source, the action becomes a request for the resource, and
 // the error says why.
 func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
-	if timed(&a.Want) {
+	if transfer.Timed(&a.Want) {
 		a.Want.Came = r.d.Client.Now() // the times are those of the entry, whenever it was packed
 	}
 	put := func(w *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error) {
-		return b.Put(ctx, r.sp.Set, *w, hashedReader{body, digested}, proved)
+		return b.Put(ctx, r.sp.Set, *w, transfer.Verified{Reader: body, Hashed: digested}, proved)
 	}
 	m := a.member()
 	want, n, whole, err := r.unpacker.Take(ctx, &m, put)

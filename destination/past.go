@@ -142,8 +142,8 @@ func (s *scope) findMemento(w *harvest.Resource) error {
 // bytes are, if a digest proves that they are the same.
 func (r *runner) asThen(ctx context.Context, b Batch, a *Action) (int64, error) {
 	var failed error
-	if at := a.Want.Memento; at != "" {
-		n, err := r.fromWeb(ctx, b, a.Want, at)
+	if a.Want.Memento != "" {
+		n, err := r.fetcher.FetchMemento(ctx, b, a.Want)
 		if err == nil {
 			a.Via = ViaMemento
 		}
@@ -158,7 +158,7 @@ func (r *runner) asThen(ctx context.Context, b Batch, a *Action) (int64, error) 
 	if len(a.Want.Digests) == 0 {
 		return 0, &harvest.SourceError{Err: gone(errors.New("the Source gives no digest, by which its present bytes could be proved to be the same"))}
 	}
-	n, err := r.fromAnywhere(ctx, b, a.Want)
+	n, err := r.fetcher.Fetch(ctx, b, a.Want)
 	if harvest.IsSourceError(err) {
 		err = gone(err)
 	}

@@ -46,6 +46,7 @@ const (
 	ViaDump    Via = "dump"    // from a package that is transferred whole (1.1 §11, §13)
 	ViaRange   Via = "range"   // out of a package of which only some bytes are transferred
 	ViaMemento Via = "memento" // a request for the bytes as they were (1.1 §14.6)
+	ViaPatch   Via = "patch"   // made from the held bytes by patches (1.1 §14.4)
 	ViaLocal   Via = "local"   // without a request: copied from bytes that the mirror holds, or taken from a file already at the path of the resource
 )
 
@@ -58,18 +59,8 @@ type Action struct {
 	Want    harvest.Resource
 	Via     Via    // of actions with bytes
 	From    string // of a Copy the URI of the bytes, of an Adopt the path of the file
-	Package int    // of ViaDump and ViaRange: index in SetPlan.Packages, from 1
+	Package int    // of ViaDump and ViaRange: number of the package in the plan, from 1
 	Member  string // of ViaDump and ViaRange: rs:md/@path in that package
-}
-
-// Package is a package of a dump that a plan reads from.
-type Package struct {
-	URI     string
-	Length  resourcesync.Length
-	Digests resourcesync.Digests
-	Via     Via   // ViaDump or ViaRange
-	Wanted  int64 // members that Actions take
-	Bytes   int64 // bytes to transfer, as far as known
 }
 
 // Counts are the totals of a plan or a run, in resources.
@@ -122,16 +113,14 @@ type SetState struct {
 type SetPlan struct {
 	SetState
 	Counts
-	Bytes    int64     // bytes to transfer, as far as the Source gives lengths
-	Requests int64     // requests for the resources, packages and parts of packages
-	Packages []Package // from which Actions take members; those of one package follow each other
-	Reasons  []string  // why each choice was made, one sentence each, in the order in which they were made
-	Unsized  int64     // resources to be transferred whose length is unknown
-	Members  int64     // members of the set before the run, where deletions are planned
-	Pulse    Pulse     // how often the Source changes the set
-	Hash     string    // hash of the deletions; "" if there are none
-	Withheld bool      // the guard holds the deletions until this Hash is approved
-	Guard    Guard     // the guard that withholds them
+	Bytes    int64    // bytes to transfer, as far as the Source gives lengths
+	Requests int64    // requests for the resources, packages and parts of packages
+	Reasons  []string // why each choice was made, one sentence each, in the order in which they were made
+	Members  int64    // members of the set before the run, where deletions are planned
+	Pulse    Pulse    // how often the Source changes the set
+	Hash     string   // hash of the deletions; "" if there are none
+	Withheld bool     // the guard holds the deletions until this Hash is approved
+	Guard    Guard    // the guard that withholds them
 
 	asOf      time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
 	silent    time.Time             // latest possible moment of a list without a stated one; zero: there is none
@@ -141,29 +130,26 @@ type SetPlan struct {
 	move      *CursorMove           // nil: the cursor stays
 	actions   *spool.Log[Action]    // Package counts decisions, from 1
 	ordered   *spool.Sorter[Action] // requests of a first baseline, by the keys of their URIs: see planner.add
-	decisions []packageDecision
-	retries   int64 // number of actions that are a retry
-	first     int64 // index of the first retry
+	decisions []int                 // the packages in planned, from 1, whose members were wanted; 0: these are requested one by one
+	retries   int64                 // number of actions that are a retry
+	first     int64                 // index of the first retry
 	deletes   *spool.Log[Action]
-	planned   []packages.Planned // Packages, with the state of their transfer
-}
-
-// packageDecision is how the members of a package are obtained. It is made when all wanted
-// members are known, so the actions are written before it and completed by decided.
-type packageDecision struct {
-	via    Via
-	number int // index in Packages, from 1; 0: they are requested one by one
+	planned   []packages.Planned // from which Actions take members; those of one package follow each other
 }
 
 // decided yields the actions that are a retry, or the others, with the way that was chosen for each
-// package.
+// package. That is known when all its wanted members are, so the actions are written before.
 func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range s.actions.All() {
 			if a.Package > 0 {
-				way := s.decisions[a.Package-1]
-				if a.Via, a.Package = way.via, way.number; way.number == 0 {
+				switch a.Package = s.decisions[a.Package-1]; {
+				case a.Package == 0:
 					a.Member = ""
+				case s.planned[a.Package-1].Whole:
+					a.Via = ViaDump
+				default:
+					a.Via = ViaRange
 				}
 			}
 			if (err != nil || a.retry() == retries) && !yield(a, err) {
@@ -180,16 +166,6 @@ func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.A
 // URIs lists the URIs of the plan's sets.
 func (p *Plan) URIs() []string {
 	return urisOf(p.Sets, func(s **SetPlan) string { return (*s).Set })
-}
-
-// Withheld returns the number of deletions that the guard withholds.
-func (p *Plan) Withheld() (n int64) {
-	for _, s := range p.Sets {
-		if s.Withheld {
-			n += s.Deleted
-		}
-	}
-	return n
 }
 
 // Actions yields all actions of the plan, in order: retries after all others, and deletions
@@ -238,6 +214,10 @@ func (p *Plan) Close() {
 	for _, s := range p.Sets {
 		s.close()
 	}
+}
+
+func (d *Destination) newSetPlan(s SetState) *SetPlan {
+	return &SetPlan{SetState: s, actions: spool.NewLog[Action](d.Spool), ordered: spool.NewSorter[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool)}
 }
 
 func (s *SetPlan) close() {

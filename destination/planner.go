@@ -17,22 +17,20 @@ import (
 // planner makes one plan of a set. A setPlanner may make several before it keeps one.
 type planner struct {
 	*SetPlan
-	d        *Destination
-	followed bool      // there is a cursor
-	cursor   Cursor    // the zero Cursor before the first baseline
-	known    known     // evidence of the newest list
-	view     *view     // for a baseline: the Source's state of the set
-	served   time.Time // for an increment: time at which the Source sent its changes, by its own clock; zero if unknown
-	doubted  bool      // for an increment: the times of the changes contradict each other, or the held state
-	stays    bool      // something is disputed: the cursor stays where it is
-	empty    bool      // the mirror holds nothing of the set, so no look-up for held content is needed
-	sum      hash.Hash
-	left     bool  // something was left out that another choice of resources would not leave out
-	asked    int64 // bytes of the resources that are requested one by one, and of unknown length estimated
+	d       *Destination
+	known   known     // how far the set was followed, and evidence of the newest list
+	view    *view     // for a baseline: the Source's state of the set
+	served  time.Time // for an increment: time at which the Source sent its changes, by its own clock; zero if unknown
+	doubted bool      // for an increment: the times of the changes contradict each other, or the held state
+	stays   bool      // something is disputed: the cursor stays where it is
+	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
+	sum     hash.Hash
+	left    bool  // something was left out that another choice of resources would not leave out
+	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
 
 	twice     map[spool.Key]bool // resources that several documents of the view name
 	named     int64              // resources that the view names
-	selection *packageSelection  // members of the package that is being planned
+	bulk      *bulk              // members of the package that is being planned
 	questions []question         // URIs that are to be asked
 	asks      int                // number of questions
 
@@ -42,12 +40,10 @@ type planner struct {
 func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	d := k.d
 	pl := &planner{
-		SetPlan: &SetPlan{
-			SetState: SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why, Moment: k.scope.moment}, set: k.set, scope: k.scope,
-			actions: spool.NewLog[Action](d.Spool), ordered: spool.NewSorter[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
-		},
-		d: d, followed: k.followed, cursor: k.cursor, known: k.known, sum: sha256.New(),
+		SetPlan: d.newSetPlan(SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why, Moment: k.scope.moment}),
+		d:       d, known: k.known, sum: sha256.New(),
 	}
+	pl.set, pl.scope = k.set, k.scope
 	fmt.Fprintf(pl.sum, "%s\n", pl.Set)
 	pl.reason("%s: %s", mode, why)
 	return pl
@@ -132,6 +128,9 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 		return err
 	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
+	if a.Want.Patches = nil; !pl.d.NoPatches {
+		a.Want.Patches = patchesFrom(w, h)
+	}
 	if h.Stored {
 		a.Change = resourcesync.Updated
 		pl.Updated++
@@ -159,15 +158,13 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
 	}
-	pl.asked += harvest.LengthOr(a.Want.Length)
+	pl.asked += a.cost()
 	if from.Package != nil {
 		return pl.addMember(a, from)
 	}
 	pl.Requests++
 	if a.Want.Length.Known() {
-		pl.Bytes += a.Want.Length.Int64()
-	} else {
-		pl.Unsized++
+		pl.Bytes += a.cost()
 	}
 	if a.retry() {
 		pl.retries++

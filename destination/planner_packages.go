@@ -2,57 +2,67 @@ package destination
 
 import (
 	"fmt"
+	"slices"
 
 	"instep/harvest"
 	"instep/internal/packages"
 )
 
-// Estimates for the plan, which does not read the directory of a package, in bytes.
+// This file chooses how the members of packages are brought.
+
 const (
-	memberName   = 100               // a member in the directory of a package
-	minDirectory = packages.TailSize // least bytes read for a directory
+	directoryRequests = 2   // requests that the directory of a remote package takes
+	memberName        = 100 // estimate of a member in that directory, in bytes: the plan does not read it
 )
 
-// packageSelection collects the members that a plan wants of one package.
-type packageSelection struct {
-	bulk
+// bulk is the members that a plan wants of one package, and what the package could spare.
+type bulk struct {
 	pkg      *harvest.Package
-	number   int   // of the selection
+	number   int   // of the bulk
 	again    int64 // members that an earlier run could not bring
 	unsized  int64 // members of unknown length
 	unproved bool  // some members have no strong digest
 	end      int64 // end of the last run
+
+	length  int64 // of the package
+	here    bool  // it has been transferred already
+	wanted  int64 // members that are wanted
+	gets    int64 // bytes of these, by a request for each
+	runs    int64 // in which they stand in the package
+	span    int64 // bytes of these runs; -1 if unknown
+	names   int64 // bytes of the directory of the package, if it has to be read
+	opening int64 // requests for that
+	prefer  Prefer
 }
 
 // add counts the member that an action wants, and writes its place into the action.
-func (s *packageSelection) add(a *Action, c harvest.Location) {
+func (b *bulk) add(a *Action, c harvest.Location) {
 	size := harvest.LengthOr(a.Want.Length)
-	s.wanted++
-	s.gets += size
+	b.wanted++
+	b.gets += a.cost()
 	if a.Again {
-		s.again++
+		b.again++
 	}
-	s.unproved = s.unproved || !a.Want.Digests.Strong()
+	b.unproved = b.unproved || !a.Want.Digests.Strong()
 	if !a.Want.Length.Known() {
-		s.unsized++
+		b.unsized++
 	}
-	if s.runs > 0 && c.Offset >= s.end && c.Offset-s.end <= packages.GapSize {
-		s.span += c.Offset - s.end
+	if b.runs > 0 && c.Offset >= b.end && c.Offset-b.end <= packages.GapSize {
+		b.span += c.Offset - b.end
 	} else {
-		s.runs++
+		b.runs++
 	}
-	s.span += size
-	s.end = c.Offset + size
-	a.Member, a.Package = c.Path, s.number
+	b.span += size
+	b.end = c.Offset + size
+	a.Member, a.Package = c.Path, b.number
 }
 
-// whole completes the input of the choice of the way.
-func (s *packageSelection) whole(prefer Prefer) *bulk {
-	p, b := s.pkg, &s.bulk
-	opened, _ := p.Opened.(*packages.Opened)
-	b.length, b.here, b.prefer = p.Size(), opened != nil && opened.Here(), prefer
+// complete takes the package into account, once all wanted members are counted.
+func (b *bulk) complete(opened *packages.Opened) {
+	p := b.pkg
+	b.length, b.here = p.Size(), opened != nil && opened.Here()
 	if opened == nil {
-		b.names, b.opening = max(minDirectory, p.Members*memberName), directoryRequests
+		b.names, b.opening = max(packages.TailSize, p.Members*memberName), directoryRequests
 	}
 	switch {
 	case p.Unsized || p.Listed == 0:
@@ -60,70 +70,91 @@ func (s *packageSelection) whole(prefer Prefer) *bulk {
 	case b.length < p.Listed: // compressed
 		b.span = int64(float64(b.span) * float64(b.length) / float64(p.Listed))
 	}
-	return b
+}
+
+// carriage is the cheapest way to bring members of a package, what it costs in bytes
+// and requests, and why. A tie is for requests for each, which need nothing of the
+// package to be right.
+func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
+	type way struct {
+		via             Via
+		bytes, requests int64
+	}
+	ways := []way{{ViaGet, b.gets, b.wanted}}
+	if b.prefer == PreferDump {
+		ways = nil
+	}
+	whole := way{ViaDump, b.length, 1}
+	switch {
+	case b.here:
+		whole = way{ViaDump, 0, 0}
+	case b.length >= packages.LargeSize:
+		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
+	}
+	ways = append(ways, whole)
+	why = harvest.Counted(b.wanted, "%d {member|members} wanted: %d bytes in %d {request|requests} one by one, %d in %d by the whole package",
+		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests)
+	if b.span >= 0 && !b.here {
+		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
+		why += fmt.Sprintf(", %d in %d by parts of it", parts.bytes, parts.requests)
+		// The whole package has its own digest, so parts have to cost much less.
+		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
+			ways = append(ways, parts)
+		}
+	}
+	best := slices.MinFunc(ways, func(x, y way) int {
+		return int(max(-1, min(1, packages.Cost(x.bytes, x.requests)-packages.Cost(y.bytes, y.requests))))
+	})
+	return best.via, best.bytes, best.requests, why
 }
 
 // addMember adds an action whose bytes may be in a package. Actions of one package follow
 // each other; others may be between them.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
-	if pl.selection != nil && pl.selection.pkg != c.Package {
+	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()
 	}
-	if pl.selection == nil {
-		pl.decisions = append(pl.decisions, packageDecision{})
-		pl.selection = &packageSelection{pkg: c.Package, number: len(pl.decisions)}
+	if pl.bulk == nil {
+		pl.decisions = append(pl.decisions, 0)
+		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.prefer()}
 	}
-	pl.selection.add(&a, c)
+	pl.bulk.add(&a, c)
 	return pl.actions.Append(a)
 }
 
 // dispatch chooses how the members of the current package are obtained.
 func (pl *planner) dispatch() {
-	s := pl.selection
-	if s == nil {
+	b := pl.bulk
+	if b == nil {
 		return
 	}
-	pl.selection = nil
-	via, bytes, requests, why := s.whole(pl.prefer()).carriage()
-	pl.reason("%s: %s: %s", s.pkg.URI, via.phrase(), why)
-	number := 0
+	pl.bulk = nil
+	opened, _ := b.pkg.Opened.(*packages.Opened)
+	b.complete(opened)
+	via, bytes, requests, why := b.carriage()
+	pl.reason("%s: %s: %s", b.pkg.URI, map[Via]string{
+		ViaGet: "its members are requested one by one", ViaDump: "transferred whole", ViaRange: "parts of it are transferred",
+	}[via], why)
 	if via == ViaGet {
-		pl.Unsized += s.unsized
-		pl.retries += s.again
-		bytes -= s.unsized * harvest.UnknownLength
+		pl.retries += b.again
+		bytes -= b.unsized * harvest.UnknownLength
 	} else {
-		ref := s.pkg
-		opened, _ := ref.Opened.(*packages.Opened)
-		pl.Packages = append(pl.Packages, Package{ref.URI, ref.Length, ref.Digests, via, s.wanted, bytes})
 		pl.planned = append(pl.planned, packages.Planned{
-			Ref: ref, Whole: via == ViaDump, Wanted: s.wanted, Bytes: bytes,
-			Proved: !s.unproved, Named: ref.Members, Copied: ref.Copied, Opened: opened,
+			Ref: b.pkg, Whole: via == ViaDump, Wanted: b.wanted, Bytes: bytes,
+			Proved: !b.unproved, Named: b.pkg.Members, Copied: b.pkg.Copied, Opened: opened,
 		})
-		number, ref.Opened = len(pl.Packages), nil
+		pl.decisions[b.number-1], b.pkg.Opened = len(pl.planned), nil
 	}
 	pl.Bytes += bytes
 	pl.Requests += requests
-	pl.decisions[s.number-1] = packageDecision{via, number}
 }
 
-// phrase is the way as a part of a sentence.
-func (v Via) phrase() string {
-	switch v {
-	case ViaDump:
-		return "transferred whole"
-	case ViaRange:
-		return "parts of it are transferred"
-	case ViaLocal:
-		return "taken from what is here"
-	}
-	return "its members are requested one by one"
-}
+// maxReasons bounds the reasons kept in a plan.
+const maxReasons = 1000
 
-// reason records why a choice was made, for people: at most maxReasons.
+// reason records why a choice was made, for people.
 func (pl *planner) reason(format string, args ...any) {
 	if len(pl.Reasons) < maxReasons {
 		pl.Reasons = append(pl.Reasons, fmt.Sprintf(format, args...))
 	}
 }
-
-const maxReasons = 1000

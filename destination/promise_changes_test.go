@@ -339,6 +339,82 @@ func TestPromise06DeletionAfterAChangeOfTheFuture(t *testing.T) {
 	m.recovers(without(paths, "/r/1")...)
 }
 
+// A change of the future says that a resource exists, which is not held and is answered with
+// 404. That is the end of it if the newest list does not name the resource either, in a baseline
+// and in an increment alike.
+func TestPromise06NotFoundAfterAChangeOfTheFuture(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		listed   bool // the newest list names it
+		follow   bool // the mirror is none that is new
+		disputed int64
+	}{
+		{name: "the list does not name it"},
+		{name: "the list does not name it, a mirror that follows", follow: true},
+		{name: "the list names it", listed: true, disputed: 1},
+		{name: "the list names it, a mirror that follows an older one", listed: true, follow: true, disputed: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, paths, m := inStep(t, 20)
+			if !tt.follow {
+				m = newMirror(t, s)
+			}
+			s.put("/r/x", []byte("listed"))
+			named := paths
+			if tt.listed {
+				named = append(slices.Clone(paths), "/r/x")
+			}
+			s.list(10, named...)
+			s.put("/r/x", []byte("of the future"))
+			up := s.change(1, resourcesync.Updated, "/r/x")
+			up.Datetime = resourcesync.DatetimeOf(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+			s.remove("/r/x")
+			s.changes(5, up)
+			for n := range 2 {
+				if rep, err := m.sync(); err != nil || rep.Skipped[destination.SkipDisputed] != tt.disputed {
+					t.Fatalf("got %+v, %v, want %d disputed", rep, err, tt.disputed)
+				}
+				s.put("/r/3", fmt.Append(nil, n))
+				s.changes(6+n, up, s.change(11+n, resourcesync.Updated, "/r/3")) // another list, so all of it is read
+			}
+			if tt.disputed > 0 {
+				s.list(20, paths...)
+			}
+			m.recovers(paths...)
+			s.put("/r/x", []byte("of the future"))
+			s.changes(8, up, s.change(21, resourcesync.Updated, "/r/3"))
+			m.recovers(append(slices.Clone(paths), "/r/x")...)
+		})
+	}
+}
+
+// A resource that a newer list names is not taken for gone because the list before did not name
+// it: the answer 404 contradicts every document.
+func TestPromise06NotFoundButListedSince(t *testing.T) {
+	s := newSource(t)
+	s.setClock(0)
+	paths := s.fill(20)
+	s.list(0, paths...)
+	s.changes(-5)
+	m := newMirror(t, s)
+	m.mustSucceed()
+	s.put("/r/x", []byte("listed"))
+	s.list(40*day, append(slices.Clone(paths), "/r/x")...)
+	s.put("/r/x", []byte("of the future"))
+	up := s.change(1, resourcesync.Updated, "/r/x")
+	up.Datetime = resourcesync.DatetimeOf(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+	s.changes(-6, up)
+	s.remove("/r/x")
+	s.setClock(40 * day)
+	for range 2 {
+		if rep := m.mustTell(); rep.Mode != destination.Baseline || rep.Skipped[destination.SkipDisputed] != 1 {
+			t.Errorf("got %+v, want a baseline, and 1 disputed", rep)
+		}
+	}
+	s.put("/r/x", []byte("of the future"))
+	m.recovers(append(slices.Clone(paths), "/r/x")...)
+}
+
 // A fresh mirror that meets a deletion before an earlier creation asks for the resource.
 func TestPromise06DeletedBeforeItWasCreated(t *testing.T) {
 	for _, tt := range []struct {

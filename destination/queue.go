@@ -55,22 +55,11 @@ type outcome struct {
 // brief reports whether an action moves no bytes.
 func (a *Action) brief() bool { return a.Kind == Mark || a.Kind == Delete || a.Kind == Remember }
 
-// deleted is when a change says that the resource was deleted; zero if a list lacks it.
-func deleted(w *harvest.Resource) time.Time {
-	if !w.Told {
-		return time.Time{}
-	}
-	return w.Changed
-}
-
 func weight(a *Action) int64 {
 	if a.brief() {
 		return 0
 	}
-	if a.Want.Length.Known() {
-		return a.Want.Length.Int64()
-	}
-	return harvest.UnknownLength
+	return harvest.LengthOr(a.Want.Length)
 }
 
 // room is how much of the room for resources an action takes, in parts of 1 / cheap. What
@@ -331,10 +320,13 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	}
 	for _, a := range l.marks {
 		var err error
-		if a.Kind == Delete || a.Kind == Remember {
-			err = l.b.Delete(ctx, set, a.Want.URI, deleted(&a.Want))
-		} else {
+		switch {
+		case a.Kind == Mark:
 			err = l.b.Mark(ctx, set, a.Want)
+		case a.Want.Told:
+			err = l.b.Delete(ctx, set, a.Want.URI, a.Want.Changed)
+		default:
+			err = l.b.Delete(ctx, set, a.Want.URI, time.Time{})
 		}
 		switch {
 		case errors.Is(err, ErrNotHeld): // another set of this run has changed it since the plan

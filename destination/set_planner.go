@@ -17,12 +17,11 @@ import (
 // the Source.
 type setPlanner struct {
 	planInputs
-	offer  *harvest.Offer
-	set    discover.Set
-	d      *Destination
-	scope  *scope
-	cursor Cursor
-	known  known
+	offer *harvest.Offer
+	set   discover.Set
+	d     *Destination
+	scope *scope
+	known known
 }
 
 // newSetPlanner returns a setPlanner that has not asked the mirror.
@@ -34,14 +33,11 @@ func (d *Destination) newSetPlanner(sc *scope, set discover.Set) *setPlanner {
 
 func (d *Destination) openSetPlanner(ctx context.Context, sc *scope, set discover.Set) (k *setPlanner, err error) {
 	k = d.newSetPlanner(sc, set)
-	if k.cursor, k.followed, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
+	if k.known, err = d.known(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	k.offer.Position = k.cursor.Position
-	if k.known, err = d.known(ctx, set.URI, k.cursor); err != nil {
-		return nil, err
-	}
-	k.covered, k.restored = k.known.whole, k.known.Cursor.Scope == ScopeRestored
+	k.offer.Position = k.known.Position
+	k.followed, k.covered, k.restored = k.known.followed, k.known.whole, k.known.Scope == ScopeRestored
 	k.members, err = d.Mirror.Count(ctx, set.URI)
 	k.offer.Empty = k.members == 0
 	return k, err
@@ -74,10 +70,10 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	pl.odd.note(d, set.URI)
 	pl.Pulse.Freq = set.ChangeFreq
 	pl.Pulse.Gap, pl.Pulse.MaxAge = k.offer.Heard.Rhythm()
-	pl.Latest = k.cursor.At
+	pl.Latest = k.known.At
 	if pl.move != nil {
 		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
-		known := k.cursor
+		known := k.known.Cursor
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked // our own requests are no news of the Source
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
@@ -95,7 +91,7 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if k.followed && k.d.AcceptRollback {
 		return k.baseline(ctx, "the present state of the Source counts, even if it is older than the mirror")
 	}
-	if k.cursor.Silent {
+	if k.known.Silent {
 		return k.baseline(ctx, "the Resource List does not tell of which moment it is, so it is read in each run")
 	}
 	var found harvest.Outcome
@@ -131,7 +127,7 @@ func (k *setPlanner) age(now time.Time) string {
 	if now.IsZero() {
 		now = k.d.Client.Now()
 	}
-	every, last := cmp.Or(k.d.BaselineEvery, DefaultBaselineEvery), k.cursor.Baseline
+	every, last := cmp.Or(k.d.BaselineEvery, DefaultBaselineEvery), k.known.Baseline
 	switch {
 	case every < 0 || last.IsZero():
 		return ""
@@ -148,7 +144,7 @@ func (k *setPlanner) age(now time.Time) string {
 func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string) (*planner, error) {
 	ch := k.offer.Changes[tr]
 	pl := k.newPlanner(Incremental, why)
-	err := pl.incremental(ctx, k.cursor, ch)
+	err := pl.incremental(ctx, ch)
 	if err == nil && pl.doubted {
 		whole, err := k.recount(ctx)
 		if whole != nil || err != nil {
@@ -167,7 +163,7 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	pl.discard()
 	pl = k.newPlanner(Incremental, why)
 	pl.reason("%s", why2)
-	return pl, pl.incremental(ctx, k.cursor, ch)
+	return pl, pl.incremental(ctx, ch)
 }
 
 // recount makes a baseline because the times of the changes contradict each other, or what
@@ -178,7 +174,7 @@ func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 		return nil, nil
 	}
 	at, err := k.offer.ListMoment(ctx)
-	if err != nil || !at.After(k.cursor.Listed) || evidence.ToCome(at, k.d.Client.Now()) {
+	if err != nil || !at.After(k.known.Listed) || evidence.ToCome(at, k.d.Client.Now()) {
 		return nil, harvest.UnlessOfSource(ctx, err)
 	}
 	pl, err := k.baseline(ctx, "the times of the changes contradict each other, or what is here, so a clock was wrong")

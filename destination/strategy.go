@@ -2,8 +2,6 @@ package destination
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 	"strings"
 
 	"instep/harvest"
@@ -105,63 +103,6 @@ const manifestEntry = 300
 // worthLooking is how many requests have to be saved before a further document is read
 // for their sake.
 const worthLooking = 8
-
-// bulk is what a package could spare.
-type bulk struct {
-	length  int64 // of the package
-	here    bool  // it has been transferred already
-	wanted  int64 // members that are wanted
-	gets    int64 // bytes of these, by a request for each
-	runs    int64 // in which they stand in the package
-	span    int64 // bytes of these runs; -1 if unknown
-	names   int64 // bytes of the directory of the package, if it has to be read
-	opening int64 // requests for that
-	prefer  Prefer
-}
-
-// directoryRequests is how many requests the directory of a remote package takes.
-const directoryRequests = 2
-
-// carriage is the cheapest way to bring members of a package, what it costs in bytes
-// and requests, and why. A tie is for requests for each, which need nothing of the
-// package to be right.
-func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
-	type way struct {
-		via             Via
-		bytes, requests int64
-	}
-	ways := []way{{ViaGet, b.gets, b.wanted}}
-	if b.prefer == PreferDump {
-		ways = nil
-	}
-	whole := way{ViaDump, b.length, 1}
-	switch {
-	case b.here:
-		whole = way{ViaDump, 0, 0}
-	case b.length >= packages.LargeSize:
-		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
-	}
-	ways = append(ways, whole)
-	// The whole package has its own digest, so parts have to cost much less.
-	if parts := (way{ViaRange, b.span + b.names, b.runs + b.opening}); b.span >= 0 && !b.here &&
-		packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
-		ways = append(ways, parts)
-	}
-	best := slices.MinFunc(ways, func(x, y way) int {
-		return int(max(-1, min(1, packages.Cost(x.bytes, x.requests)-packages.Cost(y.bytes, y.requests))))
-	})
-	return best.via, best.bytes, best.requests, harvest.Counted(b.wanted, "%d {member|members} wanted: %d bytes in %d {request|requests} one by one, %d in %d by the whole package%s",
-		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests, b.ranged())
-}
-
-// ranged returns the bytes and requests that a transfer of only parts of the package costs,
-// as a phrase; "" if the package cannot, or need not, be read in parts.
-func (b *bulk) ranged() string {
-	if b.span < 0 || b.here {
-		return ""
-	}
-	return fmt.Sprintf(", %d in %d by parts of it", b.span+b.names, b.runs+b.opening)
-}
 
 // carries reports whether what Change Lists name, whose requests cost so much, is
 // worth looking for in the packages of Change Dumps.

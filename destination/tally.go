@@ -6,39 +6,30 @@ import (
 
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
-// oddity is something about resources that is noted once for a set, with their number.
-type oddity int
-
-// The oddities. Those of answers are what a careful server does not send: a content coding that
-// nobody asked for or announced, XML that is called a page, a body that may not be the whole.
+// The oddities of what the Source says, after those of its answers.
 const (
-	oddSent      oddity = iota // the body is kept in its content coding
-	oddDecoded                 // the body is kept without its content coding
-	oddRange                   // the whole with a Content-Range
-	oddPage                    // XML as text/html
-	oddDuplicate               // fetched from a duplicate
-	oddEnd                     // a body that ends with its connection
-	oddDeletion                // of what was never listed: a Source that deletes by other URIs than it lists never gets rid of anything
-	oddProof                   // a sha-256 or better was taken back: who wants to put other bytes in their place has to do that
-	oddSize                    // a remainder that was dropped
+	oddDeletion = iota + transfer.Oddities // of what was never listed: a Source that deletes by other URIs than it lists never gets rid of anything
+	oddProof                               // a sha-256 or better was taken back: who wants to put other bytes in their place has to do that
+	oddSize                                // a remainder that was dropped
 	oddities
 )
 
-// oddNotes are the notes: of how many resources, and the URI of the first one.
+// oddNotes are the notes on oddities, each made once for a set: of how many resources, and the URI of the first one.
 var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string
 }{
-	oddSent:      {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept as {it was|they were} sent, which is what the list describes"},
-	oddDecoded:   {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept without it"},
-	oddRange:     {0, "%d {resource|resources} came with status 200 and a Content-Range, {|such as }%s: nothing proves that {it is|they are} whole"},
-	oddDuplicate: {0, "%d {resource was|resources were} fetched from {a duplicate|duplicates}, {|such as }%s"},
-	oddPage:      {0, "%d {resource|resources} came as text/html and {is|are} listed as XML, {|such as }%s: kept, as {it has the length listed and is|they have the length listed and are} well-formed XML that is no page"},
-	oddEnd:       {0, "%d {resource|resources} came without a length, ended by the end of the connection, {|such as }%s: nothing proves that {it is|they are} whole"},
-	oddDeletion:  {resourcesync.QuirkUnknownDelete, "%d {deletion is of a resource that was|deletions are of resources that were} never listed, {|such as }%s"},
-	oddProof:     {0, "%d {resource|resources} that the Source once proved by sha-256 or better {comes|come} with a weaker digest or none now, {|such as }%s"},
+	transfer.OddSent:      {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept as {it was|they were} sent, which is what the list describes"},
+	transfer.OddDecoded:   {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept without it"},
+	transfer.OddRange:     {0, "%d {resource|resources} came with status 200 and a Content-Range, {|such as }%s: nothing proves that {it is|they are} whole"},
+	transfer.OddDuplicate: {0, "%d {resource was|resources were} fetched from {a duplicate|duplicates}, {|such as }%s"},
+	transfer.OddPage:      {0, "%d {resource|resources} came as text/html and {is|are} listed as XML, {|such as }%s: kept, as {it has the length listed and is|they have the length listed and are} well-formed XML that is no page"},
+	transfer.OddEnd:       {0, "%d {resource|resources} came without a length, ended by the end of the connection, {|such as }%s: nothing proves that {it is|they are} whole"},
+	oddDeletion:           {resourcesync.QuirkUnknownDelete, "%d {deletion is of a resource that was|deletions are of resources that were} never listed, {|such as }%s"},
+	oddProof:              {0, "%d {resource|resources} that the Source once proved by sha-256 or better {comes|come} with a weaker digest or none now, {|such as }%s"},
 	oddSize: {0, "links and other attributes of %d {resource|resources} are left out, {|such as }those of %s: they take more than " +
 		strconv.Itoa(resourcesync.MaxRemainder>>10) + " KiB{| each}"},
 }
@@ -52,7 +43,7 @@ type tally struct {
 	}
 }
 
-func (t *tally) add(o oddity, uri string) {
+func (t *tally) add(o transfer.Oddity, uri string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of[o].n++; t.of[o].n == 1 {

@@ -180,7 +180,9 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
-	s.From = evidence.Later(s.From, v.lift)
+	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied { // the list says that it exists, too
+		s.From = evidence.Later(s.From, w.At)
+	}
 	return s
 }
 

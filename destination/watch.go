@@ -96,7 +96,11 @@ type rhythm struct {
 func (r *rhythm) next(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++
-		return max(r.grown(cmp.Or(r.every, leastWait), 2, r.failed), retryAfter(err))
+		wait := r.grown(cmp.Or(r.every, leastWait), 2, r.failed)
+		if fe := (*fetch.Error)(nil); errors.As(err, &fe) {
+			wait = max(wait, fe.RetryAfter)
+		}
+		return wait
 	}
 	r.failed = 0
 	if p.News {
@@ -133,14 +137,6 @@ func (p *Pulse) base() time.Duration {
 		return mostWait
 	}
 	return defaultWait
-}
-
-func retryAfter(err error) time.Duration {
-	var fe *fetch.Error
-	if errors.As(err, &fe) {
-		return fe.RetryAfter
-	}
-	return 0
 }
 
 // Pulse is how often the Source changes the sets of a plan.

@@ -140,7 +140,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
 	h := a.c.header // shared by all requests and never changed; most requests need no other header
 	more := a.c.creds[origin]
-	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || a.req.Fresh || a.req.Gzip {
+	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || !a.req.Datetime.IsZero() || a.req.Fresh || a.req.Gzip {
 		h = h.Clone()
 	}
 	if a.req.Accept != "" {
@@ -151,6 +151,9 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *ht
 	}
 	if v := a.req.Validators.LastModified; v != "" {
 		h["If-Modified-Since"] = []string{v}
+	}
+	if t := a.req.Datetime; !t.IsZero() {
+		h["Accept-Datetime"] = []string{t.UTC().Format(http.TimeFormat)}
 	}
 	if a.req.Gzip {
 		h["Accept-Encoding"] = []string{"gzip"}
@@ -232,7 +235,7 @@ func (a *attempt) refusal(ex *exchange) *Error {
 		e.Kind = Denied
 		if page && code == http.StatusForbidden {
 			e.Msg += ": a page answered, not the resource"
-			e.Hint = "the host may hold programs off; ask its operator to let this one in"
+			e.Hint = "the site may block programs; ask its operator to let this one in"
 		} else {
 			e.Hint = "credentials may be missing, or not those of this origin"
 		}

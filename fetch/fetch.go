@@ -86,6 +86,9 @@ type Request struct {
 	Once       bool  // no further try after a failure: the caller has other places to ask
 	Gzip       bool  // the body may be compressed by gzip: Content-Encoding shows it, and the caller decompresses it within a bound
 
+	// Datetime asks a TimeGate for the state of this moment (RFC 7089 §2.1.1); zero asks for none.
+	Datetime time.Time
+
 	// Part asks for some bytes only (RFC 9110 §14). A server may answer with all of
 	// them: see Response.Offset. Any other part is an *Error of Kind Protocol, as is a
 	// part that the resource does not have (status 416).

@@ -21,7 +21,7 @@ func IsPage(head []byte) bool {
 	return bytes.Contains(head, []byte("<html")) // it may come after a declaration or a comment
 }
 
-// wallSigns are words on the pages by which hosts hold programs off.
+// wallSigns are words on the pages of hosts that block programs.
 var wallSigns = []string{
 	"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human",
 }
@@ -44,7 +44,7 @@ func IsWall(head []byte) bool {
 func Blocked(uri string, head []byte) *Error {
 	e := &Error{
 		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "a page for people answered, not the document",
-		Hint: "the host may hold programs off; ask its operator to let this one in",
+		Hint: "the site may block programs; ask its operator to let this one in",
 	}
 	if IsWall(head) {
 		e.Msg = "a page that keeps programs out answered, not the document"

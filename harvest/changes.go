@@ -206,6 +206,9 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 		if n++; n == 1 || l.backward || l.mixed && c.Changed.Before(l.first) {
 			l.first = c.Changed
 		}
+		if r.Passed != nil {
+			r.Passed(c)
+		}
 		if e.Package > 0 {
 			e.Package = ch.number(l.in)
 		}

@@ -69,6 +69,7 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && in.backward && before.Entry.News
+		c.continuePatches(&before.Entry)
 	}
 	s.List = ch.lists
 	return ch.latest.Put(s)

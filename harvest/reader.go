@@ -23,6 +23,7 @@ type Reader struct {
 	MaxChanges int             // changed resources of a set after which no further Change List is read
 	Origins    map[string]bool // origins whose documents are followed
 	Packages   Manifests
+	Passed     func(*ChangeEntry)                           // called with each change that is read, also if a later one overtakes it; nil is none
 	Tell       func(q resourcesync.Quirk, set, text string) // called with each tolerated deviation, in one sentence
 	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
 	rivals     *spool.Log[Resource]                         // resources of torn deletions; nil: none yet

@@ -36,6 +36,7 @@ func NewRemainder(text string) Remainder { return Remainder{text: text} }
 // remainderOf returns the Remainder of an entry; the zero one of a deletion.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
+	r.Links = withoutPatches(r.Links)
 	if e.Change == resourcesync.Deleted || r.IsZero() {
 		return Remainder{}
 	}

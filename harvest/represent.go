@@ -58,7 +58,7 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	if !chosen.Modified.IsZero() {
 		w.LastMod = chosen.Modified
 	}
-	w.Duplicates, w.Preferred = nil, 0 // they have the bytes of another representation
+	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil // they have the bytes of another representation
 	if own {
 		return true, nil
 	}

@@ -27,11 +27,14 @@ type Resource struct {
 	Duplicates []string
 	// Preferred is how many of the Duplicates have a pri: by that the Source asks for them
 	// to be taken before the resource itself.
-	Preferred int       `json:",omitzero"`
-	Changed   time.Time // time of the change, or the `at` of the list
-	Told      bool      // a change says so, not a list
-	Until     time.Time // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
-	Came      time.Time // after the fetch: arrival time of the bytes, by their server's clock; zero if unknown
+	Preferred int `json:",omitzero"`
+	// Patches make the resource from an earlier version (1.1 §14.4): each applies to the
+	// result of the one before it.
+	Patches []Patch   `json:",omitempty"`
+	Changed time.Time // time of the change, or the `at` of the list
+	Told    bool      // a change says so, not a list
+	Until   time.Time // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
+	Came    time.Time // after the fetch: arrival time of the bytes, by their server's clock; zero if unknown
 
 	// Modified is the Last-Modified time of the answer with the bytes; zero: there is none.
 	Modified time.Time `json:",omitzero"`
@@ -76,6 +79,7 @@ func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Diges
 func wanted(e *resourcesync.Entry, changed time.Time) Resource {
 	w := Resource{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Remainder: remainderOf(e), Changed: changed}
 	w.Duplicates, w.Preferred = duplicates(e)
+	w.Patches = patchOf(e)
 	return w
 }
 
@@ -111,8 +115,8 @@ func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 // the rank of the largest (1.1 §7), and comes after those that have it.
 func priority(l resourcesync.Link) int { return cmp.Or(l.Pri, math.MaxInt) }
 
-// Choose keeps the duplicates that may be fetched: those from these origins, and those from
-// others if a sha-256 or better proves the bytes.
+// Choose keeps the duplicates and patches that may be fetched: those from these origins, and
+// those from others if a sha-256 or better proves the bytes.
 func (w *Resource) Choose(origins map[string]bool) {
 	var keep []string
 	preferred := 0
@@ -128,6 +132,9 @@ func (w *Resource) Choose(origins map[string]bool) {
 		}
 	}
 	w.Duplicates, w.Preferred = keep, preferred
+	if slices.ContainsFunc(w.Patches, func(p Patch) bool { return !w.mayAsk(p.URI, origins) }) {
+		w.Patches = nil
+	}
 }
 
 // mayAsk reports whether the bytes of w may be asked for at a URI. What has to be fetched by

@@ -3,8 +3,10 @@ package harvest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"instep/discover"
@@ -252,7 +254,15 @@ func (c *sequence) place(ctx context.Context) error {
 	return nil
 }
 
+// notUsable says which list cannot be used and why, with its URI once.
 func notUsable(what, uri string, err error) error {
+	var bad *DocumentError
+	switch {
+	case errors.As(err, &bad) && bad.URI == uri:
+		return fmt.Errorf("the %s %w", what, err)
+	case strings.Contains(err.Error(), uri):
+		return fmt.Errorf("the %s cannot be used: %w", what, err)
+	}
 	return fmt.Errorf("the %s %s cannot be used: %w", what, uri, err)
 }
 

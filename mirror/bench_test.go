@@ -3,13 +3,16 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"instep/blob"
 	"instep/destination"
+	"instep/harvest"
 )
 
 const (
@@ -92,4 +95,53 @@ func fillBucket(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkPublishedCommit compares commits of 250 replaced files in a mirror that nobody
+// publishes with the same in one whose log is written, in pairs. It reports the median of each
+// and of their ratio.
+func BenchmarkPublishedCommit(b *testing.B) {
+	var mirrors [2]*Mirror
+	for i := range mirrors {
+		dir := b.TempDir()
+		mirrors[i] = openMirror(b, options(dir))
+		for first := 0; first < benchFiles; first += benchBatch {
+			commit(b, mirrors[i], func(batch destination.Batch) error {
+				return parallel(func(k int) error { return put(batch, set, benchName(first+k), benchBody(first+k), noon) })
+			})
+		}
+		move := &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: harvest.Position{At: noon}}}
+		if err := tryCommit(mirrors[i], move, func(destination.Batch) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+		if i == 1 {
+			if err := Register(b.Context(), dir, "one", 0, noon); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	var took [2][]float64
+	var ratio []float64
+	for n := 0; b.Loop(); n++ {
+		var one [2]float64
+		for k := range mirrors {
+			i := (n + k) % 2 // each is the first in turn
+			began := time.Now()
+			commit(b, mirrors[i], func(batch destination.Batch) error {
+				return parallel(func(k int) error {
+					return put(batch, set, benchName((n*benchBatch+k)%benchFiles), fmt.Sprint(benchBody(k), n), noon)
+				})
+			})
+			one[i] = time.Since(began).Seconds() * 1000
+			took[i] = append(took[i], one[i])
+		}
+		ratio = append(ratio, one[1]/one[0])
+	}
+	median := func(all []float64) float64 {
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	b.ReportMetric(median(took[0]), "ms-unpublished")
+	b.ReportMetric(median(took[1]), "ms-published")
+	b.ReportMetric(median(ratio), "ratio")
 }

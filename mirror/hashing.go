@@ -4,16 +4,16 @@ import (
 	"io"
 	"slices"
 
-	"instep/destination"
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // hashing returns a writer that passes the bytes of w to o, and their digests at the end.
 // Digests that r has computed already are not computed again.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
-	if known, ok := r.(destination.Hashed); ok {
+	if known, ok := r.(transfer.Hashed); ok {
 		digests = func() resourcesync.Digests { return ordered(known.Digests(), want) }
 		if len(digests()) == len(want) {
 			return o, digests

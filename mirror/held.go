@@ -14,6 +14,17 @@ import (
 
 // heldOf converts a row; the zero Held for the zero Resource.
 func heldOf(r *catalog.Resource) (destination.Held, error) {
+	h := heldState(r)
+	if r.Due == "" {
+		return h, nil
+	}
+	var err error
+	h.Wanted, err = decodeWanted(r.URI, r.Wanted)
+	return h, err
+}
+
+// heldState is heldOf without what is wanted in its place.
+func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
 		Member: r.Member, LastMod: r.LastMod, Changed: r.Changed, Due: r.Due,
@@ -21,12 +32,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	}
 	s, _ := readStamp(r.Stat)
 	h.Proof = s.proof
-	if r.Due == "" {
-		return h, nil
-	}
-	var err error
-	h.Wanted, err = decodeWanted(r.URI, r.Wanted)
-	return h, err
+	return h
 }
 
 // wanted is the form in which a destination.Wanted is kept.

@@ -484,6 +484,7 @@ func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
 
 // recover removes the remains of an interrupted run.
 func (m *Mirror) recover(ctx context.Context) error {
+	m.own.LogIf(m.published)
 	if err := m.clean(ctx); err != nil {
 		return err
 	}

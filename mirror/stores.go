@@ -38,6 +38,7 @@ type own interface {
 	holdings
 	plans
 	history
+	log
 }
 
 // intents are the changes of files that are about to be made. They are durable before a file
@@ -92,6 +93,20 @@ type history interface {
 	RunOvertaken(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
 	VersionDays(ctx context.Context, leave func(day string) bool) ([]string, error)
 	ForgetVersions(ctx context.Context, day, since string) error
+}
+
+// log has what sets hold of each resource that a commit has changed, for those who publish
+// the mirror. It is complete as long as LogIf is given a function that says "yes".
+type log interface {
+	LogIf(wanted func() (bool, error))
+	// LogEnd returns the position after all that is held, and LogHas whether the log has all
+	// changes after a position. Log yields them.
+	LogEnd(ctx context.Context) (catalog.LogPosition, error)
+	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
+	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]
+	// TrimLog removes all before a change, CutLog removes all and ends the log.
+	TrimLog(ctx context.Context, seq int64) error
+	CutLog(ctx context.Context) error
 }
 
 // contentNames are the names of bytes in a mirror of the flat layout.

@@ -76,6 +76,9 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 			if err := m.dropPackages(ctx, was); err != nil {
 				return err
 			}
+			if err := m.dropPatches(ctx, was); err != nil {
+				return err
+			}
 		}
 		for _, key := range m.linked(&was) {
 			if !slices.Contains(linked, key) {

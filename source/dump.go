@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"io"
+	"slices"
 
 	"instep/pack"
 	"instep/resourcesync"
@@ -101,5 +102,19 @@ func numbered(b Bitstream, n int) pack.Member {
 	if b.Open != nil {
 		b.Path = pack.PathOf(n, b.Loc)
 	}
-	return pack.Member(b)
+	return pack.Member{Entry: b.Entry, Open: b.Open}
+}
+
+// numberedPatch is the patch that an entry links as a member of the package beside it, which no
+// entry of the manifest names; the link gets its path. It is false if there is no patch.
+func numberedPatch(en *resourcesync.Entry, b Bitstream, n int) (pack.Member, bool) {
+	at := slices.IndexFunc(en.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch })
+	if b.Patch == nil || at < 0 {
+		return pack.Member{}, false
+	}
+	l := &en.Links[at]
+	l.Path = "/patches" + pack.PathOf(n, l.Href)
+	m := pack.Member{Open: b.Patch}
+	m.Loc, m.Path, m.Length, m.Digests, m.Type = l.Href, l.Path, l.Length, l.Digests, l.Type
+	return m, true
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"instep/pack"
@@ -24,7 +25,8 @@ type packer struct {
 	keys   func(n int) (zip, manifest string) // keys of the nth package, from 1
 	items  []Item                             // the packages made
 
-	members []pack.Member // members of the next package
+	members []pack.Member // members of the next package that its manifest names
+	patches []pack.Member // the patches that those link
 	bytes   int64         // bytes of the members that have any
 	trial   *resourcesync.Encoder
 }
@@ -84,10 +86,15 @@ func (k *packer) take(b Bitstream) error {
 		k.trial = enc
 	}
 	member := numbered(b, len(k.members)+1)
+	patch, patched := numberedPatch(&member.Entry, b, len(k.members)+1)
 	if err := k.trial.Encode(k.m.told(member.Entry)); err != nil {
 		return fmt.Errorf("writing a manifest: %w", err)
 	}
 	k.members = append(k.members, member)
+	if patched {
+		k.patches = append(k.patches, patch)
+		k.bytes += patch.Length.Int64()
+	}
 	if b.Open != nil {
 		k.bytes += max(b.Length.Int64(), 0)
 	}
@@ -121,7 +128,8 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	}
 	k.items = append(k.items, item)
 	clear(k.members) // resources needed to open the bytes
-	k.members, k.bytes, k.trial = k.members[:0], 0, nil
+	clear(k.patches)
+	k.members, k.patches, k.bytes, k.trial = k.members[:0], k.patches[:0], 0, nil
 	if next != nil && !k.header.From.IsZero() {
 		k.header.From = next.Datetime
 	}
@@ -176,7 +184,7 @@ func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Docum
 	return k.m.place(ctx, key, func(w io.Writer) error {
 		_, err := new(pack.Writer).Write(ctx, w, func(inside io.Writer) error {
 			return writeManifest(io.MultiWriter(inside, copied), k.header, k.members)
-		}, k.members)
+		}, slices.Concat(k.members, k.patches))
 		return err
 	})
 }

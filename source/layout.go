@@ -27,6 +27,7 @@ const (
 	rankMapLists            // what lists them
 	rankPackages            // already at their places when the publication is committed
 	rankManifests           // copies of the manifests in the packages
+	rankPatches             // Change Lists link them
 	rankChanges             // changes, before the snapshot whose at they cover
 	rankArchiveParts        // of archives
 	rankArchives            // archives, their indexes
@@ -260,7 +261,7 @@ func Immutable(key string) bool {
 	switch kind {
 	case "lists":
 		return ok
-	case "dumps", "changedumps", "archives":
+	case "dumps", "changedumps", "archives", "patches":
 		return strings.Contains(in, "/")
 	}
 	return false

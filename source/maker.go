@@ -41,7 +41,7 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
 	m.pub.Offers, m.pub.About = slices.Clone(last.Offers), u.Policy.About
 	steps := []func(context.Context, Update) error{
-		m.info, m.history, m.changes, m.snapshot, m.dump, m.maps, m.retention, m.capabilityList, m.aboutSet, m.description, m.fixedChanges,
+		m.info, m.history, m.patches, m.changes, m.snapshot, m.dump, m.maps, m.retention, m.capabilityList, m.aboutSet, m.description, m.fixedChanges,
 	}
 	for _, step := range steps {
 		if err := step(ctx, u); err != nil {

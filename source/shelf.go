@@ -25,7 +25,7 @@ func (s *shelf) put(it Item) {
 		s.items, s.touched = map[ItemKind][]Item{}, map[ItemID]Item{}
 	}
 	s.touched[it.id()] = it
-	if it.Kind == ItemPackage {
+	if it.Kind == ItemPackage || it.Kind == ItemPatch {
 		return
 	}
 	of := s.items[it.Kind]

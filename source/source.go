@@ -26,6 +26,9 @@ type Bitstream struct {
 	// and the digests of the entry. An error that is ErrGone (errors.Is) means that these
 	// bytes no longer exist anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
+	// Patch opens the bytes of the patch that the entry links (1.1 §14.4); nil if it links
+	// none. A package holds them beside those of the entry, and the link gets its path there.
+	Patch func(context.Context) (io.ReadCloser, error)
 }
 
 // Dump is the state of a set for a Resource Dump (1.1 §11).
@@ -63,6 +66,10 @@ type Update struct {
 	// it has its Number and From), or begins where the last closed one ends; only the last
 	// may be open.
 	Changes []Window
+	// Patches are new patches that changes of the windows link (1.1 §14.4), by ascending
+	// Number. It is ranged over once, before the changes of any window. A patch is removed
+	// with the Change List that has its change.
+	Patches iter.Seq2[Patch, error]
 	Maps    *Maps // Resource Maps
 }
 
@@ -131,6 +138,7 @@ const (
 	ItemChangeDump   ItemKind = "changedump"
 	ItemPackage      ItemKind = "package"     // package of a Change Dump
 	ItemMap          ItemKind = "resourcemap" // Key is its name, Keys are its files, At is when it changed
+	ItemPatch        ItemKind = "patch"       // Number is that of the change, Key is its file
 )
 
 // Item is a document of a set that stays when later publications add others of its
@@ -145,10 +153,11 @@ type Item struct {
 	From, Until   time.Time // of changes
 	Through       int64     // Snapshot.Through or Window.Through
 	Entries       int64
-	Bytes         int64 // bytes of the documents and packages
-	Of            int64 // of a package: the Number of its Change Dump; of a Change Dump: the Number of its first package
-	Length        int64 // of a package
-	SHA256        Sum   // of a package; of a map Map.Sum
+	Bytes         int64  // bytes of the documents and packages
+	Of            int64  // of a package: the Number of its Change Dump; of a Change Dump: the Number of its first package
+	Length        int64  // of a package or a patch
+	SHA256        Sum    // of a package or a patch; of a map Map.Sum
+	Type          string `json:",omitempty"` // media type of a patch
 
 	Current bool      // the Capability List names it, or an index that the Capability List names
 	Archive int64     // its place in the archive, from 1; 0 is none, -1: it has left it

@@ -1,3 +1,3 @@
-// Package transfer fetches large resources and packages into files, so that an interrupted
-// run can be continued; the complete file is verified at the end.
+// Package transfer brings the bytes of resources and packages, verified, from the first place
+// that has them. Large ones come into files, so that an interrupted run can be continued.
 package transfer

@@ -75,12 +75,6 @@ type Download struct {
 	joined bool      // appended to the bytes of an earlier run
 }
 
-// Joined reports whether the bytes of an earlier run are among those that are here.
-func (dl *Download) Joined() bool { return dl.joined }
-
-// Coding is the content coding of the received bytes; "" if there is none.
-func (dl *Download) Coding() string { return dl.note.Coding }
-
 // checkpoint describes the stored bytes.
 type checkpoint struct {
 	Version string `json:"version"` // by which the rest is asked for, as in fetch.Part; "": it cannot be

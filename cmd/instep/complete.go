@@ -36,6 +36,8 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 		return append([]string{"auto"}, dialectNames()...)
 	case "keep-versions":
 		return []string{"30d", "90d", "1y", "forever"}
+	case "keep-log":
+		return []string{"30d", "90d", "1y"}
 	case "baseline-every":
 		return []string{"7d", "30d", "never"}
 	case "profile":

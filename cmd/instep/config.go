@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"instep/internal/aggregate"
+	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
@@ -56,8 +57,11 @@ type setConfig struct {
 	RebaseEvery   duration      `yaml:"rebase_every"`
 	MaxDelete     string        `yaml:"max_delete"`
 	KeepChanges   duration      `yaml:"keep_changes"`
+	KeepVersions  retention     `yaml:"keep_versions"`
+	TimeGates     bool          `yaml:"timegates"`
 	Profile       string        `yaml:"profile"`
 	FixedChanges  bool          `yaml:"fixed_changes"`
+	Patches       bool          `yaml:"patches"`
 	Dumps         dumpsConfig   `yaml:"dumps"`
 	Archive       archiveConfig `yaml:"archive"`
 	From          fromConfig    `yaml:"from"`
@@ -171,6 +175,38 @@ func (d *duration) set(text string) error {
 }
 
 func (d duration) String() string { return formatDuration(time.Duration(d)) }
+
+// retention is how long something is kept: a duration, or all of it.
+type retention time.Duration
+
+const retainAll = "all"
+
+// UnmarshalYAML reads all, true or a duration.
+func (r *retention) UnmarshalYAML(n ast.Node) error { return decodeText(r, n) }
+
+func (r *retention) set(text string) error {
+	switch text {
+	case retainAll, "true":
+		*r = retention(publish.KeepAll)
+		return nil
+	case "false":
+		*r = 0
+		return nil
+	}
+	t, err := parseDuration(text)
+	if err != nil {
+		err = fmt.Errorf("%w (or all)", err)
+	}
+	*r = retention(t)
+	return err
+}
+
+func (r retention) String() string {
+	if time.Duration(r) == publish.KeepAll {
+		return retainAll
+	}
+	return formatDuration(time.Duration(r))
+}
 
 // size is a number of bytes, written 500MB or 1GiB.
 type size int64

@@ -21,7 +21,7 @@ type option struct {
 }
 
 var options = []option{
-	{key: "base_url", flag: "base-url", usage: "the `URL` at which DIR is served (required)", site: func(c *siteConfig) any { return &c.BaseURL }},
+	{key: "base_url", flag: "base-url", usage: "the `URL` at which DIR is served (required the first time)", site: func(c *siteConfig) any { return &c.BaseURL }},
 	{key: "dir", site: func(c *siteConfig) any { return &c.Dir }},
 	{key: "out", flag: "out", usage: "write the documents below this `DIR` instead of into DIR", fallback: "dir", site: func(c *siteConfig) any { return &c.Out }},
 	{key: "state", flag: "state", usage: "keep what is remembered between runs in `DIR` (default: in the user's state directory)", fallback: "in the user's state directory", site: func(c *siteConfig) any { return &c.State }},
@@ -47,9 +47,12 @@ var options = []option{
 	{key: "rotate_every", flag: "rotate-every", usage: "begin a new Change List when the open one is older than this `TIME`, such as 24h or 30d", fallback: "by number alone", set: func(s *setConfig) any { return &s.RotateEvery }},
 	{key: "rebase_every", flag: "rebase-every", usage: "write the Resource List anew when it is older than this `TIME`", fallback: "as changes ask for it", set: func(s *setConfig) any { return &s.RebaseEvery }},
 	{key: "keep_changes", flag: "keep-changes", usage: "offer closed Change Lists for at least this `TIME` (default 30d)", fallback: "30d", set: func(s *setConfig) any { return &s.KeepChanges }},
+	{key: "keep_versions", flag: "keep-versions", usage: "keep each published state of a resource at a URI of its own, for this `TIME` after it ended, or all (\"instep help links\")", fallback: "none", set: func(s *setConfig) any { return &s.KeepVersions }},
+	{key: "timegates", flag: "timegates", usage: "with --keep-versions: also link the TimeGates and TimeMaps that \"instep serve -c\" answers", fallback: "false", set: func(s *setConfig) any { return &s.TimeGates }},
 	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions", fallback: "10 % and 5, half, or all", set: func(s *setConfig) any { return &s.MaxDelete }},
 	{key: "profile", flag: "profile", usage: "write what readers of this `VERSION` expect: 1.1, 1.0 or both (default 1.1)", fallback: profile11, set: func(s *setConfig) any { return &s.Profile }},
 	{key: "fixed_changes", flag: "fixed-changes", usage: "add a Change List whose URI never changes, for programs that poll one URI", fallback: "false", set: func(s *setConfig) any { return &s.FixedChanges }},
+	{key: "patches", flag: "patches", usage: "publish patches of changed resources as well, where one is smaller than half of its resource; the state keeps a copy of each resource for that", fallback: "false", set: func(s *setConfig) any { return &s.Patches }},
 	{key: "dumps", flag: "dump", usage: "pack the resources as well: Resource Dump and Change Dumps", fallback: "false", set: func(s *setConfig) any { return &s.Dumps.On }},
 	{key: "dumps.every", fallback: "as changes ask for it", set: func(s *setConfig) any { return &s.Dumps.Every }},
 	{key: "dumps.package_size", flag: "package-size", usage: "bytes of resources in one package, a `SIZE` such as 500MB (default 1GiB)", fallback: "1GiB", set: func(s *setConfig) any { return &s.Dumps.PackageSize }},
@@ -59,7 +62,7 @@ var options = []option{
 	{key: "archive.age", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Age }},
 	{key: "archive.count", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Count }},
 	{key: "archive.size", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Size }},
-	{key: "from", flag: "from", usage: "publish what this `URL` lists: oai+https://…, sitemap+https://…, urls+https://… or source+https://…", fallback: "the files of DIR", set: func(s *setConfig) any { return &s.From }},
+	{key: "from", flag: "from", usage: "publish what this `URL` lists: oai+https://… (DIR is created), sitemap+https://…, urls+https://… or source+https://…", fallback: "the files of DIR", set: func(s *setConfig) any { return &s.From }},
 	{key: "from.sitemap", set: func(s *setConfig) any { return &s.From.Sitemap }},
 	{key: "from.urls", set: func(s *setConfig) any { return &s.From.URLs }},
 	{key: "from.source", set: func(s *setConfig) any { return &s.From.Source }},
@@ -92,6 +95,9 @@ func addOptions(cmd *cobra.Command) {
 			fs.Bool(o.flag, false, o.usage)
 		case *[]string:
 			fs.StringArray(o.flag, nil, o.usage)
+		case *retention:
+			fs.String(o.flag, "", o.usage)
+			fs.Lookup(o.flag).NoOptDefVal = retainAll
 		default:
 			fs.String(o.flag, "", o.usage)
 		}
@@ -251,6 +257,10 @@ func show(from any) string {
 			return "true"
 		}
 	case *duration:
+		if *from != 0 {
+			return from.String()
+		}
+	case *retention:
 		if *from != 0 {
 			return from.String()
 		}

@@ -54,7 +54,9 @@ func (s *setConfig) publishSet(base string) publish.Set {
 			Profile10: s.Profile == profile10, ProfileBoth: s.Profile == profileBoth, FixedChanges: s.FixedChanges,
 			PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
 		},
-		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
+		KeepVersions: time.Duration(s.KeepVersions), TimeGates: s.TimeGates,
+		Patches: s.Patches,
+		Dumps:   s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
 		RotateEvery: time.Duration(s.RotateEvery), ChangeListMax: s.ChangeListMax, MaxEntries: s.MaxEntries, MaxDelete: s.MaxDelete,
 	}
 	if s.Dumps.OnDemand {

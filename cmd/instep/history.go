@@ -213,13 +213,19 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 	states := m.History(ctx, key)
 	if !at.IsZero() {
 		found, err := m.At(ctx, key, at)
-		if err != nil {
+		if err != nil && !errors.Is(err, mirror.ErrNoVersion) {
 			return fmt.Errorf("%s at %s: %w", name, stamp(at), err)
 		}
 		states = each(found)
 	}
 	if err := l.states(after(states, since), sets, l.a.showState); err != nil {
 		return err
+	}
+	if err := l.fetched(ctx, m, key, at, since); err != nil {
+		return err
+	}
+	if l.shown == 0 && !at.IsZero() {
+		return fmt.Errorf("%s at %s: %w", name, stamp(at), mirror.ErrNoVersion)
 	}
 	if l.shown == 0 && since.IsZero() && len(sets) == 0 {
 		return fmt.Errorf("%s: %w", name, mirror.ErrNoVersion)

@@ -68,6 +68,9 @@ func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	for _, name := range f.Also {
 		o.Also = append(o.Also, scan.Reason(name))
 	}
+	o.Register = func(ctx context.Context, name string, read int64) error {
+		return mirror.Register(ctx, f.Mirror, name, read, now())
+	}
 	o.Open = func(ctx context.Context) (republish.Mirror, error) {
 		m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: f.Mirror, State: f.MirrorState, Now: now})
 		if err == nil && !m.Exists() {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -59,9 +60,26 @@ func TestScripts(t *testing.T) {
 			"records": records, "sametree": sameTree, "flip": flipByte, "xmlwellformed": wellFormed,
 			"cut": cut, "approveplan": approvePlan, "unzipped": unzipped, "post": post, "until": until,
 			"expand": expand, "has": has, "oairepository": oaiRepository,
-			"moment": presentMoment,
+			"moment": presentMoment, "lie": lie,
 		},
 	})
+}
+
+// lie DIR NAME: replaces the files of that name below DIR by others with as many bytes.
+func lie(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != args[1] {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.Remove(name) // it may be one file with the bytes that the publisher keeps
+		}
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(name, bytes.Repeat([]byte("x"), len(text)), 0o644)
+	}))
 }
 
 // oairepository VAR N: serves an OAI-PMH repository of N records, and sets VAR to its base URL.

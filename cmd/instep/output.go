@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,6 +22,7 @@ type output struct {
 	bar     *statusLine // line at the bottom of the terminal; nil: there is none
 	colour  struct{ stdout, stderr bool }
 	warned  sentence     // the last warning or error
+	said    []string     // the last few warnings, as they were given
 	started bool         // a record was written
 	text    bytes.Buffer // the record being written; its memory is reused
 	pending bytes.Buffer // records that are not written yet
@@ -67,6 +69,7 @@ type summary struct {
 	Retired      []string         `json:"retired,omitempty"`
 	Packaged     *int64           `json:"packaged,omitempty"`
 	Kept         *int64           `json:"kept,omitempty"`
+	Patches      *patchCounts     `json:"patches,omitempty"`
 	Bytes        *int64           `json:"bytes,omitempty"`
 	Requests     *int64           `json:"requests,omitempty"`
 	Seconds      *float64         `json:"seconds,omitempty"`
@@ -76,6 +79,15 @@ type summary struct {
 	Unverified   *int64           `json:"unverified,omitempty"`
 	Maps         *int64           `json:"maps,omitempty"`
 	Findings     *int64           `json:"findings,omitempty"`
+}
+
+// patchCounts are patches that were published, or used by a mirror.
+type patchCounts struct {
+	Made   *int64 `json:"made,omitempty"`   // published
+	Used   *int64 `json:"used,omitempty"`   // resources made by patches
+	Saved  *int64 `json:"saved,omitempty"`  // bytes
+	Failed *int64 `json:"failed,omitempty"` // resources that were fetched whole although there was a patch
+	Wasted *int64 `json:"wasted,omitempty"` // bytes
 }
 
 func num(n int64) *int64 { return &n }
@@ -201,10 +213,26 @@ func (o *output) warn(r warningRecord) {
 	if o.json {
 		return
 	}
-	o.message("instep: " + r.Message)
+	o.message("instep: " + o.once(r.Message))
 	if hinted := o.remember(r.Message, r.Hint).hint; r.Hint != "" && r.Hint != hinted {
 		o.message("  hint: " + r.Hint)
 	}
+}
+
+// maxSaid is how many warnings are compared with the next.
+const maxSaid = 16
+
+// once returns a warning without the reason at its end if an earlier warning was that reason.
+func (o *output) once(text string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, before := range o.said {
+		if head, found := strings.CutSuffix(text, ": "+before); found {
+			return head + " (see above)"
+		}
+	}
+	o.said = append(o.said[max(0, len(o.said)+1-maxSaid):], text)
+	return text
 }
 
 // fail reports why the command failed.

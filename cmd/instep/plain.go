@@ -106,8 +106,10 @@ func ofFetch(err error) (sentence, bool) {
 		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give it with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
 		return sentence{fmt.Sprintf("%s: the server refuses this (403)", fe.URL), "if it wants a login: --netrc FILE or --bearer-file FILE; or it keeps programs out, then ask its operator"}, true
+	case fe.Kind == fetch.Temporary && fe.Op == "read": // the body, not the answer
+		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Kind == fetch.Temporary && fe.Status == 200:
-		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the host may hold programs off; ask its operator to let this one in"}, true
+		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to let this one in"}, true
 	case fe.Kind == fetch.Temporary && fe.Status != 0:
 		return sentence{fmt.Sprintf("%s: the server is busy or broken (%d)", fe.URL, fe.Status), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Status == 0 && errors.As(fe.Err, new(*net.DNSError)):

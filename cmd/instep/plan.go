@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/transfer"
 )
 
 // planFlags say by which way a mirror is brought in step.
 type planFlags struct {
 	prefer        string
 	duplicates    string
+	noPatches     bool
 	explain       bool
 	baselineEvery string
 }
@@ -26,6 +28,7 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.prefer, "prefer", "", "take resources one by one, or out of packages: `list|dump` (default: what costs less)")
 	fs.StringVar(&f.duplicates, "duplicates", "", "fetch from duplicates of a resource: `first|last|never` (default: first those with a priority, last the others); only where a digest proves the bytes")
+	fs.BoolVar(&f.noPatches, "no-patches", false, "fetch changed resources whole, where the Source offers patches too")
 	fs.BoolVar(&f.explain, "explain", false, "say why each choice was made")
 	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "make a full comparison after this `TIME`, in days: it finds deletions that a Source forgot to announce; never turns it off")
 }
@@ -37,11 +40,12 @@ func (f *planFlags) set(d *destination.Destination) error {
 	default:
 		return usagef("--prefer %q: expected list or dump", f.prefer)
 	}
-	switch d.Duplicates = destination.Duplicates(f.duplicates); d.Duplicates {
-	case "", destination.DuplicatesFirst, destination.DuplicatesLast, destination.DuplicatesNever:
+	switch d.Duplicates = transfer.Duplicates(f.duplicates); d.Duplicates {
+	case "", transfer.DuplicatesFirst, transfer.DuplicatesLast, transfer.DuplicatesNever:
 	default:
 		return usagef("--duplicates %q: expected first, last or never", f.duplicates)
 	}
+	d.NoPatches = f.noPatches
 	if f.baselineEvery == "never" {
 		d.BaselineEvery = -1
 		return nil

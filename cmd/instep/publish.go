@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,8 +38,11 @@ type publishFlags struct {
 const publishHelp = `Publish scans DIR, records what was created, updated and deleted since the last time,
 and writes ResourceSync documents that describe it: a Resource List, Change Lists, a
 Capability List, a Source Description, and a plain sitemap.xml for search engines; with
---dump also packages of the resources, with --archive also earlier lists and dumps.
+--dump also packages of the resources, with --archive also earlier lists and dumps,
+with --patches also small files that make the new version of a resource from the old one.
 Everything is static: any web server can serve it (or "instep serve").
+
+The base URL is kept with the state: later publications need not be given it again.
 
 Only files whose size, times or inode changed are read again. Dotfiles, devices and
 links that lead out of DIR are left out. Nothing that publish did not write itself is
@@ -82,7 +86,7 @@ func (a *app) publishCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
 	fs.StringVar(&f.set, "set", "", "the `NAME` of the set; of a configuration with several, the one to publish")
-	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case")
+	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case; of a mirror, compare all that it holds")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
 	fs.BoolVar(&f.adopt, "adopt", false, "take over what is published already, without its state or by another program")
 	fs.StringVar(&f.moveTo, "move-to", "", "publish anew at this base `URL` what was published at another, and remove the documents from before")
@@ -119,8 +123,8 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	if f.moveTo != "" {
 		c.BaseURL, c.origins["base_url"] = f.moveTo, fromFlag+"--move-to"
 	}
-	if c.BaseURL == "" && c.file == nil {
-		return usagef("--base-url is missing: the URL at which %s is served (see instep publish --help)", c.Dir)
+	if err := c.needsBaseURL(cmd, a.now); err != nil {
+		return err
 	}
 	if err := c.check(); err != nil {
 		return err
@@ -166,6 +170,25 @@ func placed(err error, cmd *cobra.Command, args []string) error {
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
 	return &mendable{err, "to move it there, once: " + command + "; to publish for both URLs, give this one a --state DIR and an --out DIR that are not used yet"}
+}
+
+// needsBaseURL takes the base URL of the last publication if none is given, and refuses the
+// first publication without one.
+func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (err error) {
+	if c.BaseURL != "" || c.file != nil {
+		return nil
+	}
+	state := c.State
+	if state == "" {
+		if state, err = defaultState(c.Dir, c.Out); err != nil {
+			return err
+		}
+	}
+	c.BaseURL, err = publish.BaseURLOf(cmd.Context(), state, now)
+	if err == nil && c.BaseURL == "" {
+		err = usagef("--base-url is missing: the URL at which %s is served (see %s --help)", cmp.Or(c.Dir, c.Out), cmd.CommandPath())
+	}
+	return err
 }
 
 // needsDir refuses a configuration without a directory that has the files of a set, or

@@ -16,8 +16,8 @@ import (
 // not mentioned.
 var leftOut = map[scan.Reason]string{
 	scan.Dotfile:    "with a name that begins with a dot",
-	scan.Symlink:    "links that lead nowhere, to a directory, or out of what is published",
-	scan.Special:    "devices, sockets and the like",
+	scan.Symlink:    "linked to nothing, to a directory, or out of what is published",
+	scan.Special:    "neither a file nor a directory, such as a socket",
 	scan.Pattern:    "not chosen by include and exclude",
 	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
 	scan.LinkFile:   "with links of the files beside them (--link-files)",
@@ -53,7 +53,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
 		Failed: num(rep.Failed), Resources: num(rep.Resources), Bytes: num(rep.Hashed), Excluded: excluded(rep.Sets),
-		Documents: rep.Documents, Retired: rep.Retired, Packaged: some(rep.Packaged), Kept: some(rep.Kept), Seconds: seconds(took), ExitCode: a.code,
+		Documents: rep.Documents, Retired: rep.Retired, Packaged: some(rep.Packaged), Kept: some(rep.Kept), Patches: publishedPatches(&rep.SetReport), Seconds: seconds(took), ExitCode: a.code,
 	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
 }
 
@@ -81,6 +81,14 @@ func publishStatus(rep *publish.SetReport, dryRun bool) string {
 func publishLine(status string, rep *publish.SetReport) string {
 	return fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
 		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
+}
+
+// publishedPatches are the patches of a publication, for its summary; nil if there are none.
+func publishedPatches(rep *publish.SetReport) *patchCounts {
+	if rep.Patches == 0 {
+		return nil
+	}
+	return &patchCounts{Made: num(rep.Patches), Saved: num(rep.Patched - rep.PatchBytes)}
 }
 
 // some returns a count, or nil for 0, which is left out.
@@ -114,12 +122,20 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 	for reason, n := range sorted(rep.Excluded) {
 		if what, ok := leftOut[scan.Reason(reason)]; ok {
-			a.out.say("left out: %d %s%s", n, what, map[bool]string{true: "", false: " (-v names them)"}[a.out.verbose])
+			if begin, hint, ok := strings.Cut(what, " ("); !a.out.verbose && ok {
+				what = begin + " (-v names them; " + hint
+			} else if !a.out.verbose {
+				what += " (-v names them)"
+			}
+			a.out.say("left out: %d %s", n, what)
 		}
 	}
 	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
 	if several {
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
+	}
+	if rep.Patches > 0 {
+		a.out.say("%s of %s, instead of %s", counted(rep.Patches, "patch"), humanize.Bytes(uint64(rep.PatchBytes)), humanize.Bytes(uint64(rep.Patched)))
 	}
 	if site.DryRun {
 		a.previewSet(rep)

@@ -74,12 +74,13 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	switch {
 	case c.Dir == "" && c.Out == "":
 		return usagef("DIR is missing: the directory of the resources, or --out, that of the documents")
-	case c.BaseURL == "" && c.file == nil:
-		return usagef("--base-url is missing")
 	case len(c.Sets) > 1 && f.set == "":
 		return usagef("--set is missing: the configuration has %d sets", len(c.Sets))
 	case f.every <= 0:
 		return usagef("--every %s: expected a time above 0", f.every)
+	}
+	if err := c.needsBaseURL(cmd, a.now); err != nil {
+		return err
 	}
 	if err := c.check(); err != nil {
 		return err

@@ -4,9 +4,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -19,12 +21,14 @@ import (
 	rec "instep/internal/record"
 )
 
-// recording starts record over a socket, and connects to it.
-func recording(t *testing.T, dir string) (stop func(os.Signal) error, conn net.Conn) {
+// recording starts record over a socket, with its standard output going to out, and connects
+// to it.
+func recording(t *testing.T, dir string, out io.Writer) (stop func(os.Signal) error, conn net.Conn) {
 	t.Helper()
 	socket := filepath.Join(dir, "s.sock")
 	cmd := command(t, "record", "--base-url", "http://example.org/", "--out", filepath.Join(dir, "out"),
 		"--state", filepath.Join(dir, "state"), "--socket", socket, "--every", "20ms")
+	cmd.Stdout = out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +96,32 @@ func pushUntil(t *testing.T, conn net.Conn, round, n int, end func()) (acknowled
 	return acknowledged
 }
 
+// What comes over a socket is counted in the end, and each publication has a line.
+func TestRecordCountsWhatCameOverItsSocket(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	stop, conn := recording(t, dir, &out)
+	if _, err := conn.Write([]byte(`{"uri":"http://example.org/1"}` + "\n" + `{"uri":"http://example.org/2"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	answers := json.NewDecoder(conn)
+	for range 2 {
+		var a rec.Answer
+		if err := answers.Decode(&a); err != nil || !a.OK {
+			t.Fatalf("answer %+v, %v", a, err)
+		}
+	}
+	if err := stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "published, 2 resources") || !strings.Contains(got, "created=2") {
+		t.Errorf("got %q, want a line for the publication and created=2", got)
+	}
+}
+
 // What was acknowledged is published, whatever ended the program.
 func TestRecordLosesNothingThatItAcknowledged(t *testing.T) {
 	dir := t.TempDir()
@@ -101,7 +131,7 @@ func TestRecordLosesNothingThatItAcknowledged(t *testing.T) {
 	rng := killRandom(t)
 	var all []string
 	for round := range killRounds() {
-		stop, conn := recording(t, dir)
+		stop, conn := recording(t, dir, nil)
 		sig := os.Signal(syscall.SIGKILL)
 		if round%2 == 1 {
 			sig = syscall.SIGTERM

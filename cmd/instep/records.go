@@ -164,6 +164,7 @@ type versionRecord struct {
 	URI       string `json:"uri,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Trash     string `json:"trash,omitempty"`
+	Memento   bool   `json:"memento,omitempty"` // fetched as a version of the Source
 	Bytes     *int64 `json:"bytes,omitempty"`
 	Set       string `json:"set,omitempty"`
 	From      string `json:"from,omitempty"`

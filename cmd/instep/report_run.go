@@ -111,9 +111,9 @@ func (s *summary) counts() map[string]int64 {
 // rememberedFlags are recorded with a run, so that the same Source can be read in the same
 // way again. The address of a proxy may hold a password and is not recorded.
 var rememberedFlags = []string{
-	"set", "allow-origin", "allow-private", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "workers", "rate", "bwlimit", "max-document", "strict", "state",
+	"set", "allow-origin", "allow-private", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "versions", "workers", "rate", "bwlimit", "max-document", "strict", "state",
 	"netrc", "bearer-file", "header-file", "ca", "cert", "key", "retries", "timeout", "user-agent",
-	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "prefer", "duplicates", "adopt", "layout", "at", "quick", "repair",
+	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "keep-log", "prefer", "duplicates", "adopt", "layout", "at", "quick", "repair",
 }
 
 // givenFlags are the flags of a command line as they would be given again.

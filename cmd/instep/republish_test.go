@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -33,12 +34,15 @@ type chain struct {
 	last   string // the mirror that is not published
 	next   int    // number of the next file
 
+	carried               bool // the last round came to the last mirror
+	kept                  int  // rounds whose changes are in the log of the first mirror, and not published
 	kills, fetches, again int
 	read                  int64 // bytes of mirrored files that publish has read
 }
 
 // TestRingOfMirrors changes a Source, and carries the changes over two aggregators
-// (1.1 §14.8) to the last mirror, with kills and restarts on the way.
+// (1.1 §14.8) to the last mirror, with kills and restarts on the way. The first of them
+// publishes every other round, so that a resource has several states between.
 func TestRingOfMirrors(t *testing.T) {
 	rounds, perRound, files := 3, 100, 300
 	if os.Getenv("INSTEP_LONG") != "" {
@@ -46,20 +50,21 @@ func TestRingOfMirrors(t *testing.T) {
 	}
 	c := newChain(t, files)
 	c.incomplete()
-	c.carry(false)
+	c.carry(false, true)
 	c.fetched(files, 1)
 	for n := range rounds {
 		kills := c.kills
 		c.change(perRound)
-		c.carry(n%2 == 0)
+		c.carry(n%4 < 2, n%2 == 1 || n == rounds-1)
 		c.fetched(perRound*3/4, c.kills-kills)
 		if n%5 == 4 {
 			c.restart()
 		}
 	}
-	c.carry(false)
+	c.carry(false, true)
 	c.fetched(0, 0)
 	c.check()
+	c.checkStates()
 	t.Logf("%d changes, %d kills, %d resources fetched from the three stages, %d of them again after a kill", rounds*perRound, c.kills, c.fetches, c.again)
 }
 
@@ -149,6 +154,7 @@ func (c *chain) change(n int) {
 		}
 	}
 	slices.Sort(paths)
+	paths = paths[:min(len(paths), 2*n)] // some change again and again
 	c.rng.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
 	for i := range n {
 		var err error
@@ -168,13 +174,19 @@ func (c *chain) change(n int) {
 	mustDo(c.t, c.stages[0].args...)
 }
 
-// carry brings what the Source publishes to the last mirror. A round with kills kills each
-// command once, at a moment by chance, before it runs to its end.
-func (c *chain) carry(kills bool) {
+// carry brings what the Source publishes to the first mirror, and if that is to publish to
+// the last one. A round with kills kills each command once, at a moment by chance, before it
+// runs to its end.
+func (c *chain) carry(kills, publish bool) {
 	c.t.Helper()
 	from := c.stages[0]
+	c.kept++
+	c.carried = publish
 	for _, to := range c.stages[1:] {
 		c.run(kills, "sync", from.URL+"/", to.dir, "--max-delete", "100%")
+		if !publish {
+			return
+		}
 		o := c.run(kills, to.args...)
 		c.read += *o.Bytes
 		if to.stop == nil {
@@ -212,18 +224,74 @@ func (c *chain) check() {
 }
 
 // fetched checks how many resources were asked of each stage since the last call: each that
-// changed once, and what a killed run had not committed once more.
+// changed once, and what a killed run had not committed once more. Those that the first mirror
+// publishes may be of several rounds.
 func (c *chain) fetched(changed, kills int) {
 	c.t.Helper()
+	most := changed
 	for _, s := range c.stages {
 		hits, _ := s.take()
 		n := bodiesOf(hits)
-		if n < changed || n > changed+kills*changed {
-			c.t.Errorf("%s: %d resources were fetched for %d changes with %d kills", s.dir, n, changed, kills)
+		if n < changed || n > most+kills*most {
+			c.t.Errorf("%s: %d resources were fetched for %d to %d changes with %d kills", s.dir, n, changed, most, kills)
 		}
 		c.fetches += n
-		c.again += n - changed
+		c.again += max(0, n-most)
+		if !c.carried {
+			return
+		}
+		most = changed * c.kept
 	}
+	c.kept = 0
+}
+
+// checkStates checks that the first mirror publishes every state that the Source published
+// since its first list, in the same order, and that no stage publishes one twice.
+func (c *chain) checkStates() {
+	c.t.Helper()
+	want := c.states(c.stages[0])
+	several := 0
+	for i, s := range c.stages[1:] {
+		got := c.states(s)
+		for name, states := range got {
+			if twice := len(slices.Compact(slices.Clone(states))); twice != len(states) {
+				c.t.Errorf("%s: %s has the states %q, want none twice", s.docs, name, states)
+			}
+		}
+		if i > 0 {
+			continue
+		}
+		for name, states := range want {
+			if several = max(several, len(states)); !slices.Equal(got[name], states) {
+				c.t.Errorf("%s: %s has the states %q, want %q", s.docs, name, got[name], states)
+			}
+		}
+	}
+	if several < 2 {
+		c.t.Error("no resource changed more than once")
+	}
+}
+
+// states are the states that the Change Lists of a stage give each resource, in their order.
+func (c *chain) states(s *stage) map[string][]string {
+	c.t.Helper()
+	all := map[string][]string{}
+	var lists []string
+	for path := range listTree(s.docs) {
+		if strings.Contains(path, "/changes/") && strings.HasSuffix(path, ".xml") {
+			lists = append(lists, path)
+		}
+	}
+	slices.SortFunc(lists, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // by first number
+	for _, path := range lists {
+		_, entries := readDocument(c.t, s.docs, path)
+		for i := range entries {
+			e := &entries[i]
+			name := strings.TrimPrefix(e.Loc, s.URL+"/")
+			all[name] = append(all[name], strings.TrimSpace(string(e.Change)+" "+e.Digests.String()))
+		}
+	}
+	return all
 }
 
 // checkOrigins checks that every entry that a mirror publishes names the first Source.

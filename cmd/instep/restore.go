@@ -30,8 +30,8 @@ goes on calling it different. --release ends that.
 What is replaced is kept in turn: "instep undo" takes a restoration back.`
 
 type restoreFlags struct {
-	state, at, to, deletedSince string
-	keep, release, dryRun       bool
+	state, at, to, deletedSince, memento string
+	keep, release, dryRun                bool
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -50,6 +50,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.at, "at", "", "the state at this `TIME`")
+	fs.StringVar(&f.memento, "memento", "", "with --to: the version of the Source at this `TIME`, if sync --versions has fetched it")
 	fs.StringVar(&f.to, "to", "", "write the bytes to `FILE` and leave the mirror alone")
 	fs.StringVar(&f.deletedSince, "deleted-since", "", "all that was deleted at this `TIME` or after it")
 	fs.BoolVar(&f.keep, "keep", false, "hold what comes back, whatever the Source says")
@@ -67,6 +68,8 @@ func (f *restoreFlags) check(name []string) error {
 		return usagef("--deleted-since goes with --keep and --dry-run only")
 	case f.release && (f.at != "" || f.to != "" || f.keep || f.dryRun):
 		return usagef("--release goes with no other flag")
+	case f.memento != "" && (f.to == "" || f.at != "" || f.deletedSince != ""):
+		return usagef("--memento goes with --to FILE only: a version of the Source is no state that the mirror held")
 	case f.to != "" && (f.keep || f.dryRun):
 		return usagef("--to leaves the mirror alone; --keep and --dry-run are about the mirror")
 	}
@@ -97,6 +100,13 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	uri, err := m.Find(ctx, name[0])
 	if err != nil {
 		return err
+	}
+	if f.memento != "" {
+		moment, err := a.parseMoment("memento", f.memento)
+		if err != nil {
+			return err
+		}
+		return a.restoreMemento(ctx, m, uri, name[0], moment, f.to)
 	}
 	if f.release {
 		return a.release(ctx, m, uri, name[0], how)

@@ -16,6 +16,7 @@ import (
 	"instep/internal/oaipmh"
 	"instep/internal/publish"
 	"instep/internal/scan"
+	"instep/internal/versions"
 	"instep/ore"
 	"instep/resourcesync"
 	"instep/source"
@@ -34,6 +35,8 @@ type site struct {
 	// representations is nil if there are no generic URIs.
 	representations func(path string) []string
 	view            *publish.View // source of packages on demand; nil makes none
+
+	versions *versions.Store // nil: TimeGates and TimeMaps are not answered
 
 	oai      *oaipmh.Handler // nil: OAI-PMH is not answered
 	closeOAI func() error
@@ -183,12 +186,17 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 		label.Links = s.mapLinks(c, path)
 		return label
 	}
-	if !onDemand {
-		return nil
-	}
 	placed, err := c.placedSite()
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(placed.Sets, func(set publish.Set) bool { return set.TimeGates }) {
+		if s.versions, err = versions.OpenReadOnly(ctx, placed.State, nil); err != nil { // their files are served, not the bytes of the state
+			return fmt.Errorf("opening the versions that TimeGates lead to, of state %q: %w", placed.State, err)
+		}
+	}
+	if !onDemand {
+		return nil
 	}
 	placed.Now = now
 	placed.Sets = slices.DeleteFunc(placed.Sets, func(set publish.Set) bool { return set.Policy.OnDemand == "" })
@@ -308,7 +316,7 @@ func filesOf(sites []*site, now func() time.Time, report func(error)) http.Handl
 
 // handler serves the site.
 func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
-	files := source.NewHandler(s.options(now, report))
+	files := s.withVersions(source.NewHandler(s.options(now, report)), now, report)
 	if s.oai != nil {
 		s.oai.Report = report
 		others, oai := files, source.Paced(s.oai, now)
@@ -333,6 +341,21 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	})
 }
 
+// withVersions adds TimeGates and TimeMaps to the files of a site, and headers to versions.
+func (s *site) withVersions(files http.Handler, now func() time.Time, report func(error)) http.Handler {
+	h := &versions.Handler{
+		Store: s.versions, Prefix: s.prefix, URI: func(path string) string { return scan.URI(s.base, path) }, Next: files, Report: report,
+	}
+	paced := source.Paced(h, now)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.Negotiates(r.URL.Path) {
+			paced.ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 func (s *site) close() {
 	for _, r := range s.roots {
 		_ = r.Close()
@@ -342,5 +365,8 @@ func (s *site) close() {
 	}
 	if s.view != nil {
 		_ = s.view.Close()
+	}
+	if s.versions != nil {
+		_ = s.versions.Close() // it was only read
 	}
 }

@@ -24,7 +24,7 @@ import (
 var (
 	filterFlags = []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "accept"}
 	plainFlags  = []string{
-		"with-metadata", "keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "baseline-every", "workers", "rate", "bwlimit",
+		"with-metadata", "versions", "keep-versions", "keep-log", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "no-patches", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",
 	}
 	// fileFlags name files that decide about trust and credentials.

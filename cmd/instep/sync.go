@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -25,6 +26,8 @@ type syncFlags struct {
 	maxDelete   string
 	keepDeleted bool
 	keep        string // --keep-versions
+	keepLog     string
+	versions    bool
 	dryRun      bool
 	at          string // --at
 	trust       trustFlags
@@ -48,8 +51,8 @@ exactly those that were withheld. Approved deletions and renamed files do not co
 --max-delete sets another limit for this run. In the same way nothing goes back if a
 Source shows an older state than before, or no longer offers a set.
 
-The first run stores its settings with the mirror: how long earlier bytes are kept, what
-is chosen (--set, --include, --exclude, --type, --accept, --only-collection and the like), --strict, --prefer, --duplicates, --max-age,
+The first run stores its settings with the mirror: how long earlier bytes and changes are
+kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude, --type, --accept, --only-collection and the like), --strict, --prefer, --duplicates, --no-patches, --max-age,
 --accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names
 of files with secrets. Later runs, and audit, use them without a flag. A flag given later
 holds for that run only, unless --remember is given too; an empty one (--include '')
@@ -101,6 +104,8 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
+	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for this `TIME`, in days such as 90d")
+	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, where the Source keeps them")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")
 	f.trust.register(cmd)
@@ -279,8 +284,14 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		a.out.complain(plainly(ctx, err), hint)
 		log.EndedBy(err)
 	}
+	if t.Patches.Used > 0 {
+		a.out.say("%s made by patches: %s not transferred", counted(t.Patches.Used, "resource"), humanize.Bytes(uint64(t.Patches.Saved)))
+	}
 	if t.Unverified > 0 {
 		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.Unverified, "resource"))
+	}
+	if n := s.missed.Fetched; n > 0 {
+		a.out.say("%s that the mirror had missed fetched (instep history %s URI shows them)", counted(n, "version"), shellWord(s.dir))
 	}
 	if t.Failed > 0 {
 		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.Failed, shellWord(s.dir))

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
+	"instep/internal/missed"
 	"instep/mirror"
 	"instep/resourcesync"
 )
@@ -25,6 +27,7 @@ type syncer struct {
 	settings *settings
 	limit    guard.Limit
 	keep     keepVersions
+	keepLog  time.Duration
 	transfer int64     // --max-transfer
 	at       time.Time // --at
 	client   *fetch.Client
@@ -35,6 +38,7 @@ type syncer struct {
 	mu       sync.Mutex              // guards stale while a run is at work
 	taken    int64                   // unknown files in the directory that the last run used as the bytes of resources
 	aside    string                  // path of a catalog that was set aside as unusable; "" if there is none
+	missed   missed.Report           // versions that the last run fetched beside the present states
 	event    func(destination.Event) // instead of app.syncEvent; may be nil
 
 	// report prints the results of a run, and the error that ended it early if err is not
@@ -55,6 +59,11 @@ func (s *syncer) check() (err error) {
 	if s.keep, err = parseKeepVersions(s.f.keep); err != nil {
 		return err
 	}
+	days, err := parseDays(s.f.keepLog)
+	if err != nil {
+		return usagef("--keep-log: %v", err)
+	}
+	s.keepLog = time.Duration(days) * 24 * time.Hour
 	if s.transfer, err = s.f.transfer(); err != nil {
 		return err
 	}
@@ -141,6 +150,11 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 			return pulse, err
 		}
 	}
+	passed := missed.NewLog("")
+	defer func() { _ = passed.Close() }() // temporary data
+	if s.missed = (missed.Report{}); f.versions && !f.dryRun {
+		d.Passed = passed.Add
+	}
 	plan, err := d.Plan(ctx)
 	if err != nil {
 		return pulse, err
@@ -158,7 +172,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		log.start(ctx, m, s.dir, f.state)
 	}
 	d.MaxTime = f.left(a.now().Sub(begin))
-	rep, err := s.apply(ctx, d, m, plan, log.ID())
+	rep, err := s.apply(ctx, d, m, plan, passed, log.ID())
 	log.changed(ctx, m)
 	if rep == nil {
 		return pulse, err
@@ -171,7 +185,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 }
 
 // apply carries out a plan, in the run of that number. Without a report nothing was begun.
-func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan, number int64) (*destination.Report, error) {
+func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan, passed *missed.Log, number int64) (*destination.Report, error) {
 	if err := s.keepSettings(ctx, m); err != nil {
 		return nil, err
 	}
@@ -182,15 +196,42 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 		return nil, err
 	}
 	s.stale = map[string]int64{}
+	bringer, err := s.bringer(ctx, d, m)
+	if err == nil && bringer != nil {
+		err = bringer.Before(ctx, passed, &s.missed)
+	}
+	if err != nil {
+		return nil, err
+	}
 	s.progress.start(plan)
 	rep, err := d.Apply(ctx, plan)
 	s.progress.stop()
+	if err == nil && bringer != nil {
+		err = bringer.After(ctx, passed, &s.missed)
+	}
 	s.taken, s.aside = m.Taken(), m.Aside()
 	if err := s.countSame(ctx, m, plan, rep); err != nil {
 		return rep, err
 	}
 	err = s.a.keepPast(ctx, m, rep, s.mend(err), s.dir, s.keep)
+	if err == nil {
+		err = m.TrimLog(ctx, s.keepLog)
+	}
 	return rep, s.a.reportStore(ctx, m, s.dir, &s.f.storeFlags, err)
+}
+
+// bringer brings the versions that the plan passes over; nil if they are not asked for.
+func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (*missed.Bringer, error) {
+	if d.Passed == nil {
+		return nil, nil
+	}
+	store, err := m.Fetched(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &missed.Bringer{
+		Client: s.client, Store: store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin,
+	}, nil
 }
 
 // failedUpdate counts a resource of which an older state is still held.
@@ -232,6 +273,10 @@ func (s *syncer) totals(rep *destination.Report) *totals {
 	for _, set := range rep.Sets {
 		t.AddReport(set)
 	}
+	for _, f := range s.missed.Failures {
+		t.Failures = append(t.Failures, destination.Failure{URI: f.URI, Err: fmt.Errorf("a version of it: %w", f.Err)})
+	}
+	t.Failed += s.missed.Failed
 	t.Taken = s.taken
 	t.Close(rep.Orphans, s.f.trust.maxAge, s.a.now())
 	return &t

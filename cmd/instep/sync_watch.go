@@ -165,6 +165,7 @@ func (f *follower) add(t *totals) {
 	f.all.Deleted += t.Deleted
 	f.all.Bytes += t.Bytes
 	f.all.Unverified += t.Unverified
+	f.all.Patches.Add(t.Patches)
 	f.all.Via = runs.AddCounts(f.all.Via, t.Via)
 }
 
@@ -182,7 +183,7 @@ func (f *follower) told(w destination.Wait) {
 func (f *follower) summarise(ctx context.Context) {
 	t := f.last
 	t.Created, t.Updated, t.Deleted, t.Bytes, t.Via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.Bytes, f.all.Via
-	t.Unverified = f.all.Unverified
+	t.Unverified, t.Patches = f.all.Unverified, f.all.Patches
 	code, status := t.ExitCode(), t.Status()
 	switch {
 	case f.cut:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"instep/destination"
 	"instep/internal/runs"
 )
 
@@ -78,6 +79,9 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 		s.Gaps = num(int64(len(t.Gaps)))
 	}
 	s.Skipped, s.Via = named(t.Skipped), named(t.Via)
+	if p := t.Patches; p != (destination.PatchCounts{}) {
+		s.Patches = &patchCounts{Used: num(p.Used), Saved: num(p.Saved), Failed: num(p.Failed), Wasted: num(p.Wasted)}
+	}
 	if status == "plan" {
 		s.Planned = num(t.Planned)
 	} else {

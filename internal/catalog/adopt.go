@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"instep/resourcesync"
@@ -20,11 +19,8 @@ type Adoption struct {
 // foreign publication; for others it is ErrState. The change log continues after the number
 // after, at a moment later than any that fill gives. Settings are stored with it.
 func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
-	defer c.spellings.Store(spellingsUnknown)
 	return c.transact(ctx, "adopt a publication in", func(r *recorder) error {
-		tx := r.tx
-		var used bool
-		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun).Scan(&used)
+		used, _, err := value[bool](r, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun)
 		if err == nil && used {
 			err = fmt.Errorf("%w: something was recorded already", ErrState)
 		}
@@ -41,10 +37,10 @@ func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]
 		if err := a.settleSpellings(); err != nil {
 			return err
 		}
-		if err := setSettings(ctx, tx, settings); err != nil {
+		if err := r.keepAll(settings); err != nil {
 			return err
 		}
-		return setSetting(ctx, tx, floorSetting, strconv.FormatInt(a.last+1, 10))
+		return r.keepNumber(floorSetting, a.last+1)
 	})
 }
 
@@ -67,11 +63,7 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 	if err != nil {
 		return err
 	}
-	row, err := a.rec.row("SELECT EXISTS (SELECT 1 FROM member WHERE set_id = $1 AND resource = $2)", set, id)
-	var member bool
-	if err == nil {
-		err = row.Scan(&member)
-	}
+	_, member, err := value[int](a.rec, "SELECT 1 FROM member WHERE set_id = $1 AND resource = $2", set, id)
 	if err != nil {
 		return err
 	}
@@ -85,8 +77,7 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 		ch.Change = resourcesync.Created
 	}
 	a.at(set, ch.Datetime)
-	_, err = a.rec.record(&ch)
-	if err == nil {
+	if err = a.rec.record(&ch); err == nil {
 		err = a.rec.count(set, a.rec.members, a.rec.bytes)
 	}
 	return err
@@ -96,7 +87,9 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 // of the change logged before it.
 func (a *Adoption) Log(set SetID, ch Change) (seq int64, err error) {
 	a.at(set, ch.Datetime)
-	return a.rec.log(&ch)
+	seqs := []int64{0}
+	err = a.rec.log([]Change{ch}, seqs)
+	return seqs[0], err
 }
 
 func (a *Adoption) at(set SetID, t time.Time) {
@@ -110,13 +103,9 @@ func (a *Adoption) Reserve(t time.Time) { a.last = max(a.last, t.UnixMicro()) }
 // Publish makes body the last publication of a set, written out under that id, with the
 // documents and items of f.
 func (a *Adoption) Publish(set SetID, id int64, body string, f Finished) error {
-	ctx, tx := a.rec.ctx, a.rec.tx
 	_, err := a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
 	if err != nil {
 		return err
 	}
-	if err := keepDocuments(ctx, tx, id, f.Documents); err != nil {
-		return err
-	}
-	return keepItems(ctx, tx, id, f)
+	return a.rec.keepDocuments(id, f)
 }

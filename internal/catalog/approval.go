@@ -27,12 +27,12 @@ type HeldPlan struct {
 // Withhold stores a plan so that it can be approved. A plan that is withheld again keeps
 // its approval. Plans withheld 30 days ago are forgotten.
 func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
-	return c.update(ctx, "remember a plan in", func(tx *sql.Tx) error {
+	return c.transact(ctx, "remember a plan in", func(r *recorder) error {
 		now := c.instant()
-		if _, err := tx.ExecContext(ctx, "DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro()); err != nil {
+		if _, err := r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro()); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
+		_, err := r.exec(`INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (hash) DO UPDATE SET set_id = excluded.set_id, made = excluded.made, summary = excluded.summary`,
 			hash, set, now.UnixMicro(), summary)
 		return err
@@ -42,15 +42,12 @@ func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) 
 // Approve lets the plan with exactly this hash pass for the next ApprovalHolds.
 func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 	until := c.instant().Add(ApprovalHolds)
-	err := c.update(ctx, "approve a plan in", func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, "UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro())
-		if err != nil {
-			return err
+	err := c.transact(ctx, "approve a plan in", func(r *recorder) error {
+		n, err := r.exec("UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro())
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%w: %q", ErrUnknownPlan, hash)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 1 {
-			return err
-		}
-		return fmt.Errorf("%w: %q", ErrUnknownPlan, hash)
+		return err
 	})
 	if err != nil {
 		return HeldPlan{}, err
@@ -61,20 +58,13 @@ func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
 	var made int64
 	var approved sql.NullInt64
-	err = c.read.QueryRowContext(ctx, `SELECT p.hash, s.name, p.summary, p.made, p.approved
-		FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1`, hash).
-		Scan(&p.Hash, &p.Set, &p.Summary, &made, &approved)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrUnknownPlan
+	found, err := first(c.reading(ctx, "look up a plan in"), []any{&p.Hash, &p.Set, &p.Summary, &made, &approved},
+		`SELECT p.hash, s.name, p.summary, p.made, p.approved FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1`, hash)
+	if err == nil && !found {
+		err = c.fail("look up a plan in", ErrUnknownPlan)
 	}
-	if err != nil {
-		return p, c.fail("look up a plan in", err)
-	}
-	p.Made = readTime(made)
-	if approved.Valid {
-		p.Approved = readTime(approved.Int64)
-	}
-	return p, nil
+	p.Made, p.Approved = readTime(made), readMicros(approved.Int64)
+	return p, err
 }
 
 // Approved reports whether the plan with this hash was approved and the approval

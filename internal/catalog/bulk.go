@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,21 +15,12 @@ const bulkRows = 50
 // errNotNew: among many creations there is one of a member, or of a resource of another set.
 var errNotNew = errors.New("not all are new")
 
-var bulkChanges = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder)
-	SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7, column8 FROM (` + bulkValues("(?,?,?,?,?,?,?,?)") + ")"
-
-func bulkValues(row string) string { return valuesOf(row, bulkRows) }
-
-func valuesOf(row string, n int) string {
-	return "VALUES " + strings.TrimSuffix(strings.Repeat(row+",", n), ",")
-}
-
 // eachRow executes a statement that takes rows of parameters where head ends, many at
 // a time, and returns the number of rows affected.
 func (r *recorder) eachRow(head, row, tail string, args []any) (n int64, err error) {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(args, bulkRows*width) {
-		affected, err := r.exec(head+valuesOf(row, len(some)/width)+tail, some...)
+		affected, err := r.exec(head+"VALUES "+repeated(row, len(some)/width)+tail, some...)
 		if err != nil {
 			return n, err
 		}
@@ -106,7 +96,7 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 func unfolded(path string) string { return path }
 
 // createMany records bulkRows creations, or returns errNotNew.
-func (r *recorder) createMany(changes []Change, seqs []int64) error {
+func (r *recorder) createMany(changes []Change) error {
 	for i := range changes {
 		if err := errors.Join(changes[i].check(), r.touch(changes[i].Path)); err != nil {
 			return err
@@ -124,31 +114,5 @@ func (r *recorder) createMany(changes []Change, seqs []int64) error {
 		r.bytes += ch.Length.Int64()
 	}
 	_, err = r.eachRow("INSERT INTO member (set_id, resource, changed, lastmod, changefreq, due, wanted, remainder) ", "(?,?,?,?,?,'','',?)", "", args)
-	if err != nil || !r.logs {
-		return err
-	}
-	return r.logMany(changes, seqs)
-}
-
-// logMany enters creations in the change log, where rows of one statement have
-// numbers in a row.
-func (r *recorder) logMany(changes []Change, seqs []int64) error {
-	args := append(make([]any, 0, 3+8*bulkRows), r.set, r.at, string(resourcesync.Created))
-	for i := range changes {
-		ch := &changes[i]
-		args = append(args, ch.URI, writeDatetime(ch.LastMod), writeLength(ch.Length), ch.Digests.String(), ch.Type,
-			ch.Encoding, string(ch.ChangeFreq), writeText(ch.Remainder))
-	}
-	res, err := r.run(bulkChanges, args...)
-	if err != nil {
-		return err
-	}
-	last, err := res.LastInsertId()
-	for i := range seqs {
-		seqs[i] = last - int64(len(seqs)-1-i)
-	}
-	if err != nil {
-		return fmt.Errorf("number the changes: %w", err)
-	}
-	return nil
+	return err
 }

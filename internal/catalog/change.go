@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"time"
 
 	"instep/resourcesync"
@@ -34,12 +33,17 @@ const MaxChanges = 500
 // and Stat of a change; of a deletion only the URI. Creations of members, and updates and
 // deletions of resources that are not members, are ErrState.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
+	return c.RecordWith(ctx, set, changes, nil)
+}
+
+// RecordWith is Record, and keeps settings in the same transaction.
+func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, settings map[string]string) error {
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("record changes in catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
 	}
 	return c.record(ctx, changes, func(r *recorder) error {
 		r.set, r.logs = set, true
-		return nil
+		return r.keepAll(settings)
 	})
 }
 
@@ -56,7 +60,7 @@ func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 		if err != nil {
 			return err
 		}
-		return setSetting(ctx, r.tx, floorSetting, strconv.FormatInt(r.at+1, 10)) // no later change has this moment
+		return r.keepNumber(floorSetting, r.at+1) // no later change has this moment
 	})
 }
 
@@ -75,7 +79,7 @@ func (c *db) recordOnce(ctx context.Context, changes []Change, begin func(*recor
 	seqs := make([]int64, len(changes))
 	err := c.transact(ctx, "record changes in", func(r *recorder) error {
 		var err error
-		if at, err = c.next(ctx, r.tx); err != nil {
+		if at, err = c.next(r); err != nil {
 			return err
 		}
 		r.at = at.UnixMicro()
@@ -86,14 +90,19 @@ func (c *db) recordOnce(ctx context.Context, changes []Change, begin func(*recor
 			n := 1
 			if bulk && creations(changes[i:]) == bulkRows {
 				n = bulkRows
-				err = r.createMany(changes[i:i+n], seqs[i:i+n])
+				err = r.createMany(changes[i : i+n])
 			} else {
-				seqs[i], err = r.record(&changes[i])
+				err = r.record(&changes[i])
 			}
 			if err != nil {
 				return err
 			}
 			i += n
+		}
+		if r.logs {
+			if err := r.log(changes, seqs); err != nil {
+				return err
+			}
 		}
 		return r.count(r.set, r.members, r.bytes)
 	})
@@ -110,15 +119,11 @@ func (c *db) recordOnce(ctx context.Context, changes []Change, begin func(*recor
 // before a reserved moment, otherwise the clock's time. If the moment is then reserved, a
 // window of changes that ends there is complete.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
-	at, err := c.next(ctx, c.read)
-	if err != nil {
-		return at, c.fail("read the change log of", err)
-	}
-	return at, nil
+	return c.next(c.reading(ctx, "read the change log of"))
 }
 
-func (c *db) next(ctx context.Context, q querier) (time.Time, error) {
-	last, floor, err := latest(ctx, q)
+func (c *db) next(a asker) (time.Time, error) {
+	last, floor, err := latest(a)
 	if !last.IsZero() {
 		last = last.Add(time.Microsecond)
 	}
@@ -128,12 +133,12 @@ func (c *db) next(ctx context.Context, q querier) (time.Time, error) {
 // Reserve makes every change recorded from now on have a Datetime of at least t, even if
 // the clock steps back.
 func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
-	return c.update(ctx, "reserve a moment in", func(tx *sql.Tx) error {
-		_, floor, err := latest(ctx, tx)
+	return c.transact(ctx, "reserve a moment in", func(r *recorder) error {
+		_, floor, err := latest(r)
 		if err != nil || !t.After(floor) {
 			return err
 		}
-		return setSetting(ctx, tx, floorSetting, strconv.FormatInt(t.UnixMicro(), 10))
+		return r.keepNumber(floorSetting, t.UnixMicro())
 	})
 }
 
@@ -149,31 +154,14 @@ func maxTime(t time.Time, others ...time.Time) time.Time {
 	return t
 }
 
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // latest returns the last datetime recorded and the one reserved; zero if there is none.
-func latest(ctx context.Context, q querier) (last, floor time.Time, err error) {
-	var micros int64
-	err = q.QueryRowContext(ctx, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1").Scan(&micros)
-	if err == nil {
-		last = readTime(micros)
-	} else if !errors.Is(err, sql.ErrNoRows) {
-		return last, floor, err
-	}
-	var value string
-	err = q.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", floorSetting).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return last, floor, nil
-	}
+func latest(a asker) (last, floor time.Time, err error) {
+	recorded, _, err := value[int64](a, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1")
 	if err != nil {
 		return last, floor, err
 	}
-	if micros, err = strconv.ParseInt(value, 10, 64); err != nil {
-		return last, floor, fmt.Errorf("%w: setting %q: %w; %s", ErrDamaged, floorSetting, err, hint)
-	}
-	return last, readTime(micros), nil
+	reserved, _, err := number(a, floorSetting)
+	return readMicros(recorded), readMicros(reserved), err
 }
 
 // recorder is one call of Record.
@@ -222,6 +210,17 @@ func (r *recorder) run(query string, args ...any) (sql.Result, error) {
 	return s.ExecContext(r.ctx, args...)
 }
 
+func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
+	s, err := r.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(r.ctx, args...)
+}
+
+// failed returns the error unchanged: transact adds the operation.
+func (r *recorder) failed(err error) error { return err }
+
 // exec returns the number of rows affected.
 func (r *recorder) exec(query string, args ...any) (int64, error) {
 	res, err := r.run(query, args...)
@@ -231,13 +230,13 @@ func (r *recorder) exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-func (r *recorder) record(ch *Change) (seq int64, err error) {
+func (r *recorder) record(ch *Change) error {
 	if err := ch.check(); err != nil {
-		return 0, err
+		return err
 	}
 	id, err := r.number(ch.URI)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	switch ch.Change {
 	case resourcesync.Created:
@@ -250,10 +249,7 @@ func (r *recorder) record(ch *Change) (seq int64, err error) {
 	if err == nil && ch.Path != "" {
 		err = r.touch(ch.Path)
 	}
-	if err != nil || !r.logs {
-		return 0, err
-	}
-	return r.log(ch)
+	return err
 }
 
 func (ch *Change) check() error {
@@ -269,10 +265,7 @@ func (ch *Change) check() error {
 }
 
 func (r *recorder) published() (yes bool, err error) {
-	row, err := r.row("SELECT EXISTS (SELECT 1 FROM publication WHERE set_id = $1 AND state <> $2)", r.set, begun)
-	if err == nil {
-		err = row.Scan(&yes)
-	}
+	_, yes, err = value[int](r, "SELECT 1 FROM publication WHERE set_id = $1 AND state <> $2 LIMIT 1", r.set, begun)
 	return yes, err
 }
 
@@ -325,8 +318,8 @@ type held struct {
 
 // rewrite replaces the recorded state of a resource's bytes and returns the old one.
 func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
-	old, err := r.held(id)
-	if errors.Is(err, sql.ErrNoRows) {
+	old, found, err := r.held(id)
+	if err == nil && !found {
 		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
 	}
 	if err != nil {
@@ -355,12 +348,10 @@ func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
 	return old, err
 }
 
-func (r *recorder) held(id int64) (h held, err error) {
-	row, err := r.row("SELECT r.dir, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests FROM resource r JOIN directory d ON d.id = r.dir WHERE r.id = $1", id)
-	if err == nil {
-		err = row.Scan(&h.dir, &h.path, &h.length, &h.sha256, &h.digests)
-	}
-	return h, err
+func (r *recorder) held(id int64) (h held, found bool, err error) {
+	found, err = first(r, []any{&h.dir, &h.path, &h.length, &h.sha256, &h.digests},
+		"SELECT r.dir, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests FROM resource r JOIN directory d ON d.id = r.dir WHERE r.id = $1", id)
+	return h, found, err
 }
 
 // same reports whether both are of the same bytes.
@@ -396,8 +387,8 @@ func (r *recorder) remove(id int64, ch *Change) error {
 	if n == 0 {
 		return fmt.Errorf("%w: deletion of %q, which is no member", ErrState, ch.URI)
 	}
-	old, err := r.held(id)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	old, _, err := r.held(id)
+	if err != nil {
 		return err
 	}
 	r.members--
@@ -408,19 +399,36 @@ func (r *recorder) remove(id int64, ch *Change) error {
 	return r.dropUnheld(id)
 }
 
-func (r *recorder) log(ch *Change) (seq int64, err error) {
-	var state Resource // a deletion says nothing of bytes
-	if ch.Change != resourcesync.Deleted {
-		state = ch.Resource
+// log enters changes in the change log, and their numbers in seqs. Rows of one statement
+// have numbers in a row.
+func (r *recorder) log(changes []Change, seqs []int64) error {
+	const row = "(?,?,?,?,?,?,?,?,?,?,?)"
+	for len(changes) > 0 {
+		n := min(len(changes), bulkRows)
+		args := make([]any, 0, n*len(row)/2)
+		for i := range changes[:n] {
+			ch := &changes[i]
+			state := &ch.Resource
+			if ch.Change == resourcesync.Deleted { // says nothing of bytes
+				state = &Resource{}
+			}
+			args = append(args, r.set, r.at, string(ch.Change), ch.URI, writeDatetime(state.LastMod), writeLength(state.Length),
+				state.Digests.String(), state.Type, state.Encoding, string(state.ChangeFreq), writeText(state.Remainder))
+		}
+		res, err := r.run("INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder) VALUES "+repeated(row, n), args...)
+		if err != nil {
+			return err
+		}
+		last, err := res.LastInsertId()
+		if err != nil {
+			return fmt.Errorf("number the changes: %w", err)
+		}
+		for i := range n {
+			seqs[i] = last - int64(n-1-i)
+		}
+		changes, seqs = changes[n:], seqs[n:]
 	}
-	insert, err := r.stmt(`INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING seq`)
-	if err != nil {
-		return 0, err
-	}
-	err = insert.QueryRowContext(r.ctx, r.set, r.at, string(ch.Change), ch.URI, writeDatetime(state.LastMod),
-		writeLength(state.Length), state.Digests.String(), state.Type, state.Encoding, string(state.ChangeFreq), writeText(state.Remainder)).Scan(&seq)
-	return seq, err
+	return nil
 }
 
 // Restat stores Stat and Digests of resources whose bytes are unchanged, all or none. That
@@ -465,29 +473,18 @@ func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) er
 				return err
 			}
 		}
-		times, err := relabelled(ctx, r.tx, set)
+		times, _, err := number(r, fmt.Sprint(relabelSetting, set))
 		if err != nil {
 			return err
 		}
-		return setSetting(ctx, r.tx, fmt.Sprint(relabelSetting, set), strconv.FormatInt(times+1, 10))
+		return r.keepNumber(fmt.Sprint(relabelSetting, set), times+1)
 	})
 }
 
 // Relabelled returns the number of Relabel calls for a set: a different number means that
 // labels may have changed.
 func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
-	times, err := relabelled(ctx, c.read, set)
-	if err != nil {
-		return 0, c.fail("read what resources are called in", err)
-	}
-	return times, nil
-}
-
-func relabelled(ctx context.Context, q querier, set SetID) (times int64, err error) {
-	err = q.QueryRowContext(ctx, "SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1", fmt.Sprint(relabelSetting, set)).Scan(&times)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
+	times, _, err := number(c.reading(ctx, "read what resources are called in"), fmt.Sprint(relabelSetting, set))
 	return times, err
 }
 
@@ -496,7 +493,7 @@ const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digest
 
 // Changes yields the changes of a set with after < Seq <= through, in their order.
 func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
-	return listing(ctx, c.db, "list changes in", changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
+	return listing(c.reading(ctx, "list changes in"), changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
 		err := scanChange(rows, ch)
 		return ch.Seq, err
 	}, set, through)
@@ -507,36 +504,31 @@ func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) it
 // member again may have one.
 func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Change, error) {
 	all := make([]Change, len(uris))
-	for from := 0; from < len(uris); from += lookupSize {
-		some := uris[from:min(from+lookupSize, len(uris))]
-		args := []any{}
-		for i, uri := range some {
-			args = append(args, from+i, uri)
-		}
-		type found struct{ i, seq, datetime int64 }
-		last, err := rows(ctx, c.db, "list deletions in", func(r *sql.Rows) (f found, err error) {
-			return f, r.Scan(&f.i, &f.seq, &f.datetime)
-		}, "SELECT v.column1, MAX(c.seq), c.datetime FROM ("+valuesOf("(?,?)", len(some))+`) v
-			CROSS JOIN change c ON c.uri = v.column2 AND c.set_id = ? AND c.change = 'deleted' GROUP BY v.column1`, append(args, set)...)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range last {
-			all[f.i] = Change{Seq: f.seq, Datetime: readTime(f.datetime), Change: resourcesync.Deleted, Resource: Resource{URI: uris[f.i]}}
-		}
+	keys := make([]any, 0, 2*len(uris))
+	for i, uri := range uris {
+		keys = append(keys, i, uri)
 	}
-	return all, nil
+	err := lookup(c.reading(ctx, "list deletions in"), func(rows *sql.Rows) error {
+		var i, seq, datetime int64
+		err := rows.Scan(&i, &seq, &datetime)
+		all[i] = Change{Seq: seq, Datetime: readTime(datetime), Change: resourcesync.Deleted, Resource: Resource{URI: uris[i]}}
+		return err
+	}, `SELECT v.column1, MAX(c.seq), c.datetime FROM (VALUES KEYS) v
+		CROSS JOIN change c ON c.uri = v.column2 AND c.set_id = ? AND c.change = 'deleted' GROUP BY v.column1`, "(?,?)", keys, set)
+	return all, err
 }
 
-func scanChange(rows *sql.Rows, ch *Change) error {
+// scanChange reads the columns of changesQuery, and then extra.
+func scanChange(rows *sql.Rows, ch *Change, extra ...any) error {
 	var (
 		datetime         int64
 		length           sql.NullInt64
 		lastmod, digests string
 		remainder        sql.NullString
 	)
-	if err := rows.Scan(&ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type,
-		&ch.Encoding, &ch.ChangeFreq, &remainder); err != nil {
+	dest := append(make([]any, 0, 20), &ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type,
+		&ch.Encoding, &ch.ChangeFreq, &remainder)
+	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
 	}
 	ch.Remainder = remainder.String
@@ -552,24 +544,14 @@ func scanChange(rows *sql.Rows, ch *Change) error {
 // LastSeq returns number and Datetime of the last change of a set; zero if it has none.
 func (c *Facts) LastSeq(ctx context.Context, set SetID) (int64, time.Time, error) {
 	var seq, micros int64
-	err := c.read.QueryRowContext(ctx, "SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set).
-		Scan(&seq, &micros)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, time.Time{}, nil
-	}
-	if err != nil {
-		return 0, time.Time{}, c.fail("read the change log of", err)
-	}
-	return seq, readTime(micros), nil
+	_, err := first(c.reading(ctx, "read the change log of"), []any{&seq, &micros},
+		"SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set)
+	return seq, readMicros(micros), err
 }
 
 // CountChanges returns how many changes Changes would yield.
 func (c *Facts) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
-	var n int64
-	err := c.read.QueryRowContext(ctx, "SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3",
-		set, after, through).Scan(&n)
-	if err != nil {
-		return 0, c.fail("count changes in", err)
-	}
-	return n, nil
+	n, _, err := value[int64](c.reading(ctx, "count changes in"),
+		"SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3", set, after, through)
+	return n, err
 }

@@ -461,7 +461,7 @@ func TestListingsNeverSort(t *testing.T) {
 		"MemberKeys":       {"SELECT b.uri" + byKey + laterBase + "ORDER BY b.uri, r.rest LIMIT $4", []any{s, "a", "", 1}},
 		"Due":              {dueQuery, []any{0, 1, s}},
 		"Changes":          {changesQuery, []any{0, 1, s, 9}},
-		"ExpiredDocuments": {expiredQuery, []any{"", 1, 0, 0}},
+		"ExpiredDocuments": {documentsQuery(expired), []any{"", 1, 0, 0}},
 	} {
 		rows, err := c.read.Query("EXPLAIN QUERY PLAN "+q.query, q.args...)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
-	"slices"
 
 	"instep/resourcesync"
 )
@@ -21,31 +20,16 @@ type ContentName struct {
 // out.
 func (c *Mirror) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
 	found := make(map[string]resourcesync.Digest, len(paths))
-	for some := range slices.Chunk(paths, lookupSize) {
-		args := make([]any, len(some))
-		for i, p := range some {
-			key := SumOf(p)
-			args[i] = key[:]
+	err := lookup(c.reading(ctx, "look up names of bytes in"), func(rows *sql.Rows) error {
+		var i int
+		var sum []byte
+		err := rows.Scan(&i, &sum)
+		if err == nil {
+			found[paths[i]], err = readSum(sum)
 		}
-		names, err := rows(ctx, c.db, "look up names of bytes in", scanContentName,
-			"SELECT path, day, sha256 FROM content_name WHERE key IN ("+placeholders(len(some))+")", args...)
-		if err != nil {
-			return nil, err
-		}
-		for _, n := range names {
-			found[n.Path] = n.SHA256
-		}
-	}
-	return found, nil
-}
-
-func scanContentName(r *sql.Rows) (n ContentName, err error) {
-	var sum []byte
-	if err := r.Scan(&n.Path, &n.Day, &sum); err != nil {
-		return n, err
-	}
-	n.SHA256, err = readSum(sum)
-	return n, err
+		return err
+	}, "SELECT v.column1, n.sha256 FROM (VALUES KEYS) v CROSS JOIN content_name n ON n.key = v.column2", "(?,?)", sumKeys(paths))
+	return found, err
 }
 
 func readSum(sum []byte) (resourcesync.Digest, error) {
@@ -107,7 +91,7 @@ type LooseContent struct {
 // Loose returns the first of the bytes that may have no name, at most as many as one
 // lookup takes.
 func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
-	return rows(ctx, c.db, "read bytes without a name of", func(r *sql.Rows) (l LooseContent, err error) {
+	return rows(c.reading(ctx, "read bytes without a name of"), func(r *sql.Rows) (l LooseContent, err error) {
 		var sum []byte
 		if err := r.Scan(&sum, &l.Named); err != nil {
 			return l, err
@@ -120,34 +104,29 @@ func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
 
 // ContentNames yields all names in the trash of a day, or all names if day is "".
 func (c *Mirror) ContentNames(ctx context.Context, day string) iter.Seq2[ContentName, error] {
-	query := "SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND $3 = '' ORDER BY key LIMIT $2"
+	only := "$3 = ''"
 	if day != "" {
-		query = "SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND day = $3 AND day <> '' ORDER BY key LIMIT $2"
+		only = "day = $3 AND day <> ''"
 	}
-	return listing(ctx, c.db, "list the names of contents in", query, []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
-		var key, sum []byte
-		if err := r.Scan(&key, &n.Path, &n.Day, &sum); err != nil {
-			return nil, err
-		}
-		var err error
-		n.SHA256, err = readSum(sum)
-		return key, err
-	}, day)
+	return listing(c.reading(ctx, "list the names of contents in"),
+		"SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND "+only+" ORDER BY key LIMIT $2", []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
+			var key, sum []byte
+			if err := r.Scan(&key, &n.Path, &n.Day, &sum); err != nil {
+				return nil, err
+			}
+			var err error
+			n.SHA256, err = readSum(sum)
+			return key, err
+		}, day)
 }
 
 // TrashDays returns the days of which there are names in the trash.
 func (c *Mirror) TrashDays(ctx context.Context) ([]string, error) {
-	return rows(ctx, c.db, "list the trash of", func(r *sql.Rows) (day string, err error) {
-		return day, r.Scan(&day)
-	}, "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
+	return column[string](c.reading(ctx, "list the trash of"), "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
 }
 
 // HasContent reports whether bytes have a name.
 func (c *Mirror) HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error) {
-	var has bool
-	err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM content_name WHERE sha256 = $1)", sum.Sum()).Scan(&has)
-	if err != nil {
-		err = c.fail("look up bytes in", err)
-	}
+	_, has, err := value[int](c.reading(ctx, "look up bytes in"), "SELECT 1 FROM content_name WHERE sha256 = $1 LIMIT 1", sum.Sum())
 	return has, err
 }

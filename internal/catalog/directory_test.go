@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"database/sql"
 	"strings"
 	"testing"
 
@@ -11,7 +10,7 @@ import (
 // directories returns the paths of all directories that the catalog has rows of.
 func directories(t *testing.T, c *Catalog) string {
 	t.Helper()
-	rows, err := rows(t.Context(), c.db, "list directories in", func(r *sql.Rows) (path string, err error) { return path, r.Scan(&path) }, "SELECT path FROM directory ORDER BY fold")
+	rows, err := column[string](c.reading(t.Context(), "list directories in"), "SELECT path FROM directory ORDER BY fold")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,47 +23,17 @@ type Evidence struct {
 // Changed is another moment, a list has made a later statement.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
-	for some := range slices.Chunk(uris, lookupSize) {
-		of := make(map[Sum]string, len(some))
-		args := []any{set}
-		for _, uri := range some {
-			key := SumOf(uri)
-			of[key], args = uri, append(args, key[:])
-		}
-		rows, err := rows(ctx, c.db, "look up evidence in", func(r *sql.Rows) (e Evidence, err error) {
-			var key []byte
-			var moment, until, came int64
-			if err := r.Scan(&e.Set, &key, &e.Told, &e.Gone, &moment, &until, &came); err != nil {
-				return e, err
-			}
-			e.Moment = readTime(moment)
-			e.Until, e.Came = readMicros(until), readMicros(came)
-			e.URI = of[Sum(key)]
-			return e, nil
-		}, "SELECT set_id, key, told, gone, moment, until, came FROM evidence WHERE set_id = ? AND key IN ("+placeholders(len(some))+")", args...)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range rows {
-			found[e.URI] = e
-		}
-	}
-	return found, nil
-}
-
-// writeMicros is a time in microseconds since 1970, and 0 for the zero time.
-func writeMicros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-func readMicros(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return readTime(micros)
+	err := lookup(c.reading(ctx, "look up evidence in"), func(rows *sql.Rows) error {
+		var i int
+		var moment, until, came int64
+		e := Evidence{Set: set}
+		err := rows.Scan(&i, &e.Told, &e.Gone, &moment, &until, &came)
+		e.URI, e.Moment, e.Until, e.Came = uris[i], readTime(moment), readMicros(until), readMicros(came)
+		found[e.URI] = e
+		return err
+	}, `SELECT v.column1, e.told, e.gone, e.moment, e.until, e.came
+		FROM (VALUES KEYS) v CROSS JOIN evidence e ON e.set_id = ? AND e.key = v.column2`, "(?,?)", sumKeys(uris), set)
+	return found, err
 }
 
 func (m *Membership) evidence() Evidence {

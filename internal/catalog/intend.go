@@ -3,9 +3,7 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -34,8 +32,8 @@ func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place
 
 // place finds paths for the intents that have none.
 func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) error {
-	n := newNames(r.row, r.fold)
-	if err := n.expect(r, intents); err != nil {
+	n := newNames(r, r.fold)
+	if err := n.expect(intents); err != nil {
 		return err
 	}
 	var dirs []string
@@ -82,38 +80,21 @@ func (r *recorder) intend(intents []Intent) error {
 	return err
 }
 
-func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
-	s, err := r.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(r.ctx, args...)
-}
-
-// row asks for at most one row.
-func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
-	s, err := r.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryRowContext(r.ctx, args...), nil
-}
-
-// names implements Names over a way to ask for a row.
+// names implements Names.
 type names struct {
-	row   func(query string, args ...any) (*sql.Row, error)
+	asker
 	fold  func(path string) string
 	files map[string]bool   // whether it is the path of a resource, as far as is known
 	dirs  map[string]string // seen already; "": there is none
 }
 
-func newNames(row func(query string, args ...any) (*sql.Row, error), fold func(string) string) names {
-	return names{row, fold, map[string]bool{}, map[string]string{}}
+func newNames(a asker, fold func(string) string) names {
+	return names{a, fold, map[string]bool{}, map[string]string{}}
 }
 
 // expect looks up many new URIs together: their paths, and the directories above them.
-func (n names) expect(r *recorder, intents []Intent) error {
-	var guessed []*Intent
+func (n names) expect(intents []Intent) error {
+	var uris, guesses []string
 	var dirs []any
 	directory := func(fold string) {
 		if _, known := n.dirs[fold]; !known {
@@ -132,53 +113,32 @@ func (n names) expect(r *recorder, intents []Intent) error {
 				directory(in.Guess[:i])
 			}
 		}
-		guessed = append(guessed, in)
+		uris, guesses = append(uris, in.URI), append(guesses, in.Guess)
 	}
-	for some := range slices.Chunk(dirs, lookupSize) {
-		err := r.eachPair("SELECT 0, fold || char(10) || path FROM directory WHERE fold IN ("+placeholders(len(some))+")", some, func(_ int64, pair string) {
-			fold, path, _ := strings.Cut(pair, "/\n")
-			n.dirs[fold] = strings.TrimSuffix(path, "/")
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for some := range slices.Chunk(guessed, lookupSize) {
-		files := make([]any, 0, 3*len(some))
-		for i, in := range some {
-			dir, name := split(in.Guess)
-			files = append(files, i, dir, name)
-		}
-		var known error
-		err := r.eachPair("SELECT v.column1, b.uri || r.rest FROM ("+valuesOf("(?,?,?)", len(some))+`) v CROSS JOIN directory d ON d.fold = v.column2
-			CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3 CROSS JOIN base b ON b.id = r.base`, files, func(i int64, uri string) {
-			n.files[some[i].Guess] = true
-			if uri == some[i].URI {
-				known = fmt.Errorf("%w: %q has a path already", ErrState, uri)
-			}
-		})
-		if err := errors.Join(err, known); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachPair hands on the rows of a query of a number and a text.
-func (r *recorder) eachPair(query string, args []any, take func(n int64, text string)) error {
-	rows, err := r.query(query, args...)
+	err := lookup(n, func(rows *sql.Rows) error {
+		var fold, path string
+		err := rows.Scan(&fold, &path)
+		n.dirs[strings.TrimSuffix(fold, "/")] = strings.TrimSuffix(path, "/")
+		return err
+	}, "SELECT fold, path FROM directory WHERE fold IN (KEYS)", "?", dirs)
 	if err != nil {
 		return err
 	}
-	for err == nil && rows.Next() {
-		var n int64
-		var text string
-		if err = rows.Scan(&n, &text); err == nil {
-			take(n, text)
+	return lookup(n, func(rows *sql.Rows) error {
+		var i int
+		var uri string
+		err := rows.Scan(&i, &uri)
+		n.files[guesses[i]] = true
+		if err == nil && uri == uris[i] {
+			err = fmt.Errorf("%w: %q has a path already", ErrState, uri)
 		}
-	}
-	return errors.Join(err, rows.Err(), rows.Close())
+		return err
+	}, "SELECT v.column1, b.uri || r.rest "+fileAt+" CROSS JOIN base b ON b.id = r.base", "(?,?,?)", splitKeys(guesses))
 }
+
+// fileAt finds resources by splitKeys of their folded paths.
+const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
+	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 
 // take reserves a place that is not recorded yet.
 func (n names) take(p *Place) error {
@@ -197,58 +157,35 @@ func (n names) File(fold string) (bool, error) {
 	if taken, known := n.files[fold]; known {
 		return taken, nil
 	}
-	var one int
 	dir, name := split(fold)
-	return n.find(&one, "SELECT 1 FROM resource r JOIN directory d ON d.id = r.dir WHERE d.fold = $1 AND r.fold = $2", dir, name)
+	_, taken, err := value[int](n, "SELECT 1 FROM resource r JOIN directory d ON d.id = r.dir WHERE d.fold = $1 AND r.fold = $2", dir, name)
+	return taken, err
 }
 
 func (n names) Directory(fold string) (path string, ok bool, err error) {
 	if path, known := n.dirs[fold]; known {
 		return path, path != "", nil
 	}
-	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold+"/"); ok {
-		path = strings.TrimSuffix(path, "/")
+	path, ok, err = value[string](n, "SELECT path FROM directory WHERE fold = $1", fold+"/")
+	if path = strings.TrimSuffix(path, "/"); ok {
 		n.dirs[fold] = path
 	}
 	return path, ok, err
 }
 
-func (n names) find(dest any, query string, args ...any) (bool, error) {
-	row, err := n.row(query, args...)
-	if err == nil {
-		err = row.Scan(dest)
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // Files returns which of the paths, folded, are paths of resources.
 func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
 	taken := make(map[string]bool, len(folds))
-	for some := range slices.Chunk(folds, lookupSize) {
-		args := make([]any, 0, 3*len(some))
-		for i, fold := range some {
-			dir, name := split(fold)
-			args = append(args, i, dir, name)
-		}
-		found, err := rows(ctx, c.db, "look up paths in", func(r *sql.Rows) (i int, err error) { return i, r.Scan(&i) },
-			"SELECT v.column1 FROM ("+valuesOf("(?,?,?)", len(some))+`) v CROSS JOIN directory d ON d.fold = v.column2
-			CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`, args...)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range found {
-			taken[some[i]] = true
-		}
-	}
-	return taken, nil
+	err := lookup(c.reading(ctx, "look up paths in"), func(rows *sql.Rows) error {
+		var i int
+		err := rows.Scan(&i)
+		taken[folds[i]] = true
+		return err
+	}, "SELECT v.column1 "+fileAt, "(?,?,?)", splitKeys(folds))
+	return taken, err
 }
 
 // Names returns the present owners of paths. Use it in one goroutine, for one moment.
 func (c *Mirror) Names(ctx context.Context) Names {
-	return newNames(func(query string, args ...any) (*sql.Row, error) {
-		return c.read.QueryRowContext(ctx, query, args...), nil
-	}, c.folding())
+	return newNames(c.reading(ctx, "look up a path in"), c.folding())
 }

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"iter"
 )
 
@@ -20,11 +19,10 @@ const prefetch = pageSize / 4
 // (at first, start), $2 the page size and args are $3 and so on; rows have to be in
 // ascending order of their cursors. Rows that are added or removed while the listing runs
 // may be seen or not; all others are seen once.
-func listing[T any](ctx context.Context, c *db, op, query string, start any,
-	scan func(*sql.Rows, *T) (cursor any, err error), args ...any) iter.Seq2[T, error] {
-	return pages(ctx, start, func(ctx context.Context, into []T, after any) ([]T, any, error) {
+func listing[T any](of reading, query string, start any, scan func(*sql.Rows, *T) (cursor any, err error), args ...any) iter.Seq2[T, error] {
+	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {
 		next := after
-		into, err := appendRows(ctx, c, into, op, func(r *sql.Rows) (v T, err error) {
+		into, err := appendRows(of, into, func(r *sql.Rows) (v T, err error) {
 			next, err = scan(r, &v)
 			return v, err
 		}, query, append([]any{after, pageSize}, args...)...)
@@ -34,13 +32,15 @@ func listing[T any](ctx context.Context, c *db, op, query string, start any,
 
 // pages yields the values that fetch appends, page by page: those after a cursor, with the
 // cursor of the last. Fewer than pageSize are the last ones.
-func pages[T, C any](ctx context.Context, start C, fetch func(ctx context.Context, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
+func pages[T, C any](of reading, start C, fetch func(of reading, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		ctx, stop := context.WithCancel(ctx)
+		of := of
+		var stop context.CancelFunc
+		of.ctx, stop = context.WithCancel(of.ctx)
 		defer stop()
 		next := func(p page[T, C]) page[T, C] {
 			clear(p.rows)
-			p.rows, p.cursor, p.err = fetch(ctx, p.rows[:0], p.cursor)
+			p.rows, p.cursor, p.err = fetch(of, p.rows[:0], p.cursor)
 			return p
 		}
 		ahead := make(chan page[T, C], 1)
@@ -86,27 +86,29 @@ const spansAhead = 2
 // spans yields the rows of a table by ranges of row numbers, up to the greatest, which
 // query returns, so that several ranges are read at a time. fetch appends the rows after
 // one number up to another. Rows that are added or removed meanwhile may be seen or not.
-func spans[T any](ctx context.Context, c *db, op, query string,
-	fetch func(ctx context.Context, into []T, after, through int64) ([]T, error)) iter.Seq2[T, error] {
+func spans[T any](of reading, query string, fetch func(of reading, into []T, after, through int64) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		ctx, stop := context.WithCancel(ctx)
+		of := of
+		var stop context.CancelFunc
+		of.ctx, stop = context.WithCancel(of.ctx)
 		s := spanner[T]{fetch: fetch}
 		defer s.wait()
 		defer stop()
-		if err := c.read.QueryRowContext(ctx, query).Scan(&s.last); err != nil {
+		var err error
+		if s.last, _, err = value[int64](of, query); err != nil {
 			var none T
-			yield(none, c.fail(op, err))
+			yield(none, err)
 			return
 		}
-		s.begin(ctx, 1)
-		for len(s.ahead) > 0 && s.yield(ctx, yield) {
-			s.begin(ctx, spansAhead)
+		s.begin(of, 1)
+		for len(s.ahead) > 0 && s.yield(of, yield) {
+			s.begin(of, spansAhead)
 		}
 	}
 }
 
 type spanner[T any] struct {
-	fetch       func(ctx context.Context, into []T, after, through int64) ([]T, error)
+	fetch       func(of reading, into []T, after, through int64) ([]T, error)
 	begun, last int64
 	ahead       []chan spanned[T] // in order
 	spare       [][]T             // rows that were consumed, for their space
@@ -118,7 +120,7 @@ type spanned[T any] struct {
 }
 
 // begin reads ahead.
-func (s *spanner[T]) begin(ctx context.Context, spans int) {
+func (s *spanner[T]) begin(of reading, spans int) {
 	for len(s.ahead) < spans && s.begun < s.last {
 		after, out := s.begun, make(chan spanned[T], 1)
 		s.begun += pageSize
@@ -129,14 +131,14 @@ func (s *spanner[T]) begin(ctx context.Context, spans int) {
 		}
 		go func() {
 			var p spanned[T]
-			p.rows, p.err = s.fetch(ctx, into, after, after+pageSize)
+			p.rows, p.err = s.fetch(of, into, after, after+pageSize)
 			out <- p
 		}()
 	}
 }
 
 // yield yields the next span, and reports whether to continue.
-func (s *spanner[T]) yield(ctx context.Context, yield func(T, error) bool) bool {
+func (s *spanner[T]) yield(of reading, yield func(T, error) bool) bool {
 	p := <-s.ahead[0]
 	s.ahead = s.ahead[1:]
 	if p.err != nil {
@@ -146,7 +148,7 @@ func (s *spanner[T]) yield(ctx context.Context, yield func(T, error) bool) bool 
 	}
 	for i := range p.rows {
 		if i == prefetch {
-			s.begin(ctx, spansAhead)
+			s.begin(of, spansAhead)
 		}
 		if !yield(p.rows[i], nil) {
 			return false
@@ -162,31 +164,4 @@ func (s *spanner[T]) wait() {
 	for _, out := range s.ahead {
 		<-out
 	}
-}
-
-// rows returns all rows of a query whose number is bounded.
-func rows[T any](ctx context.Context, c *db, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	return appendRows(ctx, c, nil, op, scan, query, args...)
-}
-
-func appendRows[T any](ctx context.Context, c *db, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	r, err := c.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, c.fail(op, err)
-	}
-	return scanAll(c, op, r, all, scan)
-}
-
-// scanAll reads and closes r.
-func scanAll[T any](c *db, op string, r *sql.Rows, all []T, scan func(*sql.Rows) (T, error)) (_ []T, err error) {
-	for err == nil && r.Next() {
-		var v T
-		if v, err = scan(r); err == nil {
-			all = append(all, v)
-		}
-	}
-	if err := errors.Join(err, r.Err(), r.Close()); err != nil {
-		return nil, c.fail(op, err)
-	}
-	return all, nil
 }

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"instep/resourcesync"
@@ -45,7 +44,7 @@ type Place struct {
 
 // Intents returns the intents that were recorded and not settled.
 func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
-	return rows(ctx, c.db, "read intents of", func(r *sql.Rows) (in Intent, err error) {
+	return rows(c.reading(ctx, "read intents of"), func(r *sql.Rows) (in Intent, err error) {
 		var sum []byte
 		var length sql.NullInt64
 		if err := r.Scan(&in.URI, &in.New, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
@@ -61,43 +60,40 @@ func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
 // unknown. It is several times as fast as Lookup of one.
 func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, error) {
 	base, rest := split(uri)
-	v, _, err := c.one(ctx, "look up a resource in", uriQuery, set, base, rest)
+	v, _, err := c.one(ctx, "look up a resource in", findQuery, set, base, rest)
 	return v, err
 }
 
-const uriQuery = "SELECT " + resourceColumns + ", " + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
+const findQuery = "SELECT " + resourceColumns + ", " + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
 	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
 
-// one returns the first resource that a query finds. The query is prepared once, since
-// that takes several times as long as to run it.
+// one returns the resource that a query finds.
 func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
-	s, err := c.prepared(ctx, query)
-	if err != nil {
-		return v, false, c.fail(op, err)
-	}
-	r, err := s.QueryContext(ctx, args...)
-	if err != nil {
-		return v, false, c.fail(op, err)
-	}
-	found, err := scanAll(c.db, op, r, nil, func(r *sql.Rows) (v Resource, err error) { return v, scanResource(r, &v) })
+	found, err := rows(prepared{c.reading(ctx, op), c}, oneResource, query, args...)
 	if err != nil || len(found) == 0 {
 		return v, false, err
 	}
 	return found[0], true, nil
 }
 
-func (c *Mirror) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
-	c.preparing.Lock()
-	defer c.preparing.Unlock()
-	s := c.statements[query]
-	if s != nil {
-		return s, nil
+// prepared prepares each query once, since that takes several times as long as to run it.
+type prepared struct {
+	reading
+	m *Mirror
+}
+
+func (p prepared) query(query string, args ...any) (*sql.Rows, error) {
+	p.m.preparing.Lock()
+	defer p.m.preparing.Unlock()
+	s := p.m.statements[query]
+	if s == nil {
+		var err error
+		if s, err = p.read.PrepareContext(p.ctx, query); err != nil {
+			return nil, err
+		}
+		p.m.statements[query] = s
 	}
-	s, err := c.read.PrepareContext(ctx, query)
-	if err == nil {
-		c.statements[query] = s
-	}
-	return s, err
+	return s.QueryContext(p.ctx, args...)
 }
 
 // Membership is the statement of a set about a resource.
@@ -166,7 +162,8 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 				return err
 			}
 		}
-		if err := r.settle(&o, run); err != nil {
+		s := settling{recorder: r, Outcome: &o, run: run, logs: c.logs, now: c.instant().UnixMicro()}
+		if err := s.settle(); err != nil {
 			return err
 		}
 		if o.Cursor != nil { // the members are counted by now
@@ -199,8 +196,8 @@ func (c *db) indexContents(ctx context.Context) error {
 		return nil
 	}
 	err := spilling(ctx, c.write, func() error {
-		return c.update(ctx, "index the contents of", func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, "CREATE INDEX IF NOT EXISTS "+contentIndex+" ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
+		return c.transact(ctx, "index the contents of", func(r *recorder) error {
+			_, err := r.exec("CREATE INDEX IF NOT EXISTS " + contentIndex + " ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
 			return err
 		})
 	})
@@ -218,13 +215,9 @@ func (c *db) canFind(ctx context.Context) (bool, error) {
 	if err := c.indexContents(ctx); err != nil || c.contents.Load() {
 		return err == nil, err
 	}
-	var there bool
-	err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)", contentIndex).Scan(&there)
-	if err != nil {
-		return false, c.fail("find content in", err)
-	}
+	_, there, err := value[int](c.reading(ctx, "find content in"), "SELECT 1 FROM sqlite_master WHERE name = $1", contentIndex)
 	c.contents.Store(there)
-	return there, nil
+	return there, err
 }
 
 // settling is the state of Settle: an outcome that is being written.
@@ -234,28 +227,29 @@ type settling struct {
 	run   int64
 	rows  map[string]int64     // row numbers of the resources, by URI
 	fresh map[string]*Resource // new resources, as in Stored; nil: without bytes
+	logs  func() (bool, error) // see Mirror.LogIf
+	now   int64                // microseconds
 }
 
-func (r *recorder) settle(o *Outcome, run int64) error {
-	s := settling{recorder: r, Outcome: o, run: run}
+func (s *settling) settle() error {
 	if err := s.find(); err != nil {
 		return err
 	}
 	counts := s.counts()
 	known := slices.Collect(maps.Values(s.rows))
-	if err := r.tally(known, counts, -1); err != nil {
+	if err := s.tally(known, counts, -1); err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.end, s.newcomers, s.stored, s.note, s.begin, s.drop} {
+	for _, step := range []func() error{s.end, s.newcomers, s.stored, s.note, s.begin, s.log, s.drop} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	if err := r.tally(known, counts, 1); err != nil {
+	if err := s.tally(known, counts, 1); err != nil {
 		return err
 	}
 	for set, n := range counts {
-		if err := r.count(set, n[0], n[1]); err != nil {
+		if err := s.count(set, n[0], n[1]); err != nil {
 			return err
 		}
 	}
@@ -265,7 +259,7 @@ func (r *recorder) settle(o *Outcome, run int64) error {
 	if err := s.forgetPlaces(); err != nil {
 		return err
 	}
-	_, err := r.exec("DELETE FROM intent")
+	_, err := s.exec("DELETE FROM intent")
 	return err
 }
 
@@ -275,8 +269,7 @@ func (s *settling) forgetPlaces() error {
 	if len(s.Fresh) > 0 { // all of them are stored
 		return nil
 	}
-	paths, err := pageOf(s.recorder, func(rows *sql.Rows) (path string, err error) { return path, rows.Scan(&path) },
-		"SELECT path FROM intent WHERE resource IS NULL")
+	paths, err := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
 	for i := 0; i < len(paths) && err == nil; i++ {
 		dir, _ := split(paths[i])
 		err = s.dropDirectory(s.fold(dir))
@@ -423,15 +416,9 @@ func (s *settling) drop() error {
 
 // dropUnheld removes a resource that no set holds, and the directory of its URI with the last.
 func (r *recorder) dropUnheld(id int64) error {
-	row, err := r.row("DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id)
 	var base, dir int64
-	if err == nil {
-		err = row.Scan(&base, &dir)
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
+	found, err := first(r, []any{&base, &dir}, "DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id)
+	if err != nil || !found {
 		return err
 	}
 	r.leave(dir)
@@ -451,7 +438,7 @@ func (s *settling) move() error {
 		ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, s.Cursor.Set, s.Cursor.Body); err != nil {
 		return err
 	}
-	if err := setSetting(s.ctx, s.tx, committedSetting(s.Cursor.Set), strconv.FormatInt(s.At.UnixMicro(), 10)); err != nil {
+	if err := s.keepNumber(committedSetting(s.Cursor.Set), s.At.UnixMicro()); err != nil {
 		return err
 	}
 	return s.forgetEvidence(s.Cursor.Set, s.Cursor.Listed)
@@ -464,45 +451,28 @@ func committedSetting(set SetID) string { return fmt.Sprint("committed ", set) }
 // run had found was recorded then. It is the zero time if an earlier version of this program
 // has moved it.
 func (c *Mirror) Committed(ctx context.Context, set SetID) (time.Time, error) {
-	text, ok, err := (&Facts{c.db}).Setting(ctx, committedSetting(set))
-	if err != nil || !ok {
-		return time.Time{}, err
-	}
-	micros, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return time.Time{}, c.fail("read a cursor of", fmt.Errorf("%w: setting %q: %w", ErrDamaged, committedSetting(set), err))
-	}
-	return readTime(micros), nil
+	micros, _, err := number(c.reading(ctx, "read a cursor of"), committedSetting(set))
+	return readMicros(micros), err
 }
 
 // Holders returns all memberships of the resources with these URIs.
 func (c *Mirror) Holders(ctx context.Context, uris []string) (all []Membership, err error) {
-	for some := range slices.Chunk(uris, lookupSize) {
-		args := make([]any, 0, 2*len(some))
-		for _, uri := range some {
-			base, rest := split(uri)
-			args = append(args, base, rest)
+	err = lookup(c.reading(ctx, "look up memberships in"), func(rows *sql.Rows) error {
+		var m Membership
+		var i, micros int64
+		var lastmod string
+		var remainder sql.NullString
+		err := rows.Scan(&i, &m.Set, &micros, &lastmod, &m.Due, &m.Wanted, &remainder)
+		m.URI, m.Remainder, m.Changed = uris[i], remainder.String, readTime(micros)
+		if err == nil {
+			m.LastMod, err = readDatetime(m.URI, lastmod)
 		}
-		all, err = appendRows(ctx, c.db, all, "look up memberships in", scanMembership, `SELECT m.set_id, b.uri || r.rest, m.changed, m.lastmod, m.due, m.wanted, m.remainder
-			FROM (`+valuesOf("(?,?)", len(some))+`) v CROSS JOIN base b ON b.uri = v.column1 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column2
-			CROSS JOIN member m ON m.resource = r.id`, args...)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-func scanMembership(r *sql.Rows) (m Membership, err error) {
-	var micros int64
-	var lastmod string
-	var remainder sql.NullString
-	if err := r.Scan(&m.Set, &m.URI, &micros, &lastmod, &m.Due, &m.Wanted, &remainder); err != nil {
-		return m, err
-	}
-	m.Remainder, m.Changed = remainder.String, readTime(micros)
-	m.LastMod, err = readDatetime(m.URI, lastmod)
-	return m, err
+		all = append(all, m)
+		return err
+	}, `SELECT v.column1, m.set_id, m.changed, m.lastmod, m.due, m.wanted, m.remainder
+		FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3
+		CROSS JOIN member m ON m.resource = r.id`, "(?,?,?)", splitKeys(uris))
+	return all, err
 }
 
 // The + keeps SQLite from the primary key, in which it would read the whole set.
@@ -512,7 +482,7 @@ const dueQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
 
 // Due yields the members of a set that are due, in the order in which they were first recorded.
 func (c *Mirror) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(ctx, c.db, "list what is due in", dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
+	return listing(c.reading(ctx, "list what is due in"), dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
 		err := scanResource(rows, r)
 		return r.ID, err
 	}, set)
@@ -534,12 +504,5 @@ func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, le
 
 // Cursor returns how far a set was followed; false if it never was.
 func (c *Mirror) Cursor(ctx context.Context, set SetID) (body string, ok bool, err error) {
-	err = c.read.QueryRowContext(ctx, "SELECT body FROM cursor WHERE set_id = $1", set).Scan(&body)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, c.fail("read a cursor of", err)
-	}
-	return body, true, nil
+	return value[string](c.reading(ctx, "read a cursor of"), "SELECT body FROM cursor WHERE set_id = $1", set)
 }

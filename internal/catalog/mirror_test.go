@@ -255,7 +255,7 @@ func TestWhatIsFewIsFoundByItsIndex(t *testing.T) {
 	}
 	c = reopen(t, c.path, false) // EXPLAIN doesn't see what another connection has changed
 	for query, index := range map[string]string{dueQuery: "member_due", contentQuery: "resource_content"} {
-		plan, err := rows(t.Context(), c.db, "explain", func(r *sql.Rows) (line string, err error) {
+		plan, err := rows(c.reading(t.Context(), "explain"), func(r *sql.Rows) (line string, err error) {
 			var id, parent, unused int
 			err = r.Scan(&id, &parent, &unused, &line)
 			return line, err

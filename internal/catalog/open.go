@@ -75,11 +75,12 @@ type Catalog struct {
 type Facts struct{ *db }
 
 // Mirror is the store of mirrors: intended changes of files, cursors, evidence, earlier
-// states, withheld plans, and the names of bytes.
+// states, withheld plans, the names of bytes, and the log of what is held.
 type Mirror struct {
 	*db
 	preparing  sync.Mutex           // guards statements
 	statements map[string]*sql.Stmt // of queries that read one resource
+	logs       func() (bool, error) // see LogIf
 }
 
 // Publisher is the store of Sources: publications and their documents, results of scans,
@@ -93,10 +94,9 @@ type db struct {
 	write *sql.DB // one connection: transactions queue here, not in SQLite
 	read  *sql.DB
 
-	spellings atomic.Int32 // one of spellingsUnknown and so on
-	contents  atomic.Bool  // the index on contents is there
-	readOnly  bool
-	fold      atomic.Pointer[func(path string) string] // see FoldBy
+	contents atomic.Bool // the index on contents is there
+	readOnly bool
+	fold     atomic.Pointer[func(path string) string] // see FoldBy
 }
 
 func newCatalog(path string, now func() time.Time) *Catalog {
@@ -403,16 +403,28 @@ func recognise(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// transact is update with a recorder.
+// transact runs do in one transaction, which is durable when transact returns nil and has no
+// effect otherwise.
 func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error) error {
-	return c.update(ctx, op, func(tx *sql.Tx) error {
-		r := c.newRecorder(ctx, tx)
-		defer r.close()
-		if err := do(r); err != nil {
-			return err
-		}
-		return r.dropDirectories()
-	})
+	tx, err := c.write.BeginTx(ctx, nil)
+	if err != nil {
+		return c.fail(op, err)
+	}
+	r := c.newRecorder(ctx, tx)
+	err = do(r)
+	if err == nil {
+		err = r.dropDirectories()
+	}
+	r.close()
+	if err == nil {
+		err = tx.Commit()
+	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // already undone: the context ended it
+		err = errors.Join(err, undo)
+	}
+	if err != nil {
+		return c.fail(op, err)
+	}
+	return nil
 }
 
 // spilling runs do, which sorts more than fits in memory: meanwhile temporary data goes to
@@ -424,25 +436,6 @@ func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	err := do()
 	_, back := db.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768")
 	return errors.Join(err, back)
-}
-
-// update runs do in one transaction, which is durable when update returns nil and has no
-// effect otherwise.
-func (c *db) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
-	tx, err := c.write.BeginTx(ctx, nil)
-	if err != nil {
-		return c.fail(op, err)
-	}
-	if err := do(tx); err != nil {
-		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // already undone: the context ended it
-			err = errors.Join(err, undo)
-		}
-		return c.fail(op, err)
-	}
-	if err := tx.Commit(); err != nil {
-		return c.fail(op, err)
-	}
-	return nil
 }
 
 // fail adds the catalog and the operation to an error, and marks damage as such.

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"strings"
 )
 
@@ -25,46 +24,32 @@ func DirOf(path string) string {
 
 // KeepPieces stores pieces of a set, and replaces those of the same directory and part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
-	return c.update(ctx, "keep what was seen in", func(tx *sql.Tx) error {
-		for batch := range slices.Chunk(pieces, bulkRows) {
-			args := []any{set}
-			for i := range batch {
-				args = append(args, batch[i].Dir[:], batch[i].Part, batch[i].Digest[:])
-			}
-			_, err := tx.ExecContext(ctx, `INSERT INTO piece (set_id, dir, part, digest) SELECT ?, column1, column2, column3 FROM (VALUES `+
-				strings.TrimSuffix(strings.Repeat("(?,?,?),", len(batch)), ",")+`) WHERE TRUE
-				ON CONFLICT (set_id, dir, part) DO UPDATE SET digest = excluded.digest`, args...)
-			if err != nil {
-				return err
-			}
+	return c.transact(ctx, "keep what was seen in", func(r *recorder) error {
+		args := make([]any, 0, 4*len(pieces))
+		for i := range pieces {
+			args = append(args, set, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 		}
-		return nil
+		_, err := r.eachRow("INSERT INTO piece (set_id, dir, part, digest) ", "(?,?,?,?)",
+			" ON CONFLICT (set_id, dir, part) DO UPDATE SET digest = excluded.digest", args)
+		return err
 	})
 }
 
 // KnownPieces reports which of the pieces are stored unchanged.
 func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
 	known := make([]bool, len(pieces))
-	type row struct {
-		i      int
-		digest []byte
+	keys := make([]any, 0, 4*len(pieces))
+	for i := range pieces {
+		keys = append(keys, i, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 	}
-	for from := 0; from < len(pieces); from += lookupSize {
-		var args []any
-		for i := from; i < min(from+lookupSize, len(pieces)); i++ {
-			args = append(args, i, pieces[i].Dir[:], pieces[i].Part)
-		}
-		found, err := rows(ctx, c.db, "look up what was seen in", func(r *sql.Rows) (v row, err error) { return v, r.Scan(&v.i, &v.digest) },
-			`SELECT v.column1, p.digest FROM (VALUES `+strings.TrimSuffix(strings.Repeat("(?,?,?),", len(args)/3), ",")+`) v
-			CROSS JOIN piece p WHERE p.set_id = ? AND p.dir = v.column2 AND p.part = v.column3`, append(args, set)...)
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range found {
-			known[v.i] = string(v.digest) == string(pieces[v.i].Digest[:])
-		}
-	}
-	return known, nil
+	err := lookup(c.reading(ctx, "look up what was seen in"), func(rows *sql.Rows) error {
+		var i int
+		err := rows.Scan(&i)
+		known[i] = true
+		return err
+	}, `SELECT v.column1 FROM (VALUES KEYS) v CROSS JOIN piece p
+		WHERE p.set_id = ? AND p.dir = v.column2 AND p.part = v.column3 AND p.digest = v.column4`, "(?,?,?,?)", keys, set)
+	return known, err
 }
 
 // touch forgets the pieces of the directory of a path.

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 )
 
@@ -36,16 +35,25 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 		if err != nil {
 			return err
 		}
-		n := newNames(r.row, r.fold)
+		n := newNames(r, r.fold)
 		for i := range lost {
-			if err := c.placeAnew(ctx, r, f, &lost[i], n); err != nil {
+			if err := c.placeAnew(r, f, &lost[i], n); err != nil {
 				return err
 			}
 		}
 		if err := r.dropTwins(f.Fold); err != nil {
 			return err
 		}
-		return setSettings(ctx, r.tx, f.Settings)
+		if len(lost) > 0 { // they are published by their paths
+			at, _, err := r.logState()
+			if err == nil {
+				err = r.breakLog(max(c.instant().UnixMicro(), at+1))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return r.keepAll(f.Settings)
 	})
 	if err != nil {
 		c.FoldBy(before)
@@ -59,19 +67,26 @@ func (r *recorder) eachDirectory(do func(id int64, fold, path string) error) err
 		id         int64
 		fold, path string
 	}
-	scan := func(rows *sql.Rows) (d directory, err error) { return d, rows.Scan(&d.id, &d.fold, &d.path) }
+	return eachPage(r, func(rows *sql.Rows) (d directory, err error) {
+		err = rows.Scan(&d.id, &d.fold, &d.path)
+		return d, err
+	}, "SELECT id, fold, path FROM directory WHERE id > $1 ORDER BY id LIMIT $2", func(d *directory) (int64, error) {
+		return d.id, do(d.id, d.fold, d.path)
+	})
+}
+
+// eachPage hands on the rows of a query, some at a time, so that do may change them. It
+// returns the number of a row, in the order of which they come, after $1.
+func eachPage[T any](r *recorder, scan func(*sql.Rows) (T, error), query string, do func(*T) (after int64, err error)) error {
 	for after := int64(0); ; {
-		page, err := pageOf(r, scan, "SELECT id, fold, path FROM directory WHERE id > $1 ORDER BY id LIMIT $2", after, refoldPage)
+		page, err := rows(r, scan, query, after, refoldPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		for _, d := range page {
-			if after = d.id; err == nil {
-				err = do(d.id, d.fold, d.path)
+		for i := range page {
+			if after, err = do(&page[i]); err != nil {
+				return err
 			}
-		}
-		if err != nil {
-			return err
 		}
 	}
 }
@@ -111,27 +126,18 @@ type pathOf struct {
 // refoldFiles returns the resources that lose their paths. Until they have new ones they
 // block no name.
 func (r *recorder) refoldFiles(f Refolding) (lost []pathOf, err error) {
-	scan := func(rows *sql.Rows) (v pathOf, err error) {
-		return v, rows.Scan(&v.id, &v.uri, &v.path, &v.fold, &v.dir)
-	}
-	for after := int64(0); ; {
-		page, err := pageOf(r, scan, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
-			"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2", after, refoldPage)
-		if err != nil || len(page) == 0 {
-			return lost, err
+	err = eachPage(r, func(rows *sql.Rows) (v pathOf, err error) {
+		err = rows.Scan(&v.id, &v.uri, &v.path, &v.fold, &v.dir)
+		return v, err
+	}, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
+		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2", func(v *pathOf) (int64, error) {
+		keeps, err := r.refoldFile(f, v)
+		if !keeps {
+			lost = append(lost, *v)
 		}
-		for i := range page {
-			v := &page[i]
-			after = v.id
-			keeps, err := r.refoldFile(f, v)
-			if err != nil {
-				return nil, err
-			}
-			if !keeps {
-				lost = append(lost, *v)
-			}
-		}
-	}
+		return v.id, err
+	})
+	return lost, err
 }
 
 func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
@@ -140,8 +146,7 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
 	if err := r.missingDirectory(v.path, dir); err != nil {
 		return false, err
 	}
-	names := newNames(r.row, r.fold)
-	if _, taken, err := names.Directory(now); err != nil {
+	if _, taken, err := newNames(r, r.fold).Directory(now); err != nil {
 		return false, err
 	} else if !taken && f.Takes(v.path) {
 		if r.dirs[dir] == v.dir && name == v.fold {
@@ -153,8 +158,9 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
 			return true, err
 		}
 	}
-	if _, err := names.find(&v.holder, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
-		r.dirs[dir], name, v.id); err != nil {
+	v.holder, _, err = value[string](r, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
+		r.dirs[dir], name, v.id)
+	if err != nil {
 		return false, err
 	}
 	_, err = r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // the path of no file
@@ -170,8 +176,8 @@ func (r *recorder) missingDirectory(path, fold string) error {
 	return r.enterDirectories([]string{dir}, r.fold)
 }
 
-func (c *db) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pathOf, n names) error {
-	found, err := (&Facts{c}).Lookup(ctx, 0, []string{l.uri, l.holder}) // their state before the transaction
+func (c *db) placeAnew(r *recorder, f Refolding, l *pathOf, n names) error {
+	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // their state before the transaction
 	if err != nil {
 		return err
 	}
@@ -195,19 +201,4 @@ func (c *db) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pathOf,
 		return err
 	}
 	return s.begin()
-}
-
-// pageOf reads all rows of a query, so that the next statement may change them.
-func pageOf[T any](r *recorder, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
-	rows, err := r.query(query, args...)
-	for err == nil && rows.Next() {
-		var v T
-		if v, err = scan(rows); err == nil {
-			all = append(all, v)
-		}
-	}
-	if rows != nil {
-		err = errors.Join(err, rows.Err(), rows.Close())
-	}
-	return all, err
 }

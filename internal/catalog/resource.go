@@ -12,9 +12,6 @@ import (
 	"instep/resourcesync"
 )
 
-// lookupSize is the number of keys one statement asks for.
-const lookupSize = 500
-
 // A resource and where it is, with resourceColumns, r being the row that a query begins with.
 const (
 	resourceColumns = "r.id, b.uri || r.rest, r.crc, d.path || COALESCE(r.name, r.rest), r.stored, r.length, r.sha256, r.digests, r.verified, r.type, r.encoding, r.stat"
@@ -26,34 +23,19 @@ const (
 // zero Resource for an unknown one.
 func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resource, error) {
 	all := make([]Resource, len(uris))
-	for from := 0; from < len(uris); from += lookupSize {
-		args, n := []any{}, 0
-		for i := from; i < min(from+lookupSize, len(uris)); i++ {
-			base, rest := split(uris[i])
-			args, n = append(args, i, base, rest), n+1
-		}
-		type found struct {
-			i int
-			Resource
-		}
-		rows, err := rows(ctx, c.db, "look up resources in", func(r *sql.Rows) (v found, err error) {
-			return v, scanResource(r, &v.Resource, &v.i)
-		}, "SELECT "+resourceColumns+", "+memberColumns+", v.column1 FROM ("+valuesOf("(?,?,?)", n)+`) v
-			CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3
-			CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = ? AND m.resource = r.id`, append(args, set)...)
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			all[rows[i].i] = rows[i].Resource
-		}
+	err := lookup(c.reading(ctx, "look up resources in"), func(rows *sql.Rows) error {
+		var i int
+		var v Resource
+		err := scanResource(rows, &v, &i)
+		all[i] = v
+		return err
+	}, "SELECT "+resourceColumns+", "+memberColumns+`, v.column1 FROM (VALUES KEYS) v
+		CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3
+		CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = ? AND m.resource = r.id`, "(?,?,?)", splitKeys(uris), set)
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
-}
-
-// placeholders returns n parameters without numbers: see bulkRows.
-func placeholders(n int) string {
-	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
 }
 
 // scanResource reads resourceColumns and memberColumns, the latter all NULL for a resource
@@ -91,6 +73,21 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 // The forms in which values are kept.
 
 func readTime(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+// writeMicros is a time in microseconds since 1970, and 0 for the zero time.
+func writeMicros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func readMicros(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return readTime(micros)
+}
 
 func readLength(n sql.NullInt64) resourcesync.Length {
 	if !n.Valid {
@@ -186,35 +183,38 @@ const (
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
 
+const (
+	listMembers = "list members of a set in"
+	greatestID  = "SELECT COALESCE(MAX(id), 0) FROM resource"
+)
+
+func oneResource(rows *sql.Rows) (r Resource, err error) {
+	err = scanResource(rows, &r)
+	return r, err
+}
+
 // Members yields the members of a set in the order in which they were first recorded.
 func (c *Facts) Members(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	const op = "list members of a set in"
-	return spans(ctx, c.db, op, "SELECT COALESCE(MAX(id), 0) FROM resource", func(ctx context.Context, into []Resource, after, through int64) ([]Resource, error) {
-		return appendRows(ctx, c.db, into, op, func(rows *sql.Rows) (r Resource, err error) {
-			return r, scanResource(rows, &r)
-		}, membersQuery, after, through, set)
+	return spans(c.reading(ctx, listMembers), greatestID, func(of reading, into []Resource, after, through int64) ([]Resource, error) {
+		return appendRows(of, into, oneResource, membersQuery, after, through, set)
 	})
 }
 
 // MembersFrom returns at most n members of a set, in the order in which they were first
 // recorded, from an ID on.
 func (c *Facts) MembersFrom(ctx context.Context, set SetID, id int64, n int) ([]Resource, error) {
-	return rows(ctx, c.db, "list members of a set in", func(rows *sql.Rows) (r Resource, err error) {
-		return r, scanResource(rows, &r)
-	}, membersFromQuery, set, id, n)
+	return rows(c.reading(ctx, listMembers), oneResource, membersFromQuery, set, id, n)
 }
 
 // LastID returns the greatest ID of a resource; 0 if there is none.
 func (c *Facts) LastID(ctx context.Context) (id int64, err error) {
-	if err = c.read.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM resource").Scan(&id); err != nil {
-		err = c.fail("list members of a set in", err)
-	}
+	id, _, err = value[int64](c.reading(ctx, listMembers), greatestID)
 	return id, err
 }
 
 // MembersByKey yields the members of a set in ascending order of their keys.
 func (c *Facts) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listByKey(ctx, c.db, "SELECT "+resourceColumns+", "+memberColumns+byKey+withPaths, "", func(rows *sql.Rows) (r Resource, key resourcesync.Key, err error) {
+	return listByKey(c.reading(ctx, listMembers), "SELECT "+resourceColumns+", "+memberColumns+byKey+withPaths, "", func(rows *sql.Rows) (r Resource, key resourcesync.Key, err error) {
 		err = scanResource(rows, &r)
 		return r, resourcesync.KeyOf(r.URI), err
 	}, set)
@@ -262,18 +262,17 @@ func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resourc
 // seenFrom yields the members of sets in ascending order of their keys. The rows of one key are
 // of one page, which a single query has read.
 func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, error] {
-	const op = "list members of sets in"
 	query, others := membersOfQuery(len(sets)), make([]any, 0, len(sets))
 	for _, set := range sets[1:] {
 		others = append(others, set)
 	}
 	most := pageSize + len(sets) // so that pageSize are left without the last key
-	return pages(ctx, resourcesync.Key(""), func(ctx context.Context, into []seen, after resourcesync.Key) ([]seen, resourcesync.Key, error) {
+	return pages(c.reading(ctx, "list members of sets in"), resourcesync.Key(""), func(of reading, into []seen, after resourcesync.Key) ([]seen, resourcesync.Key, error) {
 		base, rest := after.Split()
 		one := func(r *sql.Rows) (v seen, err error) { return v, scanResource(r, &v.Resource, &v.set) }
-		into, err := appendRows(ctx, c.db, into, op, one, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, most}, others...)...)
+		into, err := appendRows(of, into, one, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, most}, others...)...)
 		if n := most - len(into); err == nil && n > 0 {
-			into, err = appendRows(ctx, c.db, into, op, one, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
+			into, err = appendRows(of, into, one, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
 		}
 		if len(into) == most { // the rows of the last key may go on
 			last := into[most-1].URI
@@ -297,7 +296,7 @@ func membersOfQuery(sets int) string {
 
 // MemberKeys yields the keys of the members of a set in ascending order.
 func (c *Facts) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
-	return listByKey(ctx, c.db, "SELECT b.uri || r.rest"+byKey, "", scanKey, set)
+	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, "", scanKey, set)
 }
 
 func scanKey(rows *sql.Rows) (key, same resourcesync.Key, err error) {
@@ -309,17 +308,16 @@ func scanKey(rows *sql.Rows) (key, same resourcesync.Key, err error) {
 
 // listByKey yields members of the set $1 in ascending order of their keys: those of a byKey
 // query for which a condition is true. The arguments of the condition are $5 and so on.
-func listByKey[T any](ctx context.Context, c *db, query, only string, scan func(*sql.Rows) (T, resourcesync.Key, error), set SetID, args ...any) iter.Seq2[T, error] {
-	return pages(ctx, resourcesync.Key(""), func(ctx context.Context, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
+func listByKey[T any](of reading, query, only string, scan func(*sql.Rows) (T, resourcesync.Key, error), set SetID, args ...any) iter.Seq2[T, error] {
+	return pages(of, resourcesync.Key(""), func(of reading, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()
 		one := func(r *sql.Rows) (v T, err error) {
 			v, after, err = scan(r)
 			return v, err
 		}
-		const op = "list members of a set in"
-		into, err := appendRows(ctx, c, into, op, one, query+sameBase+only+"ORDER BY r.rest LIMIT $4", append([]any{set, base, rest, pageSize}, args...)...)
+		into, err := appendRows(of, into, one, query+sameBase+only+"ORDER BY r.rest LIMIT $4", append([]any{set, base, rest, pageSize}, args...)...)
 		if n := pageSize - len(into); err == nil && n > 0 {
-			into, err = appendRows(ctx, c, into, op, one, query+laterBase+only+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{set, base, "", n}, args...)...)
+			into, err = appendRows(of, into, one, query+laterBase+only+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{set, base, "", n}, args...)...)
 		}
 		return into, after, err
 	})

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -10,20 +9,14 @@ import (
 // numbers finds the rows of resources by their URIs; those that are unknown are left out.
 func (r *recorder) numbers(uris []string) (map[string]int64, error) {
 	found := make(map[string]int64, len(uris))
-	for some := range slices.Chunk(uris, lookupSize) {
-		args := make([]any, 0, 3*len(some))
-		for i, uri := range some {
-			base, rest := split(uri)
-			args = append(args, i, base, rest)
-		}
-		err := r.eachNumber("SELECT v.column1, r.id FROM ("+valuesOf("(?,?,?)", len(some))+`) v
-			CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3`, args,
-			func(i, id int64) { found[some[i]] = id })
-		if err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	err := lookup(r, func(rows *sql.Rows) error {
+		var i, id int64
+		err := rows.Scan(&i, &id)
+		found[uris[i]] = id
+		return err
+	}, `SELECT v.column1, r.id FROM (VALUES KEYS) v
+		CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3`, "(?,?,?)", splitKeys(uris))
+	return found, err
 }
 
 // number is numbers of one URI: 0 if it is unknown.
@@ -32,34 +25,13 @@ func (r *recorder) number(uri string) (int64, error) {
 	return rows[uri], err
 }
 
-// eachNumber hands on the rows of a query of two numbers.
-func (r *recorder) eachNumber(query string, args []any, take func(a, b int64)) error {
-	rows, err := r.query(query, args...)
-	if err != nil {
-		return err
-	}
-	for err == nil && rows.Next() {
-		var a, b int64
-		if err = rows.Scan(&a, &b); err == nil {
-			take(a, b)
-		}
-	}
-	return errors.Join(err, rows.Err(), rows.Close())
-}
-
 // nextID returns the number of a new resource.
-func (r *recorder) nextID() (int64, error) {
+func (r *recorder) nextID() (id int64, err error) {
 	if r.last == 0 {
-		row, err := r.row("SELECT COALESCE(MAX(id), 0) FROM resource")
-		if err == nil {
-			err = row.Scan(&r.last)
-		}
-		if err != nil {
-			return 0, err
-		}
+		r.last, _, err = value[int64](r, greatestID)
 	}
 	r.last++
-	return r.last, nil
+	return r.last, err
 }
 
 // enterBases fills r.bases with the rows of directories of URIs, and creates missing rows.
@@ -68,11 +40,7 @@ func (r *recorder) enterBases(uris []string) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	args := make([]any, len(missing))
-	for i, uri := range missing {
-		args[i] = uri
-	}
-	return r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING id, uri", args)
+	return r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING id, uri", anys(missing))
 }
 
 // enterDirectories fills r.dirs with the rows of directories of paths, keyed by their
@@ -110,15 +78,8 @@ func (r *recorder) leave(dir int64) {
 // nothing is there any more: a resource may have the name now.
 func (r *recorder) dropDirectories() error {
 	for id := range r.left {
-		row, err := r.row("SELECT fold FROM directory WHERE id = $1", id)
-		var fold string
-		if err == nil {
-			err = row.Scan(&fold)
-		}
-		if errors.Is(err, sql.ErrNoRows) {
-			continue
-		}
-		if err == nil {
+		fold, found, err := value[string](r, "SELECT fold FROM directory WHERE id = $1", id)
+		if err == nil && found {
 			err = r.dropDirectory(fold)
 		}
 		if err != nil {
@@ -153,15 +114,8 @@ func (r *recorder) missing(known *map[string]int64, query string, texts []string
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
 	texts = slices.DeleteFunc(slices.Compact(texts), func(t string) bool { return (*known)[t] != 0 })
-	for some := range slices.Chunk(texts, lookupSize) {
-		args := make([]any, len(some))
-		for i, t := range some {
-			args[i] = t
-		}
-		err := r.eachPair(query+" IN ("+placeholders(len(some))+")", args, func(id int64, text string) { (*known)[text] = id })
-		if err != nil {
-			return nil, err
-		}
+	if err := lookup(r, textsInto(*known), query+" IN (KEYS)", "?", anys(texts)); err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(texts, func(t string) bool { return (*known)[t] != 0 }), nil
 }
@@ -173,12 +127,22 @@ const maxTexts = 10_000
 func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, args []any) error {
 	width := len(row) / 2
 	for some := range slices.Chunk(args, bulkRows*width) {
-		err := r.eachPair(head+valuesOf(row, len(some)/width)+tail, some, func(id int64, text string) { known[text] = id })
-		if err != nil {
+		if err := each(r, textsInto(known), head+"VALUES "+repeated(row, len(some)/width)+tail, some...); err != nil {
 			return fmt.Errorf("record a directory: %w", err)
 		}
 	}
 	return nil
+}
+
+// textsInto scans rows of a number and a text.
+func textsInto(known map[string]int64) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var id int64
+		var text string
+		err := rows.Scan(&id, &text)
+		known[text] = id
+		return err
+	}
 }
 
 // nameBeside returns the name of a file for its row: NULL if the URI ends with it.

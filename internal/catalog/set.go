@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"errors"
 )
 
 // NamedSet is a set and its name.
@@ -15,26 +14,23 @@ type NamedSet struct {
 // Set returns the set called name and makes it if there is none.
 func (c *Facts) Set(ctx context.Context, name string) (SetID, error) {
 	const find = "SELECT id FROM sets WHERE name = $1"
-	var id SetID
-	err := c.read.QueryRowContext(ctx, find, name).Scan(&id)
-	if err == nil {
-		return id, nil
+	id, ok, err := value[SetID](c.reading(ctx, "find a set in"), find, name)
+	if err != nil || ok {
+		return id, err
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return 0, c.fail("find a set in", err)
-	}
-	err = c.update(ctx, "make a set in", func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO sets (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name); err != nil {
-			return err
+	err = c.transact(ctx, "make a set in", func(r *recorder) (err error) {
+		if _, err = r.exec("INSERT INTO sets (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name); err == nil {
+			id, _, err = value[SetID](r, find, name)
 		}
-		return tx.QueryRowContext(ctx, find, name).Scan(&id)
+		return err
 	})
 	return id, err
 }
 
 // Sets returns all sets in the order in which they were made.
 func (c *Facts) Sets(ctx context.Context) ([]NamedSet, error) {
-	return rows(ctx, c.db, "list the sets of", func(r *sql.Rows) (s NamedSet, err error) {
-		return s, r.Scan(&s.ID, &s.Name)
+	return rows(c.reading(ctx, "list the sets of"), func(r *sql.Rows) (s NamedSet, err error) {
+		err = r.Scan(&s.ID, &s.Name)
+		return s, err
 	}, "SELECT id, name FROM sets ORDER BY id")
 }

@@ -2,44 +2,53 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"strconv"
 )
 
 // Setting returns the value kept under name; false if there is none.
 func (c *Facts) Setting(ctx context.Context, name string) (string, bool, error) {
-	var v string
-	err := c.read.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", name).Scan(&v)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", false, nil
+	return setting(c.reading(ctx, "read a setting of"), name)
+}
+
+func setting(a asker, name string) (string, bool, error) {
+	return value[string](a, "SELECT value FROM setting WHERE name = $1", name)
+}
+
+// number returns a setting that is a number; 0 and false if there is none.
+func number(a asker, name string) (n int64, ok bool, err error) {
+	text, ok, err := setting(a, name)
+	if err != nil || !ok {
+		return 0, false, err
 	}
-	if err != nil {
-		return "", false, c.fail("read a setting of", err)
+	if n, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return 0, false, a.failed(fmt.Errorf("%w: setting %q: %w; %s", ErrDamaged, name, err, hint))
 	}
-	return v, true, nil
+	return n, true, nil
 }
 
 // SetSettings keeps all values, or none.
 func (c *Facts) SetSettings(ctx context.Context, values map[string]string) error {
-	return c.update(ctx, "write settings of", func(tx *sql.Tx) error {
-		return setSettings(ctx, tx, values)
-	})
+	return c.transact(ctx, "write settings of", func(r *recorder) error { return r.keepAll(values) })
 }
 
-func setSettings(ctx context.Context, tx *sql.Tx, values map[string]string) error {
+func (r *recorder) keepAll(values map[string]string) error {
 	for name, value := range values {
-		if err := setSetting(ctx, tx, name, value); err != nil {
+		if err := r.keep(name, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func setSetting(ctx context.Context, tx *sql.Tx, name, value string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO setting (name, value) VALUES ($1, $2)
+func (r *recorder) keep(name, value string) error {
+	_, err := r.exec(`INSERT INTO setting (name, value) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
 	return err
+}
+
+func (r *recorder) keepNumber(name string, n int64) error {
+	return r.keep(name, strconv.FormatInt(n, 10))
 }
 
 // A catalog belongs to a mirror or to a publication, and has one of these settings.

@@ -3,60 +3,26 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"slices"
-	"strings"
-)
-
-// Cached facts about the table of spellings, which is queried once, since hardly any
-// catalog has one.
-const (
-	spellingsUnknown int32 = iota
-	spellingsNone
-	spellingsSome
 )
 
 // Spells reports whether an adopted publication spells a URI in another way than we do.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
-	if known := c.spellings.Load(); known != spellingsUnknown {
-		return known == spellingsSome, nil
-	}
-	var some bool
-	if err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM spelling)").Scan(&some); err != nil {
-		return false, c.fail("look for adopted URIs in", err)
-	}
-	known := spellingsNone
-	if some {
-		known = spellingsSome
-	}
-	c.spellings.Store(known)
-	return some, nil
+	_, some, err := value[int](c.reading(ctx, "look for adopted URIs in"), "SELECT 1 FROM spelling LIMIT 1")
+	return some, err
 }
 
 // Spellings returns the URIs by which an adopted publication knows resources, by the URI
 // that we would give them. Those that it spells as we do are left out.
 func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
 	spelled := map[string]string{}
-	for some := range slices.Chunk(uris, lookupSize) {
-		of := make(map[Sum]string, len(some))
-		args := make([]any, len(some))
-		for i, uri := range some {
-			key := SumOf(uri)
-			of[key], args[i] = uri, key[:]
-		}
-		type row struct {
-			key []byte
-			uri string
-		}
-		found, err := rows(ctx, c.db, "look up adopted URIs in", func(r *sql.Rows) (v row, err error) { return v, r.Scan(&v.key, &v.uri) },
-			"SELECT key, uri FROM spelling WHERE key IN ("+placeholders(len(some))+")", args...)
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range found {
-			spelled[of[Sum(v.key)]] = v.uri
-		}
-	}
-	return spelled, nil
+	err := lookup(c.reading(ctx, "look up adopted URIs in"), func(rows *sql.Rows) error {
+		var i int
+		var uri string
+		err := rows.Scan(&i, &uri)
+		spelled[uris[i]] = uri
+		return err
+	}, "SELECT v.column1, s.uri FROM (VALUES KEYS) v CROSS JOIN spelling s ON s.key = v.column2", "(?,?)", sumKeys(uris))
+	return spelled, err
 }
 
 // Spell records the publication's spelling of the URI of a resource, to which we would give
@@ -64,12 +30,8 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 // itself. A resource in another spelling has no file.
 func (a *Adoption) Spell(own, uri string) error {
 	key := SumOf(own)
-	row, err := a.rec.row("SELECT COALESCE((SELECT uri FROM spelling WHERE key = $1), '')", key[:])
-	var before string
-	if err == nil {
-		err = row.Scan(&before)
-	}
-	if err == nil && before != "" && before != uri {
+	before, found, err := value[string](a.rec, "SELECT uri FROM spelling WHERE key = $1", key[:])
+	if err == nil && found && before != uri {
 		err = a.withoutFile([]string{before})
 	}
 	if err == nil {
@@ -102,20 +64,21 @@ func (a *Adoption) settleSpellings() error {
 	for {
 		var uris []string
 		var keys []any
-		err := a.rec.eachPair(`SELECT 0, s.own || char(10) || s.uri FROM spelling s WHERE EXISTS (SELECT 1 FROM base b CROSS JOIN resource r ON r.base = b.id
-			AND r.rest = substr(s.own, length(b.uri) + 1) CROSS JOIN member m ON m.resource = r.id WHERE b.uri = rtrim(s.own, replace(s.own, '/', ''))) LIMIT $1`,
-			[]any{lookupSize}, func(_ int64, pair string) {
-				own, uri, _ := strings.Cut(pair, "\n")
-				key := SumOf(own)
-				uris, keys = append(uris, uri), append(keys, key[:])
-			})
+		err := each(a.rec, func(rows *sql.Rows) error {
+			var own, uri string
+			err := rows.Scan(&own, &uri)
+			key := SumOf(own)
+			uris, keys = append(uris, uri), append(keys, key[:])
+			return err
+		}, `SELECT s.own, s.uri FROM spelling s WHERE EXISTS (SELECT 1 FROM base b CROSS JOIN resource r ON r.base = b.id
+			AND r.rest = substr(s.own, length(b.uri) + 1) CROSS JOIN member m ON m.resource = r.id WHERE b.uri = rtrim(s.own, replace(s.own, '/', ''))) LIMIT $1`, lookupSize)
 		if err != nil || len(uris) == 0 {
 			return err
 		}
 		if err := a.withoutFile(uris); err != nil {
 			return err
 		}
-		if _, err := a.rec.exec("DELETE FROM spelling WHERE key IN ("+placeholders(len(keys))+")", keys...); err != nil {
+		if _, err := a.rec.exec("DELETE FROM spelling WHERE key IN ("+repeated("?", len(keys))+")", keys...); err != nil {
 			return err
 		}
 	}

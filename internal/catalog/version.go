@@ -3,10 +3,8 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"iter"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,12 +45,9 @@ func (r *recorder) enterRun(run *Run) (id int64, err error) {
 			run.ID, run.Created, run.Updated, run.Deleted)
 		return run.ID, err
 	}
-	row, err := r.row(`INSERT INTO run (id, begun, what, created, updated, deleted)
+	id, _, err = value[int64](r, `INSERT INTO run (id, begun, what, created, updated, deleted)
 		VALUES (max($6, COALESCE((SELECT max(id) FROM run), 0) + 1), $1, $2, $3, $4, $5) RETURNING id`,
 		run.Begun.UnixMicro(), run.What, run.Created, run.Updated, run.Deleted, run.Number)
-	if err == nil {
-		err = row.Scan(&id)
-	}
 	return id, err
 }
 
@@ -158,24 +153,25 @@ func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
 		return err
 	}
 	v.Stored, v.Length, v.Changed, v.Remainder = true, readLength(length), readTime(changed), remainder.String
-	v.Since, v.Until = readMoment(since), readMoment(until)
+	v.Since, v.Until = readMicros(since), readMicros(until)
 	v.LastMod, err = readDatetime(v.URI, lastmod)
 	return err
 }
 
-// readMoment reads a time that may be unknown.
-func readMoment(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return readTime(micros)
+// versions lists states that have ended for which a condition is true, in the order of
+// their numbers. overtaken is the condition of Overtaken.
+func (c *db) versions(ctx context.Context, overtaken, only string, args ...any) iter.Seq2[Version, error] {
+	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+only+" ORDER BY v.id LIMIT $2", 0, args...)
 }
 
-// versions is a listing of versions in the order of their numbers, descending if
-// the query begins at the last.
-func (c *db) versions(ctx context.Context, query string, start any, args ...any) iter.Seq2[Version, error] {
-	return listing(ctx, c, "list earlier states in", query, start, func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v)
+// lastVersions is versions in the opposite order.
+func (c *db) lastVersions(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
+	return c.versionsBy(ctx, "SELECT "+versionColumns+", FALSE FROM version v WHERE v.id < $1 AND "+only+" ORDER BY v.id DESC LIMIT $2", math.MaxInt64, args...)
+}
+
+func (c *db) versionsBy(ctx context.Context, query string, start int64, args ...any) iter.Seq2[Version, error] {
+	return listing(c.reading(ctx, "list earlier states in"), query, start, func(rows *sql.Rows, v *Version) (any, error) {
+		err := scanVersion(rows, v, &v.Overtaken)
 		return v.ID, err
 	}, args...)
 }
@@ -183,49 +179,40 @@ func (c *db) versions(ctx context.Context, query string, start any, args ...any)
 // Present returns the states in which sets hold a resource now, in the order of the sets.
 func (c *Mirror) Present(ctx context.Context, uri string) ([]Version, error) {
 	base, rest := split(uri)
-	return rows(ctx, c.db, "look up states in", func(r *sql.Rows) (v Version, err error) {
-		return v, scanVersion(r, &v)
+	return rows(c.reading(ctx, "look up states in"), func(r *sql.Rows) (v Version, err error) {
+		err = scanVersion(r, &v)
+		return v, err
 	}, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN directory d ON d.id = r.dir
 		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
 }
 
 // VersionsOf yields the states of a resource that have ended, the last first.
 func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, error] {
-	return c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.uri = $3 AND v.id < $1 ORDER BY v.id DESC LIMIT $2",
-		int64(math.MaxInt64), uri)
+	return c.lastVersions(ctx, "v.uri = $3", uri)
 }
 
 // Versions yields the states that ended at a moment or after it, the last first. The +
 // keeps SQLite from using an index that would require a sort.
 func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
-	return c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.id < $1 AND +v.until >= $3 ORDER BY v.id DESC LIMIT $2",
-		int64(math.MaxInt64), since.UnixMicro())
+	return c.lastVersions(ctx, "+v.until >= $3", since.UnixMicro())
 }
 
 // DeletedSince yields the last states of the memberships that were ended at a moment
 // or after it and did not begin again, in the order in which they ended.
 func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
-	return c.versions(ctx, "SELECT "+versionColumns+` FROM version v
-		WHERE v.id > $1 AND v.why = $4 AND +v.until >= $3
+	return c.versions(ctx, "FALSE", `v.why = $4 AND +v.until >= $3
 		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.id > v.id AND l.set_id = v.set_id)
-		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+`) ORDER BY v.id LIMIT $2`,
-		int64(0), since.UnixMicro(), resourcesync.Deleted)
+		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+")", since.UnixMicro(), resourcesync.Deleted)
 }
 
 // RunVersions yields the resources that a run changed or ended, as they were before that
 // run, in the order of the changes. Overtaken marks those that a later run changed again;
 // resources that are again as they were are left out.
 func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
-	return listing(ctx, c.db, "list earlier states in", "SELECT "+versionColumns+`,
-		EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
-		OR EXISTS (SELECT 1 FROM `+memberOf("v")+`AND m.run > v.ended)
-		FROM version v WHERE v.id > $1 AND v.ended = $3 AND v.began <> $3
+	return c.versions(ctx, `EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
+		OR EXISTS (SELECT 1 FROM `+memberOf("v")+"AND m.run > v.ended)", `v.ended = $3 AND v.began <> $3
 		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+`
-			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod AND m.remainder IS v.remainder)
-		ORDER BY v.id LIMIT $2`, int64(0), func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v, &v.Overtaken)
-		return v.ID, err
-	}, run)
+			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod AND m.remainder IS v.remainder)`, run)
 }
 
 const presentFrom = " FROM member m CROSS JOIN resource r ON r.id = m.resource" + placed
@@ -240,7 +227,7 @@ func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2
 // present yields the states in which the set $3 holds its resources, in the order in which
 // these were first recorded, if a condition is true.
 func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
-	return listing(ctx, c, "list states in", "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
+	return listing(c.reading(ctx, "list states in"), "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
 		" ORDER BY m.resource LIMIT $2", 0, func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v, &v.Resource.ID)
 		return v.Resource.ID, err
@@ -250,15 +237,9 @@ func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Ve
 // RunOvertaken yields the first states of the members of a set that a run made and a
 // later one changed, in the order in which they ended. Those are Overtaken.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
-	return listing(ctx, c.db, "list states in", "SELECT "+versionColumns+` FROM version v
-		WHERE v.id > $1 AND v.set_id = $3 AND v.began = $4 AND v.ended <> $4
+	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
-		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.uri = v.uri AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)
-		ORDER BY v.id LIMIT $2`, int64(0), func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v)
-		v.Overtaken = true
-		return v.ID, err
-	}, set, run)
+		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.uri = v.uri AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)`, set, run)
 }
 
 // AsOf yields the states in which a set held its resources at a moment: first those of today,
@@ -271,8 +252,7 @@ func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Ve
 				return
 			}
 		}
-		c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.id > $1 AND v.set_id = $3 AND v.since <= $4 AND v.until > $4 ORDER BY v.id LIMIT $2",
-			int64(0), set, at.UnixMicro())(yield)
+		c.versions(ctx, "FALSE", "v.set_id = $3 AND v.since <= $4 AND v.until > $4", set, at.UnixMicro())(yield)
 	}
 }
 
@@ -280,16 +260,9 @@ func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Ve
 // it last; false if there is none.
 func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
 	dir, name := split(c.folding()(path))
-	err = c.read.QueryRowContext(ctx, `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
+	return value[string](c.reading(ctx, "look up a path in"), `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
 		CROSS JOIN base b ON b.id = r.base WHERE d.fold = $1
-		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path).Scan(&uri)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, c.fail("look up a path in", err)
-	}
-	return uri, true, nil
+		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path)
 }
 
 // purgedSetting holds up to which moment states that had ended were removed, in
@@ -299,30 +272,19 @@ const purgedSetting = "versions purged"
 // Known returns from when all states are known: before that, states that ended were
 // removed or not kept yet. false if none were ever kept.
 func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
-	var micros sql.NullInt64
-	err := c.read.QueryRowContext(ctx, `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
-		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting).Scan(&micros)
-	if err != nil {
-		return time.Time{}, false, c.fail("read the runs of", err)
-	}
-	return readMoment(micros.Int64), micros.Valid, nil
+	micros, _, err := value[sql.NullInt64](c.reading(ctx, "read the runs of"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
+		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting)
+	return readMicros(micros.Int64), micros.Valid, err
 }
-
-// forgetVersions is how many states one transaction removes.
-const forgetVersions = 5000
 
 // VersionDays returns the days, in UTC, on which states ended, but for those that leave
 // holds of. Days are written as 2006-01-02.
 func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
 	from := int64(math.MinInt64)
 	for {
-		var until sql.NullInt64
-		err := c.read.QueryRowContext(ctx, "SELECT MIN(until) FROM version WHERE until >= $1", from).Scan(&until)
-		if err != nil {
-			return nil, c.fail("list earlier states in", err)
-		}
-		if !until.Valid {
-			return days, nil
+		until, _, err := value[sql.NullInt64](c.reading(ctx, "list earlier states in"), "SELECT MIN(until) FROM version WHERE until >= $1", from)
+		if err != nil || !until.Valid {
+			return days, err
 		}
 		at := readTime(until.Int64).UTC()
 		if day := at.Format(time.DateOnly); !leave(day) {
@@ -335,7 +297,7 @@ func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (
 // ForgetVersions removes the states that ended on a day, in steps of some thousand. From
 // then on the history is incomplete before the day since.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
-	first, err := time.Parse(time.DateOnly, day)
+	begin, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return err
 	}
@@ -344,34 +306,29 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 		return err
 	}
 	for {
-		n, err := c.forgetSomeVersions(ctx, first.UnixMicro(), first.AddDate(0, 0, 1).UnixMicro(), known.UnixMicro())
-		if err != nil || n < forgetVersions {
+		var n int64
+		err := c.transact(ctx, "remove earlier states from", func(r *recorder) (err error) {
+			n, err = r.exec("DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
+				begin.UnixMicro(), begin.AddDate(0, 0, 1).UnixMicro(), forgetRows)
+			if err != nil || n == 0 {
+				return err
+			}
+			purged, _, err := number(r, purgedSetting)
+			if err != nil {
+				return err
+			}
+			return r.keepNumber(purgedSetting, max(purged, known.UnixMicro()))
+		})
+		if err != nil || n < forgetRows {
 			return err
 		}
 	}
 }
 
-func (c *db) forgetSomeVersions(ctx context.Context, from, before, known int64) (n int64, err error) {
-	err = c.update(ctx, "remove earlier states from", func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, "DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
-			from, before, forgetVersions)
-		if err != nil {
-			return err
-		}
-		if n, err = res.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE
-			SET value = MAX(CAST(value AS BIGINT), CAST(excluded.value AS BIGINT))`, purgedSetting, strconv.FormatInt(known, 10))
-		return err
-	})
-	return n, err
-}
-
 // Runs yields the runs that changed a mirror, the last first. A run that was interrupted
 // before its first change is left out.
 func (c *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
-	return listing(ctx, c.db, "list the runs of", `SELECT id, begun, what, created, updated, deleted FROM run
+	return listing(c.reading(ctx, "list the runs of"), `SELECT id, begun, what, created, updated, deleted FROM run
 		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,
 		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
 			var begun int64

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"iter"
 	"math"
 	"time"
@@ -83,20 +82,17 @@ func scanExtent(r *sql.Rows) (e extent, err error) {
 // noteExtent records that a set is in step, unless that was recorded recently, and forgets
 // extents before the window.
 func (r *recorder) noteExtent(set SetID, at int64) error {
-	all, err := r.extents(set)
+	all, err := rows(r, scanExtent, extentsQuery, set)
 	if err != nil {
 		return err
 	}
 	if n := len(all); n > 0 && at >= all[n-1].at && at-all[n-1].at < extentEvery.Microseconds() {
 		return nil
 	}
-	row, err := r.row(`INSERT INTO extent (set_id, at, run, members)
+	last := extent{at: at}
+	last.id, _, err = value[int64](r, `INSERT INTO extent (set_id, at, run, members)
 		SELECT id, $2, (SELECT COALESCE(MAX(id), 0) FROM run), members FROM sets WHERE id = $1 RETURNING id`, set, at)
 	if err != nil {
-		return err
-	}
-	last := extent{at: at}
-	if err := row.Scan(&last.id); err != nil {
 		return err
 	}
 	start := windowStart(append(all, last), at)
@@ -108,22 +104,6 @@ func (r *recorder) noteExtent(set SetID, at int64) error {
 	}
 	_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND extent < $2", set, start.id)
 	return err
-}
-
-func (r *recorder) extents(set SetID) (all []extent, err error) {
-	rows, err := r.tx.QueryContext(r.ctx, extentsQuery, set)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		e, err := scanExtent(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, rows.Err()
 }
 
 // insertLoss records a loss. If the membership has ended before within the window, born and
@@ -150,21 +130,19 @@ var lost = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 A
 // Losses returns the losses of a set in the window that ends now; false if it was never in
 // step.
 func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
-	all, err := rows(ctx, c.db, "read extents of", scanExtent, extentsQuery, set)
+	all, err := rows(c.reading(ctx, "read extents of"), scanExtent, extentsQuery, set)
 	if err != nil || len(all) == 0 {
 		return l, false, err
 	}
 	l.set, l.start = set, windowStart(all, c.instant().UnixMicro())
 	l.Members = l.start.members
-	if err := c.read.QueryRowContext(ctx, "SELECT COUNT(*)"+lost+" LIMIT $2", "", 1, set, l.start.id).Scan(&l.Lost); err != nil {
-		return l, false, c.fail("count the losses in", err)
-	}
-	return l, true, nil
+	l.Lost, ok, err = value[int64](c.reading(ctx, "count the losses in"), "SELECT COUNT(*)"+lost+" LIMIT $2", "", 1, set, l.start.id)
+	return l, ok, err
 }
 
 // EachLoss yields the resources that l counts as lost.
 func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
-	return listing(ctx, c.db, "list the losses in", "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
+	return listing(c.reading(ctx, "list the losses in"), "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
 		"", func(rows *sql.Rows, v *Loss) (any, error) {
 			var uri string
 			var sum []byte
@@ -182,5 +160,5 @@ func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] 
 // did not have before, in ascending order.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const only = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
-	return listByKey(ctx, c.db, "SELECT b.uri || r.rest"+byKey, only, scanKey, l.set, l.start.run, l.start.id)
+	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, only, scanKey, l.set, l.start.run, l.start.id)
 }

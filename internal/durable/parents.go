@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -154,6 +155,30 @@ func (p *Parents) link(from, to string) error {
 		return p.Root.Link(from, to)
 	}
 	return p.both("link", from, to, at.link)
+}
+
+// LinkBetween gives a file below one root another name below a second root. It follows no
+// symbolic link out of either. fs.ErrExist: the name is taken. errors.ErrUnsupported: this
+// system or these file systems have no such links, or the file has too many.
+func LinkBetween(from *os.Root, name string, to *os.Root, newName string) (err error) {
+	if at == nil {
+		return errors.ErrUnsupported
+	}
+	source, target := Parents{Root: from}, Parents{Root: to}
+	defer func() { err = errors.Join(err, source.Forget(), target.Forget()) }()
+	fromDir, fromBase, err := source.at(name)
+	if err != nil {
+		return err
+	}
+	toDir, toBase, err := target.at(newName)
+	if err != nil {
+		return err
+	}
+	err = at.link(fromDir, fromBase, toDir, toBase)
+	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 }
 
 func (p *Parents) rename(from, to string) error {

@@ -29,6 +29,7 @@ application/trig trig
 text/n3 n3
 application/sparql-query rq
 application/geo+json geojson
+application/json-patch+json json-patch
 application/vnd.google-earth.kml+xml kml
 application/vnd.google-earth.kmz kmz
 application/gpx+xml gpx

@@ -26,19 +26,23 @@ type Opener interface {
 }
 
 // contentName is the directory of the state that keeps the bytes of changes which no
-// Change Dump has yet, of each set apart.
-const contentName = "content"
+// Change Dump has yet, of each set apart, and those of versions.
+const (
+	contentName = "content"
+	defaultName = "default" // in it: of the default set
+	setName     = "set"     // in it: of sets with a name
+)
 
 // openContent opens the store of a set; nil if there is none and none is needed.
 func (s *Session) openContent(ctx context.Context, set *setState) error {
 	if s.site.DryRun {
 		return nil
 	}
-	name := filepath.Join(s.site.State, contentName, "default")
+	name := filepath.Join(s.site.State, contentName, defaultName)
 	if set.Name != "" {
-		name = filepath.Join(s.site.State, contentName, "set", set.Name)
+		name = filepath.Join(s.site.State, contentName, setName, set.Name)
 	}
-	dir, err := openStore(name, set.Dumps)
+	dir, err := openStore(name, set.Dumps || set.KeepVersions > 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -55,12 +59,14 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 
 // keep returns the store into which a scan copies changed files. Change Dumps need it,
 // since the next one has to hold all changes since the first began; so does a first Change
-// Dump that did not find the bytes of files that keep changing.
+// Dump that did not find the bytes of files that keep changing. So do versions, but for
+// those of the first publication, which are read from the files.
 func (r *run) keep() blob.Bucket {
-	if !r.Dumps || r.last.DumpsSince.IsZero() && r.keepsSince.IsZero() {
-		return nil
+	dumps := r.Dumps && !(r.last.DumpsSince.IsZero() && r.keepsSince.IsZero())
+	if dumps || r.KeepVersions > 0 && r.last.ID != 0 {
+		return r.content.bucket()
 	}
-	return r.content.bucket()
+	return nil
 }
 
 // forget removes the bytes of changes that are already in a Change Dump or will be in none.
@@ -85,11 +91,12 @@ type contents struct {
 	tree  scan.Tree
 	input Opener
 
-	collections *collections // that manifests link to
+	relations *relations // that manifests link to
+	patching  *patching  // patches for manifests and their packages
 }
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
-	c := &contents{facts: r.facts, id: r.id, kept: r.content.bucket(), since: since, collections: &r.collections}
+	c := &contents{facts: r.facts, id: r.id, kept: r.content.bucket(), since: since, relations: &r.relations, patching: &r.patching}
 	if tree := r.root(); r.Input == nil && tree != nil {
 		c.tree = scan.RootTree(tree)
 	}
@@ -115,8 +122,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 				}
 				return c.present(ctx, m)
 			}}
-			c.collections.link(&b.Entry)
-			if !yield(b, cmp.Or(err, damaged)) {
+			if !yield(b, cmp.Or(err, damaged, c.relations.link(ctx, &b.Entry, m.Changed))) {
 				return
 			}
 		}
@@ -129,11 +135,12 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 			en, damaged := changeEntry(ch)
 			b := source.Bitstream{Entry: en}
-			c.collections.link(&b.Entry)
+			linked := c.relations.link(ctx, &b.Entry, ch.Datetime)
+			c.patching.pack(ch.Seq, &b)
 			if ch.Change != resourcesync.Deleted {
 				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
 			}
-			if !yield(b, cmp.Or(err, damaged)) {
+			if !yield(b, cmp.Or(err, damaged, linked)) {
 				return
 			}
 		}

@@ -54,6 +54,13 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		for i := range items {
+			patches, err := source.PatchesOf(ctx, r.pub.Journal, r.Name, &items[i])
+			if err != nil {
+				return false, err
+			}
+			dropped = append(dropped, patches...)
+		}
 		dropped = append(dropped, items...)
 		dumps = dumps || kind == source.ItemChangeDump && len(items) > 0
 	}

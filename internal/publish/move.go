@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -29,7 +30,7 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	old := &Session{site: o, places: p}
 	old.site.BaseURL, old.site.Adopt = before, false
 	err = old.prepare(ctx)
-	for _, c := range old.closers {
+	for _, c := range slices.Backward(old.closers) {
 		err = errors.Join(err, c.Close())
 	}
 	if err != nil {
@@ -109,12 +110,29 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 			_ = os.Remove(name + movedSuffix + suffix) // from an earlier move
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(o.State, contentName)); err != nil {
-		return err
+	for _, of := range []string{defaultName, setName} { // versions stay: they are known by path
+		if err := os.RemoveAll(filepath.Join(o.State, contentName, of)); err != nil {
+			return err
+		}
 	}
 	var err error
 	p.stores, err = openStores(ctx, catalog.Options{Path: name, Create: true, Now: o.Now})
 	return err
+}
+
+// BaseURLOf returns the base URL of the publication that has its state in a directory; "" if
+// there is none. It writes nothing.
+func BaseURLOf(ctx context.Context, state string, now func() time.Time) (base string, err error) {
+	c, err := catalog.OpenReadOnly(ctx, filepath.Join(state, catalogName), "", now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	base, _, err = c.Facts.Setting(ctx, catalog.PublisherSetting)
+	return base, err
 }
 
 // PlanMove returns the base URL from which Open would move a site with Move, and the keys

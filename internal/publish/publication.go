@@ -23,8 +23,14 @@ func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	if d.snapshot {
 		u.Snapshot = &source.Snapshot{At: at, Completed: completed, Through: r.seq, Resources: r.resources(ctx)}
 	}
+	if err := r.beginPatches(ctx); err != nil {
+		return u, err
+	}
 	spans, err := r.spans(ctx, d.rotate, at)
 	if err != nil {
+		return u, err
+	}
+	if u.Patches, err = r.patches(ctx); err != nil {
 		return u, err
 	}
 	for _, s := range spans {
@@ -116,7 +122,7 @@ func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, err
 	}
 	open := span{after: r.last.ChangesNumber - 1, through: r.last.ChangesNumber - 1, from: r.last.ChangesFrom}
 	spans, err := divide(open, r.last.ChangesThrough, r.facts.Changes(ctx, r.id, open.after, r.seq),
-		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes, age: r.RotateEvery})
+		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes - r.patchRoom(), age: r.RotateEvery})
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +138,7 @@ func (r *run) resources(ctx context.Context) iter.Seq2[resourcesync.Entry, error
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for m, err := range r.facts.Members(ctx, r.id) {
 			en, damaged := resourceEntry(m)
-			r.collections.link(&en)
-			if !yield(en, cmp.Or(err, damaged)) {
+			if !yield(en, cmp.Or(err, damaged, r.link(ctx, &en, m.Changed))) {
 				return
 			}
 		}
@@ -156,8 +161,8 @@ func (r *run) changes(ctx context.Context, after, through int64) iter.Seq2[resou
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for ch, err := range r.facts.Changes(ctx, r.id, after, through) {
 			en, damaged := changeEntry(ch)
-			r.collections.link(&en)
-			if !yield(en, cmp.Or(err, damaged)) {
+			r.patching.link(ch.Seq, &en)
+			if !yield(en, cmp.Or(err, damaged, r.link(ctx, &en, ch.Datetime))) {
 				return
 			}
 		}

@@ -62,6 +62,13 @@ type Set struct {
 	Aggregations []aggregate.Rule
 	Policy       source.Policy // policy; if the Site has one set, the About of the Site replaces its own
 
+	// KeepVersions is how long each state of a resource is kept after it ended, at a URI of
+	// its own to which entries link (1.1 §14.6): KeepAll, or at least as long as the policy
+	// keeps changes. 0 keeps none.
+	KeepVersions time.Duration
+	TimeGates    bool // entries also link to TimeGates and TimeMaps, which versions.Handler answers
+
+	Patches     bool          // publish patches of changed resources, and keep in State the published bytes from which they are made
 	Dumps       bool          // offer Resource Dumps and Change Dumps
 	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone
 	RebaseEvery time.Duration // a new Resource List at least so often, if something changed; 0 is by number of changes alone
@@ -101,6 +108,8 @@ type SetReport struct {
 	Hashed                                       int64            // bytes read for hashing
 	Kept                                         int64            // bytes of changed resources that are kept until they are in a Change Dump; in a dry run, those that would be kept
 	Packaged                                     int64            // bytes of resources that went into packages; in a dry run, those that would
+	Patches                                      int64            // patches published
+	PatchBytes, Patched                          int64            // their bytes, and those of the resources that they make
 	Failures                                     []Event          // the first failures
 	Excluded                                     map[string]int64 // number of files by reason
 
@@ -211,6 +220,9 @@ func (r *Report) add(s SetReport) {
 		r.Hashed += s.Hashed
 		r.Kept += s.Kept
 		r.Packaged += s.Packaged
+		r.Patches += s.Patches
+		r.PatchBytes += s.PatchBytes
+		r.Patched += s.Patched
 		r.Failures = append(r.Failures[:len(r.Failures):len(r.Failures)], s.Failures...)
 		r.Documents = append(r.Documents[:len(r.Documents):len(r.Documents)], s.Documents...)
 		r.Retired = append(r.Retired[:len(r.Retired):len(r.Retired)], s.Retired...)

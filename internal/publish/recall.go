@@ -13,6 +13,9 @@ type said struct {
 	Policy source.Policy
 	Source source.About
 	Dumps  bool
+	// Patches asks for a publication when it is switched on: it stores the bytes from which
+	// patches are made.
+	Patches bool `json:",omitempty"`
 	// Withdrawn sets are included since they change the Source Description.
 	Withdrawn []string `json:",omitempty"`
 }

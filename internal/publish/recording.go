@@ -14,9 +14,9 @@ import (
 	"instep/source"
 )
 
-// ErrNoBytes: the bytes of a change are not kept, and the set has dumps that have to
-// hold them.
-var ErrNoBytes = errors.New("its bytes are nowhere, and the dumps of the set need them")
+// ErrNoBytes: the bytes of a change are not kept, and the set has dumps or
+// versions that have to hold them.
+var ErrNoBytes = errors.New("its bytes are nowhere, and the dumps or versions of the set need them")
 
 // Known returns the recorded resource of each URI in a set, in the order of the URIs; the
 // zero Resource for an unknown one.
@@ -45,7 +45,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 		r, err := f.dir.Look(ctx, path, keep)
 		return r, errors.Join(f.unsure, err)
 	}
-	if one.Dumps && one.content != nil {
+	if one.keepsBytes() {
 		return one.content.hold(ctx, look)
 	}
 	r, err = look(nil)
@@ -63,7 +63,7 @@ func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 	f.dir = scan.Dir{
 		Deps: s.deps(one), Tree: scan.RootTree(s.root()), Choice: one.Choice, Rules: one.Rules,
 		Ours: func(path string) bool {
-			if s.ownTree(path) {
+			if s.ownTree(path) || s.ofVersions(path) {
 				return true
 			}
 			if !s.inside || !source.MayBeDocument(path) {
@@ -126,7 +126,7 @@ func (s *Session) URIOf(ctx context.Context, path string) (string, error) {
 }
 
 func (s *Session) acceptFile(ctx context.Context, one *setState, path string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
-	if !one.Dumps {
+	if !one.keepsBytes() {
 		f := s.filesOf(ctx, one)
 		err := f.dir.Has(path)
 		err = errors.Join(err, f.unsure)
@@ -183,7 +183,7 @@ func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.
 	if told.Path = told.URI; known[0].Member {
 		told.Path, told.Stat = known[0].Path, known[0].Stat // the path of the bytes
 	}
-	if one.Dumps && one.content != nil {
+	if one.keepsBytes() {
 		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })
 	} else {
 		r = told
@@ -227,7 +227,7 @@ func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Re
 
 // packable refuses changes of a set with dumps whose bytes are not kept.
 func (s *Session) packable(ctx context.Context, one *setState, changes []catalog.Change) error {
-	if !one.Dumps || one.content == nil {
+	if !one.keepsBytes() {
 		return nil
 	}
 	for i := range changes {

@@ -26,7 +26,8 @@ type run struct {
 	what   What
 	report SetReport
 
-	full bool // the set was looked at as a whole
+	full  bool // the set was looked at as a whole
+	whole bool // the next scan compares all
 	// incomplete: published documents are gone.
 	incomplete bool
 	scan       scan.Result
@@ -42,7 +43,8 @@ type run struct {
 
 	kept, packaged int64 // bytes of resources
 
-	collections collections
+	relations
+	patching patching
 }
 
 // maxTries bounds how often bytes that a dump needs may be gone, and are looked for
@@ -84,6 +86,9 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	if err := r.mark(ctx); err != nil {
 		return false, err
 	}
+	if err := r.keepVersions(ctx); err != nil {
+		return false, err
+	}
 	broken := false
 	if r.incomplete {
 		if broken, err = r.dropLost(ctx); err != nil {
@@ -97,7 +102,7 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	pub, err := r.write(ctx, d)
 	if gone, ok := errors.AsType[*source.GoneError](err); ok {
 		if mayRepeat {
-			r.what.NoScan, r.what.Paths = false, nil
+			r.what.NoScan, r.what.Paths, r.whole = false, nil, true
 			if r.keepsSince.IsZero() {
 				r.keepsSince = r.now
 			}
@@ -240,7 +245,7 @@ func cause(ctx context.Context, err error) error {
 // input returns the resources that the set is compared with.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
-		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
+		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Whole: r.whole || r.what.Rebase, Shared: len(r.sets) > 1, Keep: r.keep(),
 		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe, LeftOut: r.site.LeftOut,
 		State: r.site.State, DryRun: r.site.DryRun,
 	}
@@ -260,7 +265,7 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 	if path == wellKnownDir {
 		path = wellKnownKey
 	}
-	if r.ownTree(path) || r.inside && r.foreign[path] {
+	if r.ownTree(path) || r.ofVersions(path) || r.inside && r.foreign[path] {
 		return true
 	}
 	if !r.inside || !source.MayBeDocument(path) {
@@ -393,10 +398,13 @@ func (r *run) labels() map[string]string {
 	if len(r.Rules) > 0 {
 		hashes += " " + string(rules)
 	}
+	if r.KeepVersions > 0 {
+		hashes += fmt.Sprintf(" versions %t", r.TimeGates)
+	}
 	if len(r.Aggregations) > 0 {
 		hashes += fmt.Sprintf(" %q %q %q", r.Aggregations, r.mapCreator(), r.mapsTitle())
 	}
-	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.withdrawn})
+	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
 	if err := errors.Join(err, failed); err != nil {
 		panic(err) // strings and numbers
 	}
@@ -429,6 +437,7 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 		return source.Publication{}, err
 	}
 	u, err := r.update(ctx, d)
+	defer func() { err = errors.Join(err, r.patching.close()) }()
 	if g != nil {
 		defer func() { err = errors.Join(err, g.Close()) }()
 		u.Maps = g.Maps(ctx)
@@ -456,6 +465,9 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	r.report.Documents = append(r.report.Documents, written(pub)...)
 	r.report.Retired = append(r.report.Retired, pub.Retired...)
 	r.report.Kept, r.report.Packaged = r.kept, r.packaged
+	r.report.Patches += r.patching.made
+	r.report.PatchBytes += r.patching.bytes
+	r.report.Patched += r.patching.whole
 	r.report.Notes = append(r.report.Notes, pub.Notes...)
 	if r.site.DryRun {
 		return nil
@@ -472,10 +484,13 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	if err := r.facts.SetSettings(ctx, labels); err != nil {
 		return err
 	}
+	if err := r.settleBases(ctx); err != nil {
+		return err
+	}
 	if err := r.shorten(ctx, fresh); err != nil {
 		return err
 	}
-	return r.forget(ctx)
+	return errors.Join(r.forget(ctx), r.expire(ctx))
 }
 
 // written returns the keys of new documents and packages of a publication.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"instep/internal/catalog"
+	"instep/internal/versions"
 	"instep/resourcesync"
 	"instep/source"
 )
@@ -26,7 +27,10 @@ type Session struct {
 	bound      bool // the state is bound to a directory and base URL
 	closers    []io.Closer
 
-	others    []string        // published sets that are not of the site
+	others      []string        // published sets that are not of the site
+	versions    *versions.Store // nil if no set keeps versions, or ever did
+	hasVersions bool            // also in a dry run, which does not open them
+
 	withdrawn []string        // withdrawn sets whose documents were removed from the output
 	foreign   map[string]bool // keys of documents that another program published, and their copies
 	takenOver bool            // another program's publication was adopted just now, ours was never there
@@ -41,6 +45,8 @@ type setState struct {
 	last source.Publication // the part of the last publication that was read
 	// content keeps the bytes that coming Change Dumps need; nil if there are none.
 	content *store
+	// bases keeps the published bytes of the resources; nil if no patches are made.
+	bases *bases
 	// recording excludes changes of an application during a scan and the moment of a
 	// publication: otherwise a scan could compare with one state and record on another.
 	recording sync.Mutex
@@ -97,7 +103,7 @@ func (s *Session) Close() error {
 
 func (s *Session) close() error {
 	var errs []error
-	for _, c := range s.closers {
+	for _, c := range slices.Backward(s.closers) {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(append(errs, s.places.close())...)
@@ -147,13 +153,16 @@ func (s *Session) prepare(ctx context.Context) error {
 	if err := s.checkOut(ctx, uuid); err != nil {
 		return err
 	}
+	if err := s.openVersions(ctx); err != nil {
+		return err
+	}
 	return s.recover(ctx)
 }
 
 // recover must be called only after the output was found to be ours.
 func (s *Session) recover(ctx context.Context) error {
 	if s.site.DryRun {
-		return nil
+		return s.openAllBases(ctx)
 	}
 	if err := s.clean(ctx); err != nil {
 		return err
@@ -167,6 +176,9 @@ func (s *Session) recover(ctx context.Context) error {
 			return err
 		}
 		set.recovered = finished.ID != 0
+	}
+	if err := s.openAllBases(ctx); err != nil {
+		return err
 	}
 	return s.recoverOthers(ctx)
 }

@@ -140,10 +140,32 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 	if set.Dumps && !slices.Contains(s.Algorithms, resourcesync.SHA256) {
 		return one, &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("dumps need sha-256 among them: by it they find the bytes of a change")}
 	}
+	if err := s.checkVersions(&one); err != nil {
+		return one, err
+	}
+	if err := checkPatches(set, s); err != nil {
+		return one, err
+	}
 	if err := checkAggregations(set); err != nil {
 		return one, err
 	}
 	return one, checkGlobs(set)
+}
+
+// checkVersions returns what keeps a set from keeping versions as it asks.
+func (s *settled) checkVersions(set *settledSet) error {
+	switch {
+	case set.KeepVersions == 0 && set.TimeGates:
+		return &OptionError{"timegates", "true", errors.New("expected keep-versions as well: a TimeGate leads to versions")}
+	case set.KeepVersions == 0:
+	case set.KeepVersions < set.Policy.KeepChanges:
+		return &OptionError{"keep-versions", set.KeepVersions.String(), fmt.Errorf("expected at least as long as changes are offered (keep-changes, %s), since these link to versions", set.Policy.KeepChanges)}
+	case set.Input == nil && s.Dir == "":
+		return &OptionError{"keep-versions", set.Name, errors.New("a set that is recorded without a directory has no bytes to keep")}
+	case !slices.Contains(s.Algorithms, resourcesync.SHA256):
+		return &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("keep-versions needs sha-256 among them: by it bytes are kept")}
+	}
+	return nil
 }
 
 func checkGlobs(set Set) error {

@@ -12,8 +12,8 @@ import (
 	"instep/source"
 )
 
-// WriteZIP packs the documents of all sets that are published now, dumps included and
-// resources not, as they have to lie on a web server. The same documents make the same
+// WriteZIP packs the documents of all sets that are published now, dumps and versions
+// included and resources not, as they have to lie on a web server. The same documents make the same
 // bytes. A dry run has none.
 func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
 	s.publishing.Lock()
@@ -39,6 +39,10 @@ func (s *Session) documents(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		if !source.MayBeDocument(info.Key) {
+			continue
+		}
+		if s.ofPlace(info.Key) {
+			keys = append(keys, info.Key)
 			continue
 		}
 		_, ours, err := journal{s.facts, s.pubs}.Document(ctx, info.Key)

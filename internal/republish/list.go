@@ -33,6 +33,7 @@ type lister struct {
 	taken      *spool.Index // origins that resources are listed under, with no places: Sources may give two the same
 	kept       int64        // resources listed under the URI at the Source, though a via names another origin
 	firstKept  string       // the URI of one of them
+	doubtful   int64        // up to which number of the log a change may have been listed before: see position.Doubtful
 	unfit      int64        // resources of which something was left out that no document can say
 	firstUnfit string       // the URI of one of them
 }
@@ -192,7 +193,7 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 		e.Out = scan.Loop
 		return e, nil
 	}
-	if e.Out = l.doubt(m); m.Stored {
+	if e.Out, e.Past = l.doubt(m), m.past; m.Stored && !m.past {
 		e.Intact, err = l.m.Untouched(ctx, &m.Held)
 	}
 	return e, err

@@ -20,7 +20,8 @@ import (
 const tries = 3
 
 // Input is a mirror as the input of a publication. Its List has the directory of the mirror
-// as Tree, and no Listing.
+// as Tree, and no Listing. It lists what has changed since the last publication, if the log of
+// the mirror has all of it, else all that is held.
 type Input struct {
 	*scan.List
 	Mirror Options
@@ -51,10 +52,16 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 		return nil, err
 	}
 	list := *in.List
-	list.Listing = l.list
+	r := reader{Input: &in, lister: &l}
+	if err := r.begin(ctx, &list); err != nil {
+		return nil, err
+	}
 	p, err := list.Plan(ctx)
 	if err == nil {
 		err = l.still(ctx)
+	}
+	if err == nil {
+		err = r.end(ctx, p)
 	}
 	if unsteady := m.Steady(); unsteady != nil {
 		err = errors.Join(fmt.Errorf("%w: %w", ErrDisturbed, unsteady), err)
@@ -68,6 +75,12 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	if l.at.Before(p.At) {
 		p.At = l.at
 	}
+	l.note(p, in.BaseURL)
+	return p, nil
+}
+
+// note adds remarks on what was listed.
+func (l *lister) note(p *scan.Plan, base string) {
 	p.Notes = append(p.Notes, l.notes...)
 	if len(l.origins) > 0 {
 		p.Notes = append(p.Notes, l.allowed())
@@ -79,9 +92,8 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 		p.Notes = append(p.Notes, fmt.Sprintf("what the origin says of %d resources was left out in part, as no document can say it, of %q for one", l.unfit, l.firstUnfit))
 	}
 	if n := p.Excluded[scan.Loop]; n > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d resources came from %s in the first place: they are not published again", n, in.BaseURL))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources came from %s in the first place: they are not published again", n, base))
 	}
-	return p, nil
 }
 
 // Runs returns a text that is another one after each complete run on the mirror.

@@ -84,6 +84,18 @@ func (f *fake) Untouched(_ context.Context, h *destination.Held) (bool, error) {
 	return !f.touched[h.URI], nil
 }
 
+func (f *fake) Catalog(context.Context) (string, error) { return "fake", nil }
+
+func (f *fake) LogEnd(context.Context) (int64, time.Time, error) { return 0, time.Time{}, nil }
+
+func (f *fake) LogHas(context.Context, int64, time.Time) (bool, error) { return false, nil }
+
+func (f *fake) EachLogged(context.Context, int64, int64, []string, func(int64, time.Time, []destination.Held) error) error {
+	return nil
+}
+
+func (f *fake) Kept(context.Context, *destination.Held) (string, error) { return "", nil }
+
 func (f *fake) Shares() bool { return f.shares }
 func (f *fake) Close() error { return nil }
 

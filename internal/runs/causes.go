@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"instep/destination"
 	"instep/internal/webpage"
 )
 
@@ -14,7 +13,7 @@ func (r *Record) Troubled() bool { return r.End == nil || r.Failures() > 0 || r.
 
 // Group is what failed for one cause.
 type Group struct {
-	Cause string // a destination.Cause
+	Cause string
 	What  string // the meaning, for people
 	Next  string // the command to give next
 	N     int64  // failures, of which Rows are kept
@@ -49,36 +48,31 @@ func (r *Record) Groups(only string) []Group {
 
 // advices say what a cause means, and what to do: sync, repair, look (at what sync
 // would do), or lint (at the Source's own mistakes).
-var advices = map[destination.Cause]struct{ what, do string }{
-	destination.CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
-	destination.CauseRefused:   {"refused by what is allowed here", "sync"},
-	destination.CauseNotFound:  {"the Source lists them, but its server does not have them", "lint"},
-	destination.CauseDenied:    {"the server wants credentials, or others: give them with --netrc, --bearer-file or --header-file", "sync"},
-	destination.CauseTooLarge:  {"more bytes came than the Source lists or this program takes", "lint"},
-	destination.CauseProtocol:  {"the server's answer makes no sense where the resource was asked for", "sync"},
-	destination.CauseMismatch:  {"other bytes came than the Source lists; what was held stayed", "lint"},
-	destination.CauseDocument:  {"a document of the Source cannot be used", "lint"},
-	destination.CauseOccupied:  {"a file that is not the mirror's is in the way: move it elsewhere, or sync with --adopt", "sync"},
-	destination.CauseNoPlace:   {"no path can be made of the URI: leave them out with --exclude", "sync"},
-	destination.CauseMoved:     {"it changed while the run was at work", "sync"},
-	destination.CauseOther:     {"this machine was the reason, not the Source: is there space, and may the mirror be written?", "sync"},
-	destination.CauseMissing:   {"missing in the mirror", "repair"},
-	destination.CauseDifferent: {"the mirror has other bytes than the Source", "repair"},
-	destination.CauseUnread:    {"the mirror's bytes could not be read: is its disk sound?", "repair"},
-	destination.CauseExtra:     {"the mirror has what the Source does not list", "look"},
+var advices = map[string]struct{ what, do string }{
+	CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
+	CauseRefused:   {"refused by what is allowed here", "sync"},
+	CauseNotFound:  {"the Source lists them, but its server does not have them", "lint"},
+	CauseDenied:    {"the server wants credentials, or others: give them with --netrc, --bearer-file or --header-file", "sync"},
+	CauseTooLarge:  {"more bytes came than the Source lists or this program takes", "lint"},
+	CauseProtocol:  {"the server's answer makes no sense where the resource was asked for", "sync"},
+	CauseMismatch:  {"other bytes came than the Source lists; what was held stayed", "lint"},
+	CauseDocument:  {"a document of the Source cannot be used", "lint"},
+	CauseOccupied:  {"a file that is not the mirror's is in the way: move it elsewhere, or sync with --adopt", "sync"},
+	CauseNoPlace:   {"no path can be made of the URI: leave them out with --exclude", "sync"},
+	CauseMoved:     {"it changed while the run was at work", "sync"},
+	CauseOther:     {"this machine was the reason, not the Source: is there space, and may the mirror be written?", "sync"},
+	CauseMissing:   {"missing in the mirror", "repair"},
+	CauseDifferent: {"the mirror has other bytes than the Source", "repair"},
+	CauseUnread:    {"the mirror's bytes could not be read: is its disk sound?", "repair"},
+	CauseExtra:     {"the mirror has what the Source does not list", "look"},
 }
 
 // CauseNames returns the causes that a run can record, in ascending order.
-func CauseNames() (names []string) {
-	for _, cause := range slices.Sorted(maps.Keys(advices)) {
-		names = append(names, string(cause))
-	}
-	return names
-}
+func CauseNames() []string { return slices.Sorted(maps.Keys(advices)) }
 
 // advice says what a cause means and gives the command that comes next.
 func advice(run *Run, cause string, rows []Row) (what, next string) {
-	a := advices[destination.Cause(cause)]
+	a := advices[cause]
 	var flags []string
 	for _, r := range rows {
 		if r.Hint != "" && !slices.Contains(flags, r.Hint) && len(flags) < 5 {

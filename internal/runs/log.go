@@ -82,7 +82,7 @@ func (l *Log) Event(e destination.Event) {
 		l.Add(Row{Kind: Note, Set: e.Set, Quirk: int(e.Quirk), Message: e.Text})
 	case destination.EventFailed:
 		l.Add(Row{
-			Kind: Failure, Set: e.Set, Cause: string(destination.CauseOf(e.Err)), URI: e.Action.Want.URI, Message: e.Err.Error(), Hint: flagFor(e.Err),
+			Kind: Failure, Set: e.Set, Cause: CauseOf(e.Err), URI: e.Action.Want.URI, Message: e.Err.Error(), Hint: flagFor(e.Err),
 		})
 	case destination.EventVerdict:
 		l.verdict(e)
@@ -91,11 +91,11 @@ func (l *Log) Event(e destination.Event) {
 
 // verdict records what an audit found wrong; of a repair, what is wrong after it.
 func (l *Log) verdict(e destination.Event) {
-	cause := e.Verdict.Cause()
+	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
 		return
 	}
-	row := Row{Kind: Failure, Set: e.Set, Cause: string(cause), URI: e.Action.Want.URI, Path: e.Path}
+	row := Row{Kind: Failure, Set: e.Set, Cause: cause, URI: e.Action.Want.URI, Path: e.Path}
 	if e.Err != nil {
 		row.Message = e.Err.Error()
 	}
@@ -123,7 +123,7 @@ func (l *Log) Gap(set, text string) {
 
 // Partial records that documents of a set could not be used.
 func (l *Log) Partial(set string, err error) {
-	l.Add(Row{Kind: Failure, Set: set, Cause: string(destination.CauseDocument), Message: err.Error(), Hint: flagFor(err)})
+	l.Add(Row{Kind: Failure, Set: set, Cause: CauseDocument, Message: err.Error(), Hint: flagFor(err)})
 }
 
 // EndedBy says what ended the run early, though its caller has a summary of it.

@@ -3,11 +3,15 @@ package runs_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"testing"
 	"time"
 
 	"instep/destination"
+	"instep/fetch"
+	"instep/harvest"
 	"instep/internal/runs"
+	"instep/resourcesync"
 )
 
 // What a Destination reports before there is a mirror is in its record too, and each cause has
@@ -67,11 +71,38 @@ func TestLogOfARunThatFoundNothingNewIsIdle(t *testing.T) {
 
 // TestNextCommandKeepsWhatTheRunAllowed: a flag that is advised comes beside those given.
 func TestNextCommandKeepsWhatTheRunAllowed(t *testing.T) {
-	cause := string(destination.CauseRefused)
+	cause := runs.CauseRefused
 	rec := runs.Record{Tally: runs.Tally{Causes: map[string]int64{cause: 1}}, Rows: []runs.Row{{Kind: runs.Failure, Cause: cause, Hint: "--allow-origin https://b.example.org"}}}
 	rec.Run = runs.Run{Command: "sync", Source: "https://example.org/", Dir: "mirror", Options: []string{"--allow-origin=https://a.example.org", "--allow-origin=https://b.example.org", "--strict"}}
 	const want = "instep sync --allow-origin https://b.example.org --allow-origin=https://a.example.org --strict https://example.org/ mirror"
 	if got := rec.Groups("")[0].Next; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestCausesAreToldApart(t *testing.T) {
+	mismatch := &resourcesync.MismatchError{What: "length", Want: "1", Got: "2"}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&fetch.Error{Kind: fetch.Temporary}, runs.CauseTemporary},
+		{&fetch.Error{Kind: fetch.Refused}, runs.CauseRefused},
+		{&fetch.Error{Kind: fetch.NotFound}, runs.CauseNotFound},
+		{&fetch.Error{Kind: fetch.Denied}, runs.CauseDenied},
+		{&fetch.Error{Kind: fetch.TooLarge}, runs.CauseTooLarge},
+		{&fetch.Error{Kind: fetch.Protocol}, runs.CauseProtocol},
+		{mismatch, runs.CauseMismatch},
+		{&harvest.DocumentError{URI: "u", Reason: "cannot be used"}, runs.CauseDocument},
+		{&harvest.DocumentError{URI: "u", Err: &fetch.Error{Kind: fetch.NotFound}}, runs.CauseNotFound},
+		{destination.ErrOccupied, runs.CauseOccupied},
+		{destination.ErrNoPlace, runs.CauseNoPlace},
+		{destination.ErrNotHeld, runs.CauseMoved},
+		{destination.ErrOutage, runs.CauseTemporary},
+		{fs.ErrPermission, runs.CauseOther},
+	} {
+		if got := runs.CauseOf(fmt.Errorf("bring it: %w", c.err)); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
 	}
 }

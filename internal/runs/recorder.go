@@ -18,10 +18,11 @@ type Recorder struct {
 	root *os.Root // the directory of the records
 	run  Run
 
-	mu    sync.Mutex // guards the rest
-	file  *os.File   // nil when the record has ended
-	tally Tally
-	err   error // the first write error
+	mu     sync.Mutex // guards the rest
+	file   *os.File   // nil when the record has ended
+	tally  Tally
+	failed map[string]bool // resources that failed, by set, cause and URI; those of the first maxFailures rows
+	err    error           // the first write error
 }
 
 // Begin starts the record of a run in the directory of a state, gives it the next number
@@ -63,15 +64,34 @@ func begin(state string, r Run, now func() time.Time) (_ *Recorder, err error) {
 // ID is the number of the run.
 func (r *Recorder) ID() int64 { return r.run.ID }
 
-// Add records a row.
+// Add records a row. A resource that is tried again in the same run and fails for the same
+// cause has one row, and counts once.
 func (r *Recorder) Add(row Row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.file == nil || !r.tally.count(&row) {
+	if r.file == nil || r.again(&row) || !r.tally.count(&row) {
 		return
 	}
 	row.clip()
 	r.write("", row)
+}
+
+// again reports whether a resource failed before in this run, for the same cause.
+func (r *Recorder) again(row *Row) bool {
+	if row.Kind != Failure || row.URI == "" {
+		return false
+	}
+	key := row.Set + "\x00" + row.Cause + "\x00" + row.URI
+	if r.failed[key] {
+		return true
+	}
+	if len(r.failed) < maxFailures {
+		if r.failed == nil {
+			r.failed = map[string]bool{}
+		}
+		r.failed[key] = true
+	}
+	return false
 }
 
 // Tally returns the counts so far.

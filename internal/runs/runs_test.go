@@ -158,6 +158,27 @@ func TestRowsAreBoundedAndCountsExact(t *testing.T) {
 	}
 }
 
+func TestAResourceThatFailsTwiceInARunIsOneFailure(t *testing.T) {
+	state := t.TempDir()
+	rec := begin(t, state, &clock{t0})
+	for _, row := range []runs.Row{
+		{Kind: runs.Failure, Cause: "temporary", Set: "a", URI: "https://museum.example.org/1"},
+		{Kind: runs.Failure, Cause: "temporary", Set: "a", URI: "https://museum.example.org/1"},
+		{Kind: runs.Failure, Cause: "not-found", Set: "b", URI: "https://museum.example.org/1"},
+		{Kind: runs.Failure, Cause: "document", Set: "a"},
+		{Kind: runs.Failure, Cause: "document", Set: "a"},
+	} {
+		rec.Add(row)
+	}
+	if err := rec.End(runs.Outcome{Status: "partial", ExitCode: 4}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{"temporary": 1, "not-found": 1, "document": 2}
+	if d := cmp.Diff(load(t, state, rec.ID()).Causes, want); d != "" {
+		t.Errorf("failures by cause (-got +want):\n%s", d)
+	}
+}
+
 func TestTheNewestRunsAreKept(t *testing.T) {
 	state, c := t.TempDir(), &clock{t0}
 	stranger := filepath.Join(state, "runs", "notes.txt")

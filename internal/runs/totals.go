@@ -25,6 +25,7 @@ type Totals struct {
 	Failed     int64                     // resources that could not be brought
 	Bytes      int64                     // of resources
 	Unverified int64                     // resources brought that nothing of the Source's proves
+	Patches    destination.PatchCounts   // what patches have saved and cost
 	Taken      int64                     // files that were in the directory and not known, and were taken over
 	Planned    int64                     // requests that a plan will send
 	Via        map[destination.Via]int64 // resources that are brought, by way
@@ -96,6 +97,7 @@ func (t *Totals) AddReport(r *destination.SetReport) {
 	t.Via = AddCounts(t.Via, r.Via)
 	t.Failed += r.Failed
 	t.Unverified += r.Unverified
+	t.Patches.Add(r.Patches)
 	t.Failures = append(t.Failures, r.Failures...)
 	if r.Withheld > 0 {
 		t.Withheld = append(t.Withheld, Withheld{r.Set, r.Hash, r.Withheld, r.Guard})

@@ -313,19 +313,21 @@ func agree(a, b resourcesync.Digests) bool {
 }
 
 func (a *applier) record(changes []catalog.Change) error {
-	return a.d.record(a.ctx, a.r, changes)
+	return a.d.record(a.ctx, a.r, changes, nil)
 }
 
-// record records changes and counts them.
-func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change) error {
+// record records changes, with settings, and counts them.
+func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, settings map[string]string) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	record := d.Facts.Record
+	var err error
 	if d.Unpublished {
-		record = d.Facts.Enroll
+		err = d.Facts.Enroll(ctx, d.Set, changes)
+	} else {
+		err = d.Facts.RecordWith(ctx, d.Set, changes, settings)
 	}
-	if err := record(ctx, d.Set, changes); err != nil {
+	if err != nil {
 		return err
 	}
 	for i := range changes {

@@ -44,8 +44,10 @@ type Recorder interface {
 	Reserve(ctx context.Context, t time.Time) error
 	// Record records changes in order, all or none, at one moment. A change that
 	// contradicts the recorded state is catalog.ErrState. Enroll is Record for a set that
-	// was never published, which needs no change log.
+	// was never published, which needs no change log. RecordWith is Record, and keeps settings
+	// with the changes, all or none.
 	Record(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
+	RecordWith(ctx context.Context, set catalog.SetID, changes []catalog.Change, settings map[string]string) error
 	Enroll(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
 	// Restat stores times and digests of unchanged bytes, and Relabel their labels: neither
 	// is a change.

@@ -44,6 +44,11 @@ type Listed struct {
 	// Intact: the file at Path is known to have Length and Digests. It is not read unless its
 	// bytes are to be kept.
 	Intact bool
+	// Of a listing of changes. Gone: the resource is no longer there. Past: the file at Path has
+	// other bytes by now, so what is listed is recorded as it is; Kept is the file that has its
+	// bytes, for List.Keep. Mark is the position after this change: see List.Marks.
+	Gone, Past bool
+	Kept, Mark string
 	// Out, if not "", says why the resource is not published. One that is published with these
 	// very bytes stays as it is, unless it is a Loop: doubt deletes nothing.
 	Out Reason
@@ -68,6 +73,16 @@ type List struct {
 	Client  *fetch.Client // fetches from URLs; required if there is one
 	Tree    Tree          // the files that paths name; nil if there are none
 
+	// Changes: the listing has changes in their order, each with what came of it, and one
+	// resource several times where it changed several times. What it does not list is as
+	// recorded.
+	Changes bool
+	// Marks, if not "", is the setting that keeps how far a log of changes was recorded: the
+	// Mark of the last change, in the transaction that records it, and Plan.Mark when all is
+	// recorded. It is "" while a listing that has no Changes is recorded, and after failures:
+	// only all that there is has what is missing then.
+	Marks string
+
 	// Globs as those of Dir, matched against the path of a file, or against the part of a
 	// URI after BaseURL (after the scheme, if it is elsewhere), without percent-encoding.
 	Include, Exclude []string
@@ -85,6 +100,16 @@ type listWork struct {
 	LastServed string
 	Also       string // as item.Also
 	Label      bool   // the bytes are as recorded: only their labels are taken over
+	Was        bool   // of a listing of changes: it was recorded as a member before all of these
+}
+
+// recorded is the resource as it is recorded once the work is done.
+func (w *listWork) recorded() catalog.Resource {
+	if w.Gone {
+		return catalog.Resource{}
+	}
+	return catalog.Resource{URI: w.URI, Path: w.place(), Member: true, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type,
+		Encoding: w.Encoding, LastMod: w.LastMod, ChangeFreq: w.ChangeFreq, Remainder: w.Remainder}
 }
 
 // listStat is the content of Resource.Stat for a listed resource.

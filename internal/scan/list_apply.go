@@ -30,6 +30,9 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := l.Facts.Reserve(ctx, p.At); err != nil {
 		return r, err
 	}
+	if err := l.unmark(ctx); err != nil {
+		return r, err
+	}
 	a := listApplier{ctx: ctx, l: l, r: &r, buffers: make([][]byte, l.workers())}
 	for i := range a.buffers {
 		a.buffers[i] = make([]byte, bufferSize)
@@ -51,8 +54,34 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 			return r, err
 		}
 	}
+	if mark := l.mark(&r, p.Doubt, p.Mark); l.Marks != "" && (l.Changes || mark[l.Marks] != "") {
+		if err := l.Facts.SetSettings(ctx, mark); err != nil {
+			return r, err
+		}
+	}
 	r.Completed = latest(l.Now(), r.At)
 	return r, nil
+}
+
+// unmark says that the position in a log of changes is unknown, until a listing of all is
+// recorded.
+func (l *List) unmark(ctx context.Context) error {
+	if l.Marks == "" || l.Changes {
+		return nil
+	}
+	mark, _, err := l.Facts.Setting(ctx, l.Marks)
+	if err != nil || mark == "" {
+		return err
+	}
+	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
+}
+
+// mark is the setting that says how far a log of changes was recorded.
+func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
+	if doubt || r.Failures.Count > 0 {
+		mark = ""
+	}
+	return map[string]string{l.Marks: mark}
 }
 
 // listApplier records the results of examining resources, a round at a time.
@@ -68,10 +97,19 @@ type listApplier struct {
 func (a *listApplier) all(p *Plan) error {
 	var round []listWork
 	var bytes int64
+	in := map[string]bool{} // in the round, of a listing of changes: each round has one of a resource
 	for w, err := range p.listed.All() {
 		if err != nil {
 			return err
 		}
+		if a.l.Changes && in[w.URI] {
+			if err := a.round(round); err != nil {
+				return err
+			}
+			round, bytes = round[:0], 0
+			clear(in)
+		}
+		in[w.URI] = a.l.Changes
 		round = append(round, w)
 		bytes += w.Length.Int64()
 		if len(round) < batchSize && bytes < batchBytes {
@@ -81,6 +119,7 @@ func (a *listApplier) all(p *Plan) error {
 			return err
 		}
 		round, bytes = round[:0], 0
+		clear(in)
 	}
 	return a.round(round)
 }
@@ -159,6 +198,10 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 			continue
 		}
 		taken[uris[i]] = true
+		if x.Gone {
+			o.remove(&known[i])
+			continue
+		}
 		kind, err := o.listed(&known[i], x)
 		if err != nil {
 			a.failed(x.URI, x.place(), err)
@@ -172,10 +215,21 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 			return err
 		}
 	}
-	if err := a.record(o.changes); err != nil {
+	var mark map[string]string
+	if a.l.Changes && a.l.Marks != "" {
+		mark = a.l.mark(a.r, false, looks[len(looks)-1].Mark)
+	}
+	if err := a.l.record(a.ctx, a.r, o.changes, mark); err != nil {
 		return err
 	}
 	return a.l.finish(a.ctx, a.r, o)
+}
+
+// remove adds the deletion of a resource, unless it is gone from the set since the plan.
+func (o *outcome) remove(known *catalog.Resource) {
+	if known.Member {
+		o.changes = append(o.changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: known.URI, Path: known.Path}})
+	}
 }
 
 // listed adds the result of a listed resource; kind is the change, "" if there is none.
@@ -209,19 +263,13 @@ func (a *listApplier) failed(uri, place string, err error) {
 	a.l.observe(Event{URI: uri, Path: place, Bytes: -1, Err: f})
 }
 
-func (a *listApplier) record(changes []catalog.Change) error {
-	return a.l.record(a.ctx, a.r, changes)
-}
-
 // remove records that resources are no longer listed.
 func (a *listApplier) remove(resources []catalog.Resource) error {
-	var changes []catalog.Change
-	for _, r := range resources {
-		if r.Member { // else gone from the set since the plan
-			changes = append(changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: r.URI, Path: r.Path}})
-		}
+	var o outcome
+	for i := range resources {
+		o.remove(&resources[i])
 	}
-	return a.record(changes)
+	return a.l.record(a.ctx, a.r, o.changes, nil)
 }
 
 // reach counts the resources in a row that are out of reach.

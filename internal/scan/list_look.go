@@ -37,8 +37,10 @@ type look struct {
 func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) look {
 	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
-	case w.Label:
+	case w.Label || w.Gone:
 		return x
+	case w.Past && keep != nil:
+		x.err = l.lookAtPast(ctx, &x, keep, buffer)
 	case !l.reads(&w.Listed):
 		x.stat = w.listedStat().String()
 	case w.Path != "":
@@ -75,6 +77,20 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 		x.mimeType = h.label.Type
 	}
 	return nil
+}
+
+// lookAtPast copies the bytes of an earlier state.
+func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
+	f, err := l.Tree.Open(x.Kept)
+	if err != nil {
+		return fmt.Errorf("bytes that the mirror keeps: %w", err)
+	}
+	defer f.Close()
+	x.stat = x.listedStat().String()
+	if err := l.digest(ctx, x, f, keep, buffer); err != nil {
+		return err
+	}
+	return x.verify(x.read, x.all)
 }
 
 // verify compares the bytes that were read with the listing.

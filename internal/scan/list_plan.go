@@ -30,11 +30,11 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{At: at, Excluded: map[Reason]int64{}, work: spool.NewLog[item](l.Spool),
+	p := &Plan{At: at, Excluded: map[Reason]int64{}, Follows: l.Changes, work: spool.NewLog[item](l.Spool),
 		vanished: spool.NewLog[resourcesync.Key](l.Spool), listed: spool.NewLog[listWork](l.Spool)}
-	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory)}
+	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory), latest: spool.NewIndex(l.Spool, 0)}
 	err = b.run(since)
-	if err = errors.Join(err, b.seen.Close()); err != nil {
+	if err = errors.Join(err, b.seen.Close(), b.latest.Close()); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -49,6 +49,9 @@ type listPlanner struct {
 	uris  []string
 	batch []Listed
 	lost  error // the first part that could not be read
+
+	latest *spool.Index // of a listing of changes: the last work of each resource in Plan.listed
+	others int64        // recorded members that it changes
 }
 
 func (b *listPlanner) run(since time.Time) error {
@@ -74,8 +77,24 @@ func (b *listPlanner) run(since time.Time) error {
 	if err := b.flush(); err != nil {
 		return err
 	}
+	if b.l.Changes {
+		return b.guard()
+	}
 	p := planner{ctx: b.ctx, d: b.l.dir(), p: b.p, seen: b.seen}
 	return p.compare()
+}
+
+// guard counts what a listing of changes leaves as it is, and refuses too many deletions.
+func (b *listPlanner) guard() error {
+	n, _, err := b.l.Facts.Count(b.ctx, b.l.Set)
+	if err != nil {
+		return err
+	}
+	b.p.Set, b.p.Unchanged = n, n-b.others
+	if b.l.MaxDelete.Exceeded(b.p.Vanished, n) {
+		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.l.MaxDelete}
+	}
+	return nil
 }
 
 // failed records a line or entry of the listing that could not be read. If it has no
@@ -101,6 +120,9 @@ func (b *listPlanner) failure(e *Listed, err error) {
 // take takes a resource.
 func (b *listPlanner) take(e *Listed) error {
 	b.p.moment = earliest(b.p.moment, e.At)
+	if e.Gone {
+		return b.add(e)
+	}
 	if err := e.Check(); err != nil {
 		return b.failed(e, err)
 	}
@@ -117,11 +139,15 @@ func (b *listPlanner) take(e *Listed) error {
 		return b.failed(e, err)
 	}
 	e.Remainder = said
-	if e.Out == "" {
+	if e.Out == "" && !b.l.Changes {
 		if err := b.seen.Add(resourcesync.KeyOf(e.URI)); err != nil {
 			return err
 		}
 	}
+	return b.add(e)
+}
+
+func (b *listPlanner) add(e *Listed) error {
 	b.uris, b.batch = append(b.uris, e.URI), append(b.batch, *e)
 	if len(b.batch) == batchSize {
 		return b.flush()
@@ -136,7 +162,13 @@ func (b *listPlanner) flush() error {
 		return err
 	}
 	for i := range b.batch {
-		if err := b.compare(&known[i], &b.batch[i]); err != nil {
+		was := known[i].Member
+		if b.l.Changes {
+			if was, err = b.before(&known[i], b.uris[i]); err != nil {
+				return err
+			}
+		}
+		if err := b.compare(&known[i], &b.batch[i], was); err != nil {
 			return err
 		}
 	}
@@ -144,9 +176,53 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
-	if e.Out != "" {
-		return b.leaveOut(known, e)
+// before makes known what is recorded of a resource once the changes listed so far are, and
+// reports whether it was a member before all of them.
+func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err error) {
+	at, ok, err := b.latest.Get(uri)
+	if err != nil || !ok {
+		return known.Member, err
+	}
+	w, err := b.p.listed.At(at)
+	*known = w.recorded()
+	return w.Was, err
+}
+
+// plan adds a resource to look at.
+func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
+	at, err := b.p.listed.AppendAt(w)
+	if err != nil || !b.l.Changes {
+		return err
+	}
+	_, again, err := b.latest.Get(w.URI)
+	switch {
+	case err != nil || !w.Was:
+	case w.Gone:
+		b.p.Vanished++
+	case again && !known.Member: // it is back
+		b.p.Vanished--
+	}
+	if w.Was && !again {
+		b.others++
+	}
+	return errors.Join(err, b.latest.Set(w.URI, at))
+}
+
+// drop takes out a resource that a listing of changes no longer has.
+func (b *listPlanner) drop(known *catalog.Resource, e *Listed, was bool) error {
+	if !known.Member {
+		return nil
+	}
+	e.Gone = true
+	return b.plan(known, listWork{Listed: *e, Was: was})
+}
+
+func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) error {
+	switch {
+	case e.Gone:
+		return b.drop(known, e, was)
+	case e.Out != "":
+		return b.leaveOut(known, e, was)
 	}
 	b.p.Files++
 	unchanged, err := b.unchanged(known, e)
@@ -160,15 +236,15 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
 		if e.retold(known) {
 			b.p.Unchanged--
 			b.p.Modified++
-			return b.p.listed.Append(listWork{Listed: *e, Also: string(b.l.dir().also(*known))})
+			return b.plan(known, listWork{Listed: *e, Also: string(b.l.dir().also(*known)), Was: was})
 		}
 		if now := e.called(known); !calledAlike(&now, known) {
 			b.p.Relabel++
-			return b.p.listed.Append(listWork{Listed: *e, Label: true})
+			return b.plan(known, listWork{Listed: *e, Label: true, Was: was})
 		}
 		return nil
 	}
-	w := listWork{Listed: *e, New: !known.Member, Also: string(b.l.dir().also(*known))}
+	w := listWork{Listed: *e, New: !known.Member, Also: string(b.l.dir().also(*known)), Was: was}
 	b.p.Bytes += e.Length.Int64()
 	if b.l.reads(e) {
 		b.p.ToHash += e.Length.Int64()
@@ -182,21 +258,23 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
 		stat := parseListStat(known.Stat)
 		w.ETag, w.LastServed = stat.ETag, stat.LastServed
 	}
-	return b.p.listed.Append(w)
+	return b.plan(known, w)
 }
 
 // leaveOut counts a resource that is not published, or stays as it is.
-func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed) error {
+func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) error {
 	b.p.Excluded[e.Out]++
 	if b.l.LeftOut != nil {
 		b.l.LeftOut(e.place(), e.Out)
 	}
 	stays, err := b.stays(known, e)
-	if err != nil {
+	switch {
+	case err != nil:
 		b.failure(e, err)
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
-	}
-	if !stays {
+	case !stays && b.l.Changes:
+		return b.drop(known, e, was)
+	case !stays:
 		return nil
 	}
 	b.p.Files++
@@ -207,7 +285,7 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed) error {
 
 // unchanged reports whether a resource need not be looked at.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
-	if e.Intact && (!known.Member || e.comparable(known)) {
+	if (e.Intact || e.Past) && (!known.Member || e.comparable(known)) {
 		return known.Member && known.Stored && known.Due == "" && e.holds(known) && b.l.complete(known.Digests), nil
 	}
 	if e.Path != "" {
@@ -256,5 +334,5 @@ func (l *List) complete(ds resourcesync.Digests) bool {
 
 // reads reports whether a resource that may have changed has to be read.
 func (l *List) reads(e *Listed) bool {
-	return (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" && !e.Intact || !l.complete(e.Digests))
+	return !e.Past && (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" && !e.Intact || !l.complete(e.Digests))
 }

@@ -41,6 +41,8 @@ type Plan struct {
 	Unmatched []Unmatched // patterns without a match, if all of a Dir was examined
 	Twins     [][2]string // files whose names differ only in their Unicode form, at most 20
 
+	Mark     string      // of a List: the position after all that it lists; see List.Marks
+	Follows  bool        // it is of a List with Changes
 	Notes    []string    // remarks of an Input; each a sentence
 	Failures Failures    // paths that could not be examined; nothing of them is changed
 	Doubt    bool        // a directory could not be read: nothing is deleted

@@ -43,6 +43,9 @@ type Deps struct {
 	// count Result.Clashes too.
 	Shared bool
 
+	// Whole: all is compared, though an Input may know what has changed.
+	Whole bool
+
 	Algorithms []resourcesync.Algorithm // nil is sha-256
 	Workers    int                      // resources hashed at a time; 0 is one per processor
 	MaxDelete  guard.Limit              // more deletions are refused
@@ -59,6 +62,12 @@ type Deps struct {
 	// LeftOut is called for each file or directory that is not published, except our own,
 	// never concurrently; nil is none.
 	LeftOut func(path string, why Reason)
+}
+
+// Identity returns a name that no other set of any publication has.
+func (d *Deps) Identity(ctx context.Context) (string, error) {
+	id, _, err := d.Facts.Setting(ctx, catalog.UUIDSetting)
+	return fmt.Sprint(id, "-", d.Set), err
 }
 
 // KeepKey is the key in Deps.Keep of bytes with this SHA-256.

@@ -24,6 +24,8 @@ type Link struct {
 	// 8288 §3.2).
 	Anchor string
 
+	Datetime string // of a Memento (RFC 7089 §2.2)
+
 	// Of HTML pages:
 	Line int  // from 1
 	Head bool // the link is in the head of the page
@@ -173,12 +175,20 @@ func (t *Tag) start(z *html.Tokenizer) {
 func Header(values []string) []Link {
 	var links []Link
 	for _, v := range values {
-		for v != "" && len(links) < mostLinks {
-			var l Link
-			var ok bool
-			if l, v, ok = headerLink(v); ok {
-				links = append(links, l)
-			}
+		links = append(links, Parse(v, mostLinks-len(links))...)
+	}
+	return links
+}
+
+// Parse reads the first links of a text that has the form of a Link header, or of
+// application/link-format, which may have line breaks (RFC 6690 §2). It skips parts that are
+// not links.
+func Parse(text string, most int) (links []Link) {
+	for text != "" && len(links) < most {
+		var l Link
+		var ok bool
+		if l, text, ok = headerLink(text); ok {
+			links = append(links, l)
 		}
 	}
 	return links
@@ -197,7 +207,7 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 	l.Href = strings.TrimSpace(l.Href)
 	hasRel := false
 	for {
-		v = strings.TrimLeft(v, " \t")
+		v = strings.TrimLeft(v, " \t\r\n")
 		if v == "" || v[0] != ';' {
 			break
 		}
@@ -210,6 +220,8 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 			}
 		case "type":
 			l.Type = value
+		case "datetime":
+			l.Datetime = value
 		case "anchor":
 			l.Anchor = strings.TrimSpace(value)
 		}

@@ -44,6 +44,20 @@ func TestCommandsAreOneWordEach(t *testing.T) {
 	}
 }
 
+// On a phone a table becomes a list, and a verdict is never broken in the middle of a word.
+func TestTablesDoNotBreakWords(t *testing.T) {
+	var b strings.Builder
+	if err := New("test", `{{template "style"}}`, nil).Execute(&b, nil); err != nil {
+		t.Fatal(err)
+	}
+	for selector, want := range map[string]string{"\nth, td ": "overflow-wrap: break-word", ".word ": "white-space: nowrap", "\n.tag ": "white-space: nowrap", ".stack td ": "display: block"} {
+		_, rest, _ := strings.Cut(b.String(), selector)
+		if rule, _, _ := strings.Cut(rest, "}"); !strings.Contains(rule, want) || strings.Contains(rule, "anywhere") {
+			t.Errorf("%q has {%s, want %q", selector, rule, want)
+		}
+	}
+}
+
 func TestPageIsWhole(t *testing.T) {
 	page := New("test", `{{template "style"}}<p>{{template "linked" .Contact}}, {{size .Bytes}}, {{number .Count}}</p><code>{{shell "instep" .Contact}}</code>`, nil)
 	var b strings.Builder

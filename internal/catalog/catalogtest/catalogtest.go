@@ -43,6 +43,7 @@ type Facts interface {
 	Moment(ctx context.Context) (time.Time, error)
 	Reserve(ctx context.Context, t time.Time) error
 	Record(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
+	RecordWith(ctx context.Context, set catalog.SetID, changes []catalog.Change, settings map[string]string) error
 	Enroll(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
 	Restat(ctx context.Context, resources []catalog.Resource) error
 	Relabel(ctx context.Context, set catalog.SetID, resources []catalog.Resource) error
@@ -97,6 +98,12 @@ type Mirror interface {
 	Loosen(ctx context.Context, sums []resourcesync.Digest) error
 	Fasten(ctx context.Context, sums []resourcesync.Digest) error
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
+	LogIf(wanted func() (bool, error))
+	LogEnd(ctx context.Context) (catalog.LogPosition, error)
+	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
+	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]
+	TrimLog(ctx context.Context, seq int64) error
+	CutLog(ctx context.Context) error
 }
 
 // Publisher is the store that only Sources use.

@@ -2,6 +2,7 @@ package catalogtest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,8 @@ func RunMirror(t *testing.T, make New) {
 		"an approval holds for its plan, and a day":                   approvals,
 		"what is lost is counted until it comes back":                 losses,
 		"names that become one are placed anew, all or none":          refolded,
+		"a log has what all sets hold after each commit":              logged,
+		"a log without a gap begins and ends with its readers":        followed,
 		"bytes have names, and are loose before they lose their last": contents,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -500,4 +503,123 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	has, err := s.Mirror.HasContent(t.Context(), digest("x"))
 	must(t, err)
 	want(t, "the bytes have a name", has, false)
+}
+
+// wanted are readers of the log, or none.
+func wanted(are bool) func() (bool, error) { return func() (bool, error) { return are, nil } }
+
+// logOf is the log after a position, with a | before each commit.
+func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
+	t.Helper()
+	end, err := s.Mirror.LogEnd(t.Context())
+	must(t, err)
+	var b strings.Builder
+	var at time.Time
+	for _, l := range all(t, s.Mirror.Log(t.Context(), after.Seq, end.Seq)) {
+		if !l.Datetime.Equal(at) {
+			if l.Datetime.Before(at) {
+				t.Errorf("the moment %v comes after %v", l.Datetime, at)
+			}
+			at = l.Datetime
+			b.WriteString("|")
+		}
+		fmt.Fprintf(&b, " %s %s", strings.TrimPrefix(l.URI, host), l.Path)
+		if l.Change.Change == resourcesync.Updated {
+			fmt.Fprintf(&b, " of %d", l.Set)
+			if l.Length.Known() {
+				fmt.Fprintf(&b, " %d bytes", l.Length.Int64())
+			}
+			if l.Due != "" {
+				b.WriteString(" due")
+			}
+		}
+	}
+	return b.String()
+}
+
+func logged(t *testing.T, s Stores, _ *clock) {
+	one, two := set(t, s.Facts, "one"), set(t, s.Facts, "two")
+	b := s.batch(one, Start, nil).put("a", "1", "", "").put("b", "22", "", "")
+	b.o.Cursor = &catalog.Cursor{Set: one, Body: "complete"}
+	b.commit(t)
+	s.Mirror.LogIf(wanted(true))
+	from, err := s.Mirror.LogEnd(t.Context())
+	must(t, err)
+	s.batch(one, Start, nil).put("a", "333", "a", "kept/a").put("d/new", "4444", "", "").commit(t)
+	s.batch(two, Start, nil).put("first", "of a baseline", "", "").mark("b", "").commit(t)
+	s.batch(one, Start, nil).remove("b", "").commit(t)
+	s.batch(two, Start, nil).remove("b", "kept/b").commit(t)
+	s.batch(one, Start, nil).mark("a", "changed").reserve("later", "new").commit(t)
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{Cursor: &catalog.Cursor{Set: one, Body: "moved"}}, nil))
+	want(t, "log", logOf(t, s, from), "| a a of 1 3 bytes d/new d/new of 1 4 bytes| b b of 1 2 bytes b b of 2 2 bytes"+
+		"| b b| a a of 1 3 bytes due later later of 1 due")
+	has, err := s.Mirror.LogHas(t.Context(), from)
+	if must(t, err); !has {
+		t.Error("the log does not go on from where it began")
+	}
+	l := all(t, s.Mirror.Log(t.Context(), from.Seq, from.Seq+1))[0]
+	if !l.Changed.Equal(Start) || l.Digests[0] != digest("333") || l.Type != "text/plain" {
+		t.Errorf("got %+v", l)
+	}
+}
+
+func followed(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	b := s.batch(id, Start, nil).put("a", "0", "", "")
+	b.o.Cursor = &catalog.Cursor{Set: id, Body: "complete"}
+	b.commit(t)
+	change := func() catalog.LogPosition {
+		t.Helper()
+		s.batch(id, Start, nil).mark("a", "").commit(t)
+		end, err := s.Mirror.LogEnd(t.Context())
+		must(t, err)
+		return end
+	}
+	has := func(what string, p catalog.LogPosition, expected bool) {
+		t.Helper()
+		got, err := s.Mirror.LogHas(t.Context(), p)
+		must(t, err)
+		want(t, what, got, expected)
+	}
+	before := change()
+	has("nobody reads it, and nothing has changed", before, true)
+	before = change()
+	want(t, "log", logOf(t, s, before), "")
+	s.Mirror.LogIf(wanted(true))
+	first := change()
+	has("from its beginning", before, true)
+	has("from a commit before that", catalog.LogPosition{At: before.At.Add(-1)}, false)
+	has("from the first", first, true)
+	has("from one of another catalog", catalog.LogPosition{Seq: first.Seq, At: before.At}, false)
+	second := change()
+	s = s.Reopen()
+	s.Mirror.LogIf(wanted(true))
+	third := change()
+	must(t, s.Mirror.TrimLog(t.Context(), second.Seq))
+	has("from its beginning, which is removed", before, false)
+	has("from one that is removed", first, false)
+	has("from the oldest", second, true)
+	want(t, "log", logOf(t, s, second), "| a a of 1 1 bytes")
+	must(t, s.Mirror.TrimLog(t.Context(), 1000))
+	has("from one that is removed", third, false)
+	fourth := change()
+	has("after all was removed", fourth, true)
+	s.Mirror.LogIf(wanted(false))
+	fifth := change()
+	has("after a commit that it does not have", fourth, false)
+	has("after the last commit, which it does not have", fifth, true)
+	s.Mirror.LogIf(wanted(true))
+	change()
+	has("from a commit before the gap", fourth, false)
+	has("from the gap", fifth, true)
+	sixth := change()
+	must(t, s.Mirror.CutLog(t.Context()))
+	has("after the end", sixth, false)
+	change()
+	has("after the end and another beginning", fifth, false)
+	failed := errors.New("who knows")
+	s.Mirror.LogIf(func() (bool, error) { return false, failed })
+	if err := s.batch(id, Start, nil).mark("a", "").s.Mirror.Settle(t.Context(), catalog.Outcome{At: Start, Members: []catalog.Membership{{Set: id, URI: host + "a"}}}, nil); !errors.Is(err, failed) {
+		t.Errorf("got %v, want the error of the readers", err)
+	}
 }

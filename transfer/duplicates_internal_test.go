@@ -1,4 +1,4 @@
-package destination
+package transfer
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 // a success in between begins the count anew.
 func TestFailingOriginIsAskedForNoMoreDuplicates(t *testing.T) {
 	const origin = "https://mirror.example.org"
-	var m duplicates
+	var m Origins
 	for i, ok := range []bool{false, false, true, false, false} {
 		if !m.usable(origin) {
 			t.Fatalf("request %d: refused", i)
@@ -30,7 +30,7 @@ func TestFailingOriginIsAskedForNoMoreDuplicates(t *testing.T) {
 }
 
 func TestDuplicatesAreAskedForAtFewOrigins(t *testing.T) {
-	var m duplicates
+	var m Origins
 	for i := range maxDuplicateOrigins {
 		if !m.usable(fmt.Sprintf("https://%d.example.org", i)) {
 			t.Fatalf("origin %d is refused", i)

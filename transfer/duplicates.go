@@ -1,4 +1,4 @@
-package destination
+package transfer
 
 import (
 	"cmp"
@@ -32,9 +32,9 @@ const (
 	maxDuplicateOrigins = 16
 )
 
-// duplicates remembers the origins of duplicates in a run.
-type duplicates struct {
-	when Duplicates
+// Origins remembers in a run what became of requests for duplicates at their origins.
+type Origins struct {
+	When Duplicates
 
 	mu       sync.Mutex
 	failures map[string]int // in a row, by origin; badAfter is for good
@@ -42,9 +42,9 @@ type duplicates struct {
 
 // split returns the duplicates to ask for before the resource itself, and those to ask for
 // after it.
-func (m *duplicates) split(w *harvest.Resource) (before, after []string) {
+func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	preferred := min(w.Preferred, len(w.Duplicates))
-	switch m.when {
+	switch m.When {
 	case DuplicatesFirst:
 		preferred = len(w.Duplicates)
 	case DuplicatesLast:
@@ -56,7 +56,7 @@ func (m *duplicates) split(w *harvest.Resource) (before, after []string) {
 }
 
 // usable reports whether an origin may be asked.
-func (m *duplicates) usable(origin string) bool {
+func (m *Origins) usable(origin string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, known := m.failures[origin]
@@ -72,7 +72,7 @@ func (m *duplicates) usable(origin string) bool {
 
 // came remembers what became of a request; bad reports whether the origin will not be asked
 // again.
-func (m *duplicates) came(origin string, ok bool) (bad bool) {
+func (m *Origins) came(origin string, ok bool) (bad bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch n := m.failures[origin]; {
@@ -86,50 +86,50 @@ func (m *duplicates) came(origin string, ok bool) (bad bool) {
 	return m.failures[origin] == badAfter
 }
 
-// fromAnywhere brings the bytes of w from the first place that has them.
-func (r *runner) fromAnywhere(ctx context.Context, b Batch, w harvest.Resource) (int64, error) {
-	before, after := r.duplicates.split(&w)
-	n, from, err := r.fromDuplicates(ctx, b, w, before)
+// Fetch brings the bytes of w from the first place that has them.
+func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64, error) {
+	before, after := f.Duplicates.split(&w)
+	n, from, err := f.fromDuplicates(ctx, s, w, before)
 	if from != "" {
 		return n, err
 	}
-	n, failed := r.fromWeb(ctx, b, w, cmp.Or(w.BytesAt, w.URI))
+	n, failed := f.fetchAt(ctx, s, w, cmp.Or(w.BytesAt, w.URI))
 	if !harvest.IsSourceError(failed) || ctx.Err() != nil {
 		return n, failed
 	}
-	n, from, err = r.fromDuplicates(ctx, b, w, after)
+	n, from, err = f.fromDuplicates(ctx, s, w, after)
 	if from == "" {
 		return 0, failed
 	}
 	if err == nil {
-		r.d.note(r.sp.Set, fmt.Sprintf("%s: taken from its duplicate %s, as it could not be had itself: %v", w.URI, from, failed))
+		f.Tell(fmt.Sprintf("%s: taken from its duplicate %s, as it could not be had itself: %v", w.URI, from, failed))
 	}
 	return n, err
 }
 
 // fromDuplicates brings the bytes of w from the first of its duplicates that has them; from is
 // "" if none has.
-func (r *runner) fromDuplicates(ctx context.Context, b Batch, w harvest.Resource, uris []string) (n int64, from string, err error) {
+func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resource, uris []string) (n int64, from string, err error) {
 	for _, uri := range uris {
 		u, err := fetch.ParseReference(uri)
 		if err != nil {
 			continue
 		}
 		origin := fetch.Origin(u)
-		if !r.duplicates.usable(origin) {
+		if !f.Duplicates.usable(origin) {
 			continue
 		}
-		n, err := r.fromWeb(ctx, b, w, uri)
+		n, err := f.fetchAt(ctx, s, w, uri)
 		if err == nil {
-			r.duplicates.came(origin, true)
-			r.odd.add(oddDuplicate, uri)
+			f.Duplicates.came(origin, true)
+			f.Odd(OddDuplicate, uri)
 			return n, uri, nil
 		}
 		if !harvest.IsSourceError(err) || ctx.Err() != nil {
 			return n, uri, err
 		}
-		if r.duplicates.came(origin, false) {
-			r.d.note(r.sp.Set, fmt.Sprintf("duplicates at %s have failed %d times in a row and are left alone for the rest of this run, the last one: %v", origin, badAfter, err))
+		if f.Duplicates.came(origin, false) {
+			f.Tell(fmt.Sprintf("duplicates at %s have failed %d times in a row and are left alone for the rest of this run, the last one: %v", origin, badAfter, err))
 		}
 	}
 	return 0, "", nil

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"instep/internal/versions"
+	"instep/mirror"
+)
+
+// fetched lists the states of a resource that were fetched as versions of the Source, the last
+// first. Their times are those of the Source.
+func (l *lister) fetched(ctx context.Context, m *mirror.Mirror, uri string, at, since time.Time) error {
+	store, err := m.Fetched(ctx)
+	if err != nil || store == nil {
+		return err
+	}
+	var all []versions.Version
+	for v, err := range store.List(ctx, uri) {
+		if err != nil {
+			return err
+		}
+		all = append(all, v)
+	}
+	until := ""
+	for i, v := range slices.Backward(all) {
+		ended := until
+		until = stamp(v.Since)
+		over := i+1 < len(all) && !all[i+1].Since.After(at)
+		if v.Deleted || v.Since.Before(since) || !at.IsZero() && (v.Since.After(at) || over) {
+			continue
+		}
+		if l.full() {
+			break
+		}
+		l.a.out.record(&versionRecord{
+			URI: uri, Memento: true, Bytes: num(v.Length), Hash: v.SHA256.String(), MediaType: v.Type, From: stamp(v.Since), Until: ended,
+		})
+		l.a.out.line("%s – …  %s  %s  fetched as a version of the Source (instep restore DIR URI --memento %s --to FILE)",
+			v.Since.Format(time.RFC3339), humanize.Bytes(uint64(v.Length)), v.SHA256, stamp(v.Since))
+	}
+	return nil
+}
+
+// restoreMemento writes the bytes of a version that was fetched from the Source to a file: that
+// which was the present one at a moment.
+func (a *app) restoreMemento(ctx context.Context, m *mirror.Mirror, uri, name string, at time.Time, file string) error {
+	store, err := m.Fetched(ctx)
+	if err == nil && store == nil {
+		err = versions.ErrNoVersion
+	}
+	var v versions.Version
+	if err == nil {
+		v, err = store.At(ctx, uri, at)
+	}
+	if err == nil && v.Deleted {
+		err = fmt.Errorf("%w: the Source had deleted it", versions.ErrNoVersion)
+	}
+	if errors.Is(err, versions.ErrNoVersion) {
+		return fmt.Errorf("%s: %w: no version of the Source was fetched that was the present one at %s", name, mirror.ErrNoVersion, stamp(at))
+	}
+	if err != nil {
+		return err
+	}
+	err = writeWhole(ctx, file, func(w io.Writer) (err error) {
+		r, err := store.Open(ctx, v.SHA256)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		_, err = io.Copy(w, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	a.out.end(summary{Status: "restored", Bytes: num(v.Length)},
+		fmt.Sprintf("Status: RESTORED to %s   %s, a version of the Source since %s", file, humanize.Bytes(uint64(v.Length)), v.Since.Format(time.RFC3339)))
+	return nil
+}

@@ -1,0 +1,114 @@
+package harvest
+
+import (
+	"slices"
+
+	"instep/evidence"
+	"instep/internal/patch"
+	"instep/resourcesync"
+)
+
+// Patch makes a version of a resource from the version before it (1.1 §14.4).
+type Patch struct {
+	URI     string
+	Type    string // media type, of a known kind of patch
+	Length  resourcesync.Length
+	Digests resourcesync.Digests // of the patch
+	Before  resourcesync.Digests // of the version that it applies to; nil: unknown
+	After   resourcesync.Digests // of the version that it makes
+	Size    resourcesync.Length  // of the version that it makes
+}
+
+// maxPatches and maxPatchText bound the patches in a row that are kept for a resource: their
+// number, and the bytes of their URIs, as some thousand changes are in memory.
+const (
+	maxPatches   = 16
+	maxPatchText = 2 << 10
+)
+
+// patchOf returns the shortest patch of an entry: of a known kind, and only if a digest would
+// prove its result.
+func patchOf(e *resourcesync.Entry) []Patch {
+	if e.Change != resourcesync.Updated || len(e.Digests) == 0 {
+		return nil
+	}
+	var best []Patch
+	for _, l := range e.Links {
+		_, known := patch.KindOf(l.Type)
+		if l.Rel != resourcesync.RelPatch || !known || len(l.Href) > maxPatchText || l.Encoding != "" {
+			continue
+		}
+		p := Patch{URI: l.Href, Type: l.Type, Length: l.Length, Digests: l.Digests, After: e.Digests, Size: e.Length}
+		if best == nil || LengthOr(p.Length) < LengthOr(best[0].Length) {
+			best = []Patch{p}
+		}
+	}
+	return best
+}
+
+// withoutPatches returns links without those to patches, which are of a change and not of the
+// resource.
+func withoutPatches(links []resourcesync.Link) []resourcesync.Link {
+	isPatch := func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch }
+	if !slices.ContainsFunc(links, isPatch) {
+		return links
+	}
+	return slices.DeleteFunc(slices.Clone(links), isPatch)
+}
+
+// continuePatches puts the patches of an earlier change of the same resource before those
+// of c.
+func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
+	switch {
+	case len(c.Patches) == 0:
+	case before.Change == resourcesync.Deleted:
+		c.Patches = nil
+	case c.Beside(before.Length, before.Digests) == evidence.Same: // the same change in another list
+		c.Patches = before.Patches
+	default:
+		c.Patches[0].Before = before.Digests
+		c.Patches = newest(slices.Concat(before.Patches, c.Patches))
+	}
+}
+
+// newest returns the last patches, as many as are kept.
+func newest(all []Patch) []Patch {
+	text := 0
+	for i := len(all) - 1; i >= 0; i-- {
+		if text += len(all[i].URI); text > maxPatchText || len(all)-i > maxPatches {
+			return all[i+1:]
+		}
+	}
+	return all
+}
+
+// PatchesFrom returns the patches that lead from bytes with these digests to w; nil if there
+// are none, or if they are not shorter than w.
+func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Digests) []Patch {
+	if len(w.Patches) == 0 || !w.Length.Known() || length.Known() && length.Int64() > patch.MaxBytes || w.Length.Int64() > patch.MaxBytes {
+		return nil
+	}
+	first := -1
+	for i, p := range w.Patches {
+		before := Resource{Digests: p.Before}
+		if before.Beside(resourcesync.Length{}, held) == evidence.Same || i == 0 && p.Before == nil {
+			first = i
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	way := w.Patches[first:]
+	if CostOf(way) >= w.Length.Int64() {
+		return nil
+	}
+	return way
+}
+
+// CostOf returns the length of patches in bytes, those of unknown length by estimate.
+func CostOf(patches []Patch) (n int64) {
+	for i := range patches {
+		n += LengthOr(patches[i].Length)
+	}
+	return n
+}

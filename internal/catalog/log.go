@@ -1,0 +1,190 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+)
+
+// The settings of a mirror's log, both moments in microseconds since 1970.
+const (
+	// loggedSetting is there while the log has every commit after that moment; "" once the
+	// beginning was removed.
+	loggedSetting = "logged since"
+	// heldSetting is the moment of the last commit that changed what is held. Each is later
+	// than the one before, whatever the clock shows.
+	heldSetting = "held since"
+)
+
+// ownSets are the names of sets that are no Source's and are never synchronized.
+const ownSets = "instep:%"
+
+// LogPosition is how far the log of a mirror was read.
+type LogPosition struct {
+	Seq int64     // of the last change; 0: none
+	At  time.Time // its moment, or that of the last commit if there is none
+}
+
+// Logged is a resource as a set holds it after a commit. What one commit did to a resource
+// has one Datetime and comes in a row: once for each set that holds the resource then, as
+// Updated, or once as Deleted if none does. Of a deletion only URI and Path are set.
+type Logged struct {
+	Change
+	Set SetID
+}
+
+// LogIf makes commits of the mirror write the log if wanted says so. It is asked in the
+// transaction, and "no" ends the log, since that has a gap then. nil, as at first, is never.
+func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
+
+// log enters what all sets hold of the resources of an outcome, before those are dropped
+// that none holds. What only a first baseline brings is left out: nobody may see it yet.
+func (s *settling) log() (err error) {
+	ids := make([]int64, 0, len(s.rows))
+	for _, id := range s.rows {
+		if id != 0 {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	wanted := false
+	if s.logs != nil {
+		if wanted, err = s.logs(); err != nil {
+			return err
+		}
+	}
+	at, logging, err := s.logState()
+	if err != nil {
+		return err
+	}
+	now := max(s.now, at+1)
+	switch {
+	case !wanted && logging:
+		return s.breakLog(now)
+	case !wanted:
+		return s.noteHeld(now)
+	}
+	if !logging {
+		if err := errors.Join(s.cutLog(), s.keepNumber(loggedSetting, at)); err != nil {
+			return err
+		}
+	}
+	n, err := s.logHeld(ids, now)
+	if err != nil || n == 0 {
+		return err
+	}
+	return s.noteHeld(now)
+}
+
+// noteHeld records the moment of a commit.
+func (r *recorder) noteHeld(at int64) error {
+	return r.keepNumber(heldSetting, at)
+}
+
+// breakLog ends the log with a commit that it does not have.
+func (r *recorder) breakLog(at int64) error { return errors.Join(r.cutLog(), r.noteHeld(at)) }
+
+// logState returns the moment of the last commit, and whether the log has all since some.
+func (r *recorder) logState() (at int64, logging bool, err error) {
+	if at, _, err = number(r, heldSetting); err == nil {
+		_, logging, err = setting(r, loggedSetting)
+	}
+	return at, logging, err
+}
+
+// cutLog ends the log of a mirror.
+func (r *recorder) cutLog() error {
+	_, err := r.exec("DELETE FROM change")
+	if err == nil {
+		_, err = r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)
+	}
+	return err
+}
+
+const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder, path, due, changed, verified, stat)
+	SELECT COALESCE(m.set_id, (SELECT MIN(id) FROM sets)), ?, CASE WHEN m.set_id IS NULL THEN 'deleted' ELSE 'updated' END,
+		b.uri || r.rest, COALESCE(m.lastmod, ''), r.length,
+		CASE WHEN r.digests <> '' OR r.sha256 IS NULL THEN r.digests ELSE 'sha-256:' || lower(hex(r.sha256)) END,
+		r.type, r.encoding, COALESCE(m.changefreq, ''), m.remainder, d.path || COALESCE(r.name, r.rest), m.due, m.changed, r.verified, r.stat
+	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
+	WHERE (m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
+		AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `'))))
+	AND r.id IN (`
+
+// logHeld enters resources at a moment, and returns the number of rows.
+func (r *recorder) logHeld(ids []int64, at int64) (n int64, err error) {
+	slices.Sort(ids)
+	for some := range slices.Chunk(ids, lookupSize) {
+		rows, err := r.exec(heldQuery+repeated("?", len(some))+") ORDER BY r.id, m.set_id", append([]any{at}, anys(some)...)...)
+		if err != nil {
+			return n, err
+		}
+		n += rows
+	}
+	return n, nil
+}
+
+// LogEnd returns the position after all that is held now.
+func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
+	var micros int64
+	_, err = first(c.reading(ctx, "read the log of"), []any{&p.Seq, &micros}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
+		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, heldSetting)
+	p.At = readTime(micros)
+	return p, err
+}
+
+// LogHas reports whether the log has all changes after a position that LogEnd returned, or
+// that of a Logged.
+func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
+	// Without a log nothing may have changed: that is known of a position before any.
+	has, _, err = value[bool](c.reading(ctx, "read the log of"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
+			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
+		ELSE COALESCE((SELECT value FROM setting WHERE name = $3), (SELECT value FROM setting WHERE name = $4), '0') = CAST($2 AS TEXT) END`,
+		p.Seq, p.At.UnixMicro(), loggedSetting, heldSetting)
+	return has, err
+}
+
+const loggedQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder,
+	set_id, COALESCE(path, ''), COALESCE(due, ''), COALESCE(changed, 0), COALESCE(verified, FALSE), COALESCE(stat, '')
+	FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2`
+
+// Log yields the log after one number up to another, in its order.
+func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
+	return listing(c.reading(ctx, "read the log of"), loggedQuery, after, func(rows *sql.Rows, l *Logged) (any, error) {
+		var changed int64
+		err := scanChange(rows, &l.Change, &l.Set, &l.Path, &l.Due, &changed, &l.Verified, &l.Stat)
+		l.Resource.Changed = readTime(changed)
+		return l.Seq, err
+	}, through)
+}
+
+// TrimLog removes what comes before a change, in steps of some thousand.
+func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
+	for {
+		var n int64
+		err := c.transact(ctx, "shorten the log of", func(r *recorder) (err error) {
+			n, err = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetRows)
+			if err != nil || n == 0 {
+				return err
+			}
+			_, err = r.exec("UPDATE setting SET value = '' WHERE name = $1", loggedSetting)
+			return err
+		})
+		if err != nil || n < forgetRows {
+			return err
+		}
+	}
+}
+
+// CutLog ends the log: whoever reads it has to compare all that is held.
+func (c *Mirror) CutLog(ctx context.Context) error {
+	if _, logging, err := setting(c.reading(ctx, "read the log of"), loggedSetting); err != nil || !logging {
+		return err
+	}
+	return c.transact(ctx, "end the log of", (*recorder).cutLog)
+}

@@ -1,0 +1,169 @@
+// Package memento reads and writes what the Memento protocol adds to HTTP (RFC 7089), by which
+// earlier states of a resource are found (1.1 §14.6): the datetimes of its headers, and
+// TimeMaps, which list the Mementos of a resource, the URIs of its states.
+package memento
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"instep/internal/weblink"
+)
+
+// The headers of RFC 7089 §2.1, and the media type of a TimeMap (§5).
+const (
+	AcceptDatetime = "Accept-Datetime"
+	Datetime       = "Memento-Datetime"
+	TimeMapType    = "application/link-format"
+)
+
+// Memento is one state of a resource.
+type Memento struct {
+	URI      string
+	Datetime time.Time // in whole seconds
+}
+
+// TimeMap is what a TimeMap says of itself and its resource.
+type TimeMap struct {
+	Original string // URI of the resource
+	Self     string // URI of the TimeMap; "" is not said
+	TimeGate string // "" is none
+}
+
+// FormatDatetime writes a moment as the headers and the datetime attribute have it.
+func FormatDatetime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
+
+// ParseDatetime is the reverse of FormatDatetime. It reads no other form.
+func ParseDatetime(text string) (time.Time, error) {
+	t, err := time.Parse(http.TimeFormat, text)
+	if err != nil {
+		return t, fmt.Errorf("datetime %q: expected the form %s", text, http.TimeFormat)
+	}
+	return t.UTC(), nil
+}
+
+// Write writes a TimeMap with Mementos, which ascend. It ranges over them twice, so that it
+// needs no memory for them. Without any it is an error.
+func (m *TimeMap) Write(w io.Writer, mementos iter.Seq2[Memento, error]) error {
+	var first, last Memento
+	for v, err := range mementos {
+		if err != nil {
+			return err
+		}
+		if last = v; first.URI == "" {
+			first = v
+		}
+	}
+	if first.URI == "" {
+		return errors.New("a TimeMap without Mementos")
+	}
+	out := &lines{w: w}
+	out.print("<%s>; rel=\"original\"", m.Original)
+	if m.Self != "" {
+		out.print("<%s>; rel=\"self\"; type=\"%s\"; from=\"%s\"; until=\"%s\"", m.Self, TimeMapType, FormatDatetime(first.Datetime), FormatDatetime(last.Datetime))
+	}
+	if m.TimeGate != "" {
+		out.print("<%s>; rel=\"timegate\"", m.TimeGate)
+	}
+	for v, err := range mementos {
+		if err != nil {
+			return err
+		}
+		out.print("<%s>; rel=\"%s\"; datetime=\"%s\"", v.URI, Relation(v == first, v == last), FormatDatetime(v.Datetime))
+		if out.err != nil {
+			return out.err
+		}
+	}
+	_, err := io.WriteString(w, "\n")
+	return errors.Join(out.err, err)
+}
+
+// Relation is the relation of a Memento that is the first or the last one of a resource.
+func Relation(first, last bool) string {
+	switch {
+	case first && last:
+		return "first last memento"
+	case first:
+		return "first memento"
+	case last:
+		return "last memento"
+	}
+	return "memento"
+}
+
+// lines writes links with a comma and a line break between them.
+type lines struct {
+	w     io.Writer
+	begun bool
+	err   error
+}
+
+func (l *lines) print(format string, args ...any) {
+	if l.err != nil {
+		return
+	}
+	if l.begun {
+		format = ",\n" + format
+	}
+	l.begun = true
+	_, l.err = fmt.Fprintf(l.w, format, args...)
+}
+
+// Bounds of the TimeMaps that are read.
+const (
+	MaxTimeMap  = 16 << 20 // bytes
+	MaxMementos = 50_000
+)
+
+// ErrTooLong is the error of a TimeMap that exceeds MaxTimeMap or MaxMementos.
+var ErrTooLong = fmt.Errorf("the TimeMap is longer than %d MiB or has more than %d Mementos", MaxTimeMap>>20, MaxMementos)
+
+// ReadTimeMap reads the TimeMap at a URI: its links in the order in which they are written. It
+// resolves references against the URI, and leaves out Mementos without a usable datetime or
+// URI. A text without a Memento and without a link to the original is an error, since it is
+// none.
+func ReadTimeMap(r io.Reader, uri string) (m TimeMap, all []Memento, err error) {
+	base, err := url.Parse(uri)
+	if err != nil {
+		return m, nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, MaxTimeMap+1))
+	if err != nil {
+		return m, nil, err
+	}
+	if len(text) > MaxTimeMap {
+		return m, nil, ErrTooLong
+	}
+	links := weblink.Parse(string(text), MaxMementos+10)
+	for i := range links {
+		l := &links[i]
+		to, err := base.Parse(l.Href)
+		if err != nil {
+			continue
+		}
+		switch {
+		case l.Has("memento"):
+			if at, err := ParseDatetime(l.Datetime); err == nil {
+				all = append(all, Memento{URI: to.String(), Datetime: at})
+			}
+		case l.Has("original"):
+			m.Original = to.String()
+		case l.Has("timegate"):
+			m.TimeGate = to.String()
+		case l.Has("self"):
+			m.Self = to.String()
+		}
+	}
+	if len(all) > MaxMementos {
+		return m, nil, ErrTooLong
+	}
+	if m.Original == "" && len(all) == 0 {
+		return m, nil, fmt.Errorf("%s is no TimeMap: it has no link to an original resource or a Memento", uri)
+	}
+	return m, all, nil
+}

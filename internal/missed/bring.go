@@ -1,0 +1,299 @@
+package missed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"instep/fetch"
+	"instep/harvest"
+	"instep/internal/memento"
+	"instep/internal/versions"
+	"instep/resourcesync"
+)
+
+// Bringer fetches missed versions into a store.
+type Bringer struct {
+	Client *fetch.Client
+	Store  *versions.Store // versions.Version.Path is the URI of a resource
+	// Held reports whether the mirror holds these bytes as the present state of a resource.
+	Held func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
+	// AllowOrigins are origins, beside that of a resource, from which its versions are fetched.
+	AllowOrigins []string
+}
+
+// Report counts what a Bringer did.
+type Report struct {
+	Fetched  int64 // versions that are kept now and were not before
+	Bytes    int64
+	Failed   int64
+	Failures []Failure // the first ones
+}
+
+// Failure is a version that could not be brought, and why.
+type Failure struct {
+	URI string
+	Err error
+}
+
+const (
+	maxFailures = 100
+	batchSize   = 50 // versions that are kept together
+)
+
+// Before brings the states that others followed, of the changes read so far. Call it before
+// anything remembers that they were read, so that an interrupted run reads them again.
+func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
+	n := l.n
+	err := b.bring(ctx, l, rep, func(of []change) []change { return of[:len(of)-1] })
+	if err == nil {
+		l.brought = n
+	}
+	return err
+}
+
+// After brings what is left of the changes when the present states have been fetched: those that
+// were read since Before, and the last state of each resource if the mirror holds another one.
+func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
+	return b.bring(ctx, l, rep, func(of []change) []change {
+		for i := range of {
+			if i == len(of)-1 || of[i+1].Number >= l.brought {
+				return of[i:]
+			}
+		}
+		return of
+	})
+}
+
+// bring keeps the versions of the changes of each resource that choose returns.
+func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]change) []change) error {
+	run := &bringing{Bringer: b, rep: rep}
+	for of, err := range l.each() {
+		if err != nil {
+			return err
+		}
+		last := of[len(of)-1].Number
+		r := &resource{b: b, uri: of[0].URI}
+		for _, c := range choose(of) {
+			if err := run.add(ctx, r, c, c.Number == last); err != nil {
+				return err
+			}
+		}
+	}
+	return run.flush(ctx)
+}
+
+// bringing collects states to keep them together.
+type bringing struct {
+	*Bringer
+	rep    *Report
+	states []versions.State
+	tries  []*attempt // of the states; nil: a deletion
+}
+
+// add takes a change, unless its state is kept already, or is the present one and held.
+func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) error {
+	v := versions.Version{Path: c.URI, Since: c.Since, Deleted: c.Deleted}
+	if !c.Deleted {
+		v.SHA256, v.Length, v.Type, v.Encoding = c.Digests.Get(resourcesync.SHA256), c.Length.Int64(), c.Type, c.Encoding
+		if v.SHA256.IsZero() || !c.Length.Known() {
+			r.fail(c.URI, errUnproved)
+			return nil
+		}
+	}
+	known, err := r.Store.At(ctx, c.URI, c.Since)
+	switch {
+	case errors.Is(err, versions.ErrNoVersion):
+	case err != nil:
+		return err
+	case known.Deleted == v.Deleted && known.SHA256 == v.SHA256:
+		return nil
+	}
+	if last && !c.Deleted {
+		if held, err := r.Held(ctx, c.URI, v.SHA256); held || err != nil {
+			return err
+		}
+	}
+	a := &attempt{of: of, change: c}
+	r.states, r.tries = append(r.states, versions.State{Version: v, Open: a.open}), append(r.tries, a)
+	if len(r.states) < batchSize {
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+func (r *bringing) flush(ctx context.Context) error {
+	if len(r.states) == 0 {
+		return nil
+	}
+	lost, err := r.Store.Keep(ctx, r.states)
+	if err != nil {
+		return fmt.Errorf("keeping the versions fetched: %w", err)
+	}
+	missing := map[string]bool{}
+	for i := range lost {
+		missing[lost[i].Place()] = true
+	}
+	for i, a := range r.tries {
+		switch v := &r.states[i].Version; {
+		case missing[v.Place()]:
+			r.fail(v.Path, a.why())
+		case !v.Deleted:
+			r.rep.Fetched++
+			r.rep.Bytes += v.Length
+		}
+	}
+	r.states, r.tries = r.states[:0], r.tries[:0]
+	return nil
+}
+
+func (r *bringing) fail(uri string, err error) {
+	if r.rep.Failed++; len(r.rep.Failures) < maxFailures {
+		r.rep.Failures = append(r.rep.Failures, Failure{uri, err})
+	}
+}
+
+// resource is what is asked once for all versions of a resource.
+type resource struct {
+	b     *Bringer
+	uri   string
+	asked bool
+	list  []memento.Memento // of its TimeMap, if asked
+	err   error             // why there is none
+}
+
+// attempt fetches one version.
+type attempt struct {
+	of     *resource
+	change change
+	from   string // where it was asked for
+	failed error
+}
+
+// why says what was wrong, if nothing failed with the bytes that came.
+func (a *attempt) why() error {
+	if a.failed != nil {
+		return a.failed
+	}
+	return fmt.Errorf("the version of %s at %s has other bytes than its entry says", a.change.Since.Format(time.RFC3339), a.from)
+}
+
+// open requests the version. Whatever the server does wrong is fs.ErrNotExist, by which the
+// version is left out; only an interruption is not.
+func (a *attempt) open(ctx context.Context) (io.ReadCloser, error) {
+	body, err := a.request(ctx)
+	if err != nil {
+		return nil, a.lose(ctx, err)
+	}
+	return &losing{body, func(err error) error { return a.lose(ctx, err) }}, nil
+}
+
+func (a *attempt) lose(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.failed = err
+	return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+}
+
+// losing reads a body of which any error is one of its server.
+type losing struct {
+	io.ReadCloser
+	lose func(error) error
+}
+
+func (l *losing) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = l.lose(err)
+	}
+	return n, err
+}
+
+// request gets the version where its entry links to it: by itself, or by the TimeMap or the
+// TimeGate of its resource.
+func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
+	req := fetch.Request{MaxBytes: max(1, a.change.Length.Int64())}
+	switch c := &a.change; {
+	case c.Memento != "":
+		a.from = c.Memento
+	case c.TimeMap != "":
+		uri, err := a.of.listed(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		a.from = uri
+	default:
+		a.from, req.Datetime = c.TimeGate, c.Since
+	}
+	if err := a.of.b.allowed(a.change.URI, a.from); err != nil {
+		return nil, err
+	}
+	req.URL = a.from
+	resp, err := a.of.b.Client.Get(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// listed returns the URI of the version of a change in the TimeMap of its resource: the last
+// one that had begun when the change was made.
+func (r *resource) listed(ctx context.Context, c *change) (string, error) {
+	if !r.asked {
+		r.asked = true
+		r.list, r.err = r.b.timeMap(ctx, c)
+	}
+	if r.err != nil {
+		return "", r.err
+	}
+	end, found := c.Since.Add(time.Second), memento.Memento{}
+	for _, m := range r.list {
+		if m.Datetime.Before(end) && !m.Datetime.Before(found.Datetime) {
+			found = m
+		}
+	}
+	if found.URI == "" {
+		return "", fmt.Errorf("TimeMap %s lists no version as old as %s", c.TimeMap, c.Since.Format(time.RFC3339))
+	}
+	return found.URI, nil
+}
+
+func (b *Bringer) timeMap(ctx context.Context, c *change) ([]memento.Memento, error) {
+	if err := b.allowed(c.URI, c.TimeMap); err != nil {
+		return nil, err
+	}
+	resp, err := b.Client.Get(ctx, fetch.Request{URL: c.TimeMap, Accept: memento.TimeMapType, MaxBytes: memento.MaxTimeMap})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	m, list, err := memento.ReadTimeMap(resp.Body, resp.URL)
+	if err == nil && m.Original != "" && m.Original != c.URI {
+		err = fmt.Errorf("TimeMap %s is that of another resource, %q", c.TimeMap, m.Original)
+	}
+	return list, err
+}
+
+// allowed refuses to fetch a version of a resource from an origin that is not its own and was
+// not allowed: nobody said that this one may be asked.
+func (b *Bringer) allowed(resource, at string) error {
+	own, err := fetch.ParseReference(resource)
+	if err != nil {
+		return err
+	}
+	u, err := fetch.ParseReference(at)
+	if err != nil || u.Host == "" || u.User != nil || len(at) > harvest.MaxURI {
+		return fmt.Errorf("%q is no URI at which a version could be fetched", at)
+	}
+	origin := fetch.Origin(u)
+	for _, o := range append([]string{fetch.Origin(own)}, b.AllowOrigins...) {
+		if o == origin {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is of another origin than the resource: --allow-origin %s allows it", at, origin)
+}

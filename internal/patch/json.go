@@ -1,0 +1,158 @@
+package patch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/wI2L/jsondiff"
+)
+
+// isJSON reports whether a media type is one of JSON documents.
+func isJSON(mediaType string) bool {
+	essence, _, err := mime.ParseMediaType(mediaType)
+	return err == nil && (essence == "application/json" || strings.HasSuffix(essence, "+json"))
+}
+
+// maxWork bounds the number of operations times the length of the document: an operation
+// may move every element of an array.
+const maxWork = 1 << 30
+
+// makeJSON makes a JSON Patch; nil if there is none.
+func makeJSON(before, after []byte) []byte {
+	within := Bounds{}.filled(len(before))
+	if checkDepth(before, within.Depth) != nil || checkDepth(after, within.Depth) != nil {
+		return nil
+	}
+	ops, err := jsondiff.CompareJSON(before, after, jsondiff.UnmarshalFunc(exact))
+	if err != nil || len(ops) > within.Operations {
+		return nil
+	}
+	made, err := encodeOperations(ops)
+	if err != nil {
+		return nil
+	}
+	return made
+}
+
+// operation is an operation as it is written.
+type operation struct {
+	Op    string  `json:"op"`
+	From  *string `json:"from,omitempty"`
+	Path  string  `json:"path"`
+	Value *any    `json:"value,omitempty"`
+}
+
+// encodeOperations encodes a JSON Patch with the characters < > & as they are, because the
+// values become part of the document.
+func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
+	written := make([]operation, len(ops))
+	for i := range ops {
+		op := &ops[i]
+		written[i] = operation{Op: op.Type, Path: op.Path}
+		switch op.Type {
+		case jsondiff.OperationAdd, jsondiff.OperationReplace, jsondiff.OperationTest:
+			written[i].Value = &op.Value
+		case jsondiff.OperationMove, jsondiff.OperationCopy:
+			written[i].From = &op.From
+		}
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(written)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+// exact decodes JSON with numbers as they are written.
+func exact(text []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+// applyJSON applies a JSON Patch. What it costs is bounded before it begins, as it cannot be
+// interrupted.
+func applyJSON(before, patch []byte, b Bounds) ([]byte, error) {
+	for _, text := range [][]byte{before, patch} {
+		if err := checkDepth(text, b.Depth); err != nil {
+			return nil, err
+		}
+	}
+	ops, err := operations(patch, b)
+	if err != nil {
+		return nil, err
+	}
+	if work := int64(len(ops)) * max(int64(len(before)), b.Length); work > maxWork {
+		return nil, fmt.Errorf("%w: %d operations are too many for a document of %d bytes", ErrBounds, len(ops), max(int64(len(before)), b.Length))
+	}
+	o := jsonpatch.NewApplyOptions()
+	o.SupportNegativeIndices, o.EscapeHTML = false, false
+	o.AccumulatedCopySizeLimit = b.Length
+	after, err := ops.ApplyWithOptions(before, o)
+	if _, copied := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); copied {
+		err = fmt.Errorf("%w: %w", ErrBounds, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("applying the patch: %w", err)
+	}
+	if int64(len(after)) > b.Length {
+		return nil, fmt.Errorf("%w: it makes more than %d bytes", ErrBounds, b.Length)
+	}
+	return after, checkDepth(after, b.Depth)
+}
+
+// operations parses a JSON Patch within its bounds.
+func operations(patch []byte, b Bounds) (jsonpatch.Patch, error) {
+	ops, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, fmt.Errorf("reading the patch: %w", err)
+	}
+	if len(ops) > b.Operations {
+		return nil, fmt.Errorf("%w: expected at most %d operations, found %d", ErrBounds, b.Operations, len(ops))
+	}
+	for _, op := range ops {
+		path, err := op.Path()
+		if err != nil {
+			return nil, fmt.Errorf("reading the patch: %w", err)
+		}
+		from := ""
+		if op["from"] != nil {
+			if from, err = op.From(); err != nil {
+				return nil, fmt.Errorf("reading the patch: %w", err)
+			}
+		}
+		if strings.Count(path, "/") > b.Depth || strings.Count(from, "/") > b.Depth {
+			return nil, fmt.Errorf("%w: expected a pointer of at most %d steps", ErrBounds, b.Depth)
+		}
+	}
+	return ops, nil
+}
+
+// checkDepth returns an error unless text is JSON whose values are nested at most so deep.
+func checkDepth(text []byte, most int) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	for depth := 0; ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("expected JSON: %w", err)
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > most {
+				return fmt.Errorf("%w: values are nested more than %d deep", ErrBounds, most)
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package patch
+
+import (
+	"errors"
+	"mime"
+	"time"
+)
+
+// Kind is a kind of patch: its media type.
+type Kind string
+
+// The known kinds.
+const (
+	JSON Kind = "application/json-patch+json" // RFC 6902
+	Zstd Kind = "application/zstd"            // RFC 8878 in the framing of RFC 9842, with the old version as dictionary
+)
+
+// MaxBytes is the length of the longest version that is patched or made by a patch. Both
+// versions and the patch are held in memory.
+const MaxBytes = 16 << 20
+
+// The default Bounds.
+const (
+	MaxOperations = 10_000
+	MaxDepth      = 100
+	MaxTime       = 10 * time.Second
+	maxGrowth     = 10 // times the length of the old version
+)
+
+// KindOf returns the kind of a media type; false if it is none that is known. The
+// examples of the standard write application/json-patch (1.1, Example 27).
+func KindOf(mediaType string) (Kind, bool) {
+	essence, _, err := mime.ParseMediaType(mediaType)
+	switch {
+	case err != nil:
+		return "", false
+	case essence == "application/json-patch", essence == string(JSON):
+		return JSON, true
+	case essence == string(Zstd):
+		return Zstd, true
+	}
+	return "", false
+}
+
+// Errors of Apply.
+var (
+	ErrBase   = errors.New("the patch is for another version of the resource")
+	ErrBounds = errors.New("the patch exceeds its bounds")
+)
+
+// Bounds limit what a patch may do; the zero Bounds are the defaults.
+type Bounds struct {
+	Length     int64         // of the result, in bytes; 0: ten times that of the old version, at most MaxBytes
+	Operations int           // of a JSON Patch; 0: MaxOperations
+	Depth      int           // of nested values and of pointers in JSON; 0: MaxDepth
+	Time       time.Duration // after which decompressing ends; 0: MaxTime
+}
+
+// filled returns b with the defaults for an old version of n bytes.
+func (b Bounds) filled(n int) Bounds {
+	if b.Length <= 0 {
+		b.Length = int64(n) * maxGrowth
+	}
+	b.Length = min(b.Length, MaxBytes)
+	if b.Operations <= 0 {
+		b.Operations = MaxOperations
+	}
+	if b.Depth <= 0 {
+		b.Depth = MaxDepth
+	}
+	if b.Time <= 0 {
+		b.Time = MaxTime
+	}
+	return b
+}
+
+// Extension returns the extension of a file with a patch of this kind, with the dot.
+func (k Kind) Extension() string {
+	if k == JSON {
+		return ".json-patch"
+	}
+	return ".zst"
+}

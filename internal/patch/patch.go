@@ -1,0 +1,82 @@
+package patch
+
+import (
+	"context"
+	"fmt"
+)
+
+// Make returns a patch of a kind that Apply turns into exactly the new version within the
+// default bounds and that length, or nil if there is none.
+func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
+	if len(before) > MaxBytes || len(after) > MaxBytes {
+		return nil, nil
+	}
+	var made []byte
+	switch k {
+	case JSON:
+		made = makeJSON(before, after)
+	case Zstd:
+		var err error
+		if made, err = makeZstd(before, after); err != nil {
+			return nil, fmt.Errorf("making a patch: %w", err)
+		}
+	}
+	if made == nil {
+		return nil, ctx.Err()
+	}
+	got, err := Apply(ctx, k, before, made, Bounds{Length: max(int64(len(after)), 1)})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil || string(got) != string(after) {
+		return nil, nil
+	}
+	return made, nil
+}
+
+// Best returns a patch of the kinds that fit a media type, if one pays: if it is smaller than
+// half of the new version. Otherwise the patch is nil. A JSON Patch, which more programs know, is
+// preferred to one that is up to half its length.
+func Best(ctx context.Context, mediaType string, before, after []byte) (best Kind, patch []byte, err error) {
+	kinds := []Kind{Zstd}
+	if isJSON(mediaType) {
+		kinds = []Kind{JSON, Zstd}
+	}
+	for _, k := range kinds {
+		made, err := Make(ctx, k, before, after)
+		if err != nil {
+			return "", nil, err
+		}
+		if made != nil && 2*len(made) < len(after) && (patch == nil || 2*len(made) < len(patch)) {
+			best, patch = k, made
+		}
+	}
+	return best, patch, nil
+}
+
+// Apply returns the result of a patch to the old version, which it does not change. Errors:
+// ErrBase if the patch says that it is for other bytes, ErrBounds, or why the patch cannot
+// be applied. Only its digest shows whether the result is the new version.
+func Apply(ctx context.Context, k Kind, before, patch []byte, b Bounds) (after []byte, err error) {
+	if len(before) > MaxBytes || len(patch) > MaxBytes {
+		return nil, fmt.Errorf("%w: expected at most %d bytes of a version", ErrBounds, MaxBytes)
+	}
+	b = b.filled(len(before))
+	within, cancel := context.WithTimeoutCause(ctx, b.Time, fmt.Errorf("%w: it took longer than %s", ErrBounds, b.Time))
+	defer cancel()
+	switch k {
+	case JSON:
+		after, err = applyJSON(before, patch, b)
+	case Zstd:
+		after, err = applyZstd(within, before, patch, b)
+	default:
+		return nil, fmt.Errorf("%q is no known kind of patch", k)
+	}
+	if within.Err() != nil {
+		err = context.Cause(within)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}

@@ -1,0 +1,267 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/internal/scan"
+	"instep/internal/versions"
+	"instep/resourcesync"
+)
+
+// KeepAll is a Set.KeepVersions without end.
+const KeepAll = time.Duration(math.MaxInt64)
+
+// keptStep is how many states are kept together.
+const keptStep = 500
+
+// keepsBytes reports whether the bytes of changes have to be kept: for Change Dumps, or as
+// versions.
+func (s *setState) keepsBytes() bool { return (s.Dumps || s.KeepVersions > 0) && s.content != nil }
+
+// versionsName is the directory with the bytes of versions, in that of the bytes of changes.
+const versionsName = "versions"
+
+// openVersions opens the versions that sets of the site keep, or kept once; there are none in
+// a dry run.
+func (s *Session) openVersions(ctx context.Context) error {
+	keeps := false
+	for _, set := range s.sets {
+		keeps = keeps || set.KeepVersions > 0
+	}
+	if s.hasVersions = keeps || hasVersions(s.site.State); !s.hasVersions || s.site.DryRun {
+		return nil
+	}
+	name := filepath.Join(s.site.State, contentName, versionsName)
+	if err := os.MkdirAll(name, 0o750); err != nil {
+		return fmt.Errorf("making the directory for the bytes of versions: %w", err)
+	}
+	// A web server reads the same files by their other names.
+	dir, err := blob.OpenDir(name, blob.DirOptions{FileMode: 0o644})
+	if err != nil {
+		return fmt.Errorf("opening the directory for the bytes of versions: %w", err)
+	}
+	s.closers = append(s.closers, dir)
+	if err := dir.Clean(ctx); err != nil {
+		return fmt.Errorf("removing what an interrupted run left: %w", err)
+	}
+	if s.versions, err = versions.Open(ctx, s.site.State, dir); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.versions)
+	return nil
+}
+
+// hasVersions reports whether versions are kept in a state.
+func hasVersions(state string) bool {
+	_, err := os.Stat(filepath.Join(state, versions.FileName))
+	return err == nil
+}
+
+// ofVersions reports whether a path below the output is that of a version, or of a directory
+// of versions.
+func (s *Session) ofVersions(path string) bool {
+	return s.hasVersions && s.inside && strings.HasPrefix(path+"/", versions.Places)
+}
+
+// ofPlace reports whether a key of the output is that of a version.
+func (s *Session) ofPlace(key string) bool {
+	_, _, ok := versions.ParsePlace(key)
+	return ok && s.hasVersions
+}
+
+// mementos links entries to the versions that are kept of their states (1.1 §14.6). The zero
+// value adds no links.
+type mementos struct {
+	store *versions.Store // nil: there are none
+	base  string
+	gates bool // also to TimeGates and TimeMaps
+}
+
+// link adds the links of an entry whose state began at a moment. The version is that of the
+// entry only if it has the same bytes; then it has the facts of the entry too.
+func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
+	path, ok := scan.FileOf(m.base, en.Loc)
+	if m.store == nil || !ok || en.Change == resourcesync.Deleted {
+		return nil
+	}
+	v, err := m.store.At(ctx, path, since)
+	if errors.Is(err, versions.ErrNoVersion) || err == nil && (v.Deleted || v.SHA256 != en.Digests.Get(resourcesync.SHA256)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	add(en, resourcesync.Link{
+		Rel: resourcesync.RelMemento, Href: scan.URI(m.base, v.Place()), Modified: en.LastMod, Digests: en.Digests, Length: en.Length, Type: en.Type,
+	})
+	if m.gates {
+		add(en, resourcesync.Link{Rel: resourcesync.RelTimeGate, Href: scan.URI(m.base, versions.TimeGate+path)})
+		add(en, resourcesync.Link{Rel: resourcesync.RelTimeMap, Href: scan.URI(m.base, versions.TimeMap+path), Type: versions.TimeMapType})
+	}
+	return nil
+}
+
+// add adds a link unless a rule has given another one of its relation.
+func add(en *resourcesync.Entry, l resourcesync.Link) {
+	for i := range en.Links {
+		if en.Links[i].Rel == l.Rel {
+			return
+		}
+	}
+	en.Links = append(en.Links[:len(en.Links):len(en.Links)], l)
+}
+
+// relations adds links to the entries of a publication that no rule gives. Nil and the zero
+// value add none.
+type relations struct {
+	collections collections
+	mementos    mementos
+}
+
+// link adds the links of an entry whose state began at a moment.
+func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
+	if l == nil {
+		return nil
+	}
+	l.collections.link(en)
+	return l.mementos.link(ctx, en, since)
+}
+
+// keepVersions keeps the states that the publication lists and the ones between, and places
+// them in the output, before any document links to them. The first time these are the present
+// states, later all changes since the publication before.
+func (r *run) keepVersions(ctx context.Context) error {
+	r.mementos = mementos{}
+	if r.KeepVersions == 0 || r.versions == nil {
+		return nil
+	}
+	uuid, err := r.catalog.UUID(ctx)
+	if err != nil {
+		return err
+	}
+	log := uuid + " " + r.Name
+	through, begun, err := r.versions.Through(ctx, log)
+	if err != nil {
+		return err
+	}
+	c, err := r.contents(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
+	states := c.presentStates(ctx, r.site.BaseURL)
+	if begun {
+		states = c.changedStates(ctx, r.site.BaseURL, through, r.seq)
+	}
+	if err := r.keepStates(ctx, states); err != nil {
+		return fmt.Errorf("keeping versions: %w", err)
+	}
+	if err := r.versions.SetThrough(ctx, log, r.seq); err != nil {
+		return fmt.Errorf("keeping versions: %w", err)
+	}
+	r.mementos = mementos{store: r.versions, base: r.site.BaseURL, gates: r.TimeGates}
+	return nil
+}
+
+func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, error]) error {
+	var batch []versions.State
+	lost := 0
+	flush := func() error {
+		gone, err := r.versions.Keep(ctx, batch)
+		if err != nil {
+			return err
+		}
+		lost += len(gone)
+		all := make([]versions.Version, len(batch))
+		for i := range batch {
+			all[i] = batch[i].Version
+		}
+		batch = batch[:0]
+		return r.versions.Place(ctx, r.bucket, all)
+	}
+	for st, err := range states {
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, st); len(batch) == keptStep {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	if lost > 0 {
+		r.note("%s could not be kept, as the bytes are no longer there", english.Plural(lost, "version", ""))
+	}
+	return nil
+}
+
+// presentStates yields the recorded states of resources below the base URL.
+func (c *contents) presentStates(ctx context.Context, base string) iter.Seq2[versions.State, error] {
+	return func(yield func(versions.State, error) bool) {
+		for m, err := range c.facts.Members(ctx, c.id) {
+			st, ok := c.stateOf(&m, base, m.Changed)
+			if (ok || err != nil) && !yield(st, err) {
+				return
+			}
+		}
+	}
+}
+
+// changedStates yields the states that began with changes after a number, up to another.
+func (c *contents) changedStates(ctx context.Context, base string, after, through int64) iter.Seq2[versions.State, error] {
+	return func(yield func(versions.State, error) bool) {
+		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
+			st, ok := c.stateOf(&ch.Resource, base, ch.Datetime)
+			if ch.Change == resourcesync.Deleted {
+				path, below := scan.FileOf(base, ch.URI)
+				st, ok = versions.State{Version: versions.Version{Path: path, Since: ch.Datetime, Deleted: true}}, below
+			}
+			if (ok || err != nil) && !yield(st, err) {
+				return
+			}
+		}
+	}
+}
+
+// stateOf returns a state to keep; false if the resource is not below the base URL, or without
+// the facts by which bytes are kept.
+func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (versions.State, bool) {
+	path, ok := scan.FileOf(base, m.URI)
+	sum := m.Digests.Get(resourcesync.SHA256)
+	if !ok || sum.IsZero() || !m.Length.Known() {
+		return versions.State{}, false
+	}
+	r := *m
+	return versions.State{
+		Version: versions.Version{Path: path, Since: since, SHA256: sum, Length: m.Length.Int64(), Type: m.Type, Encoding: m.Encoding},
+		Open:    func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, r) },
+	}, true
+}
+
+// expire removes the versions that no set keeps any longer, files first. A set that no longer
+// keeps versions removes none.
+func (r *run) expire(ctx context.Context) error {
+	keep := time.Duration(0)
+	for _, set := range r.sets {
+		keep = max(keep, set.KeepVersions)
+	}
+	if r.versions == nil || keep == 0 || keep == KeepAll {
+		return nil
+	}
+	return r.versions.Expire(ctx, r.bucket, r.site.Now().Add(-keep))
+}

@@ -1,0 +1,171 @@
+package publish
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"instep/internal/versions"
+)
+
+// versionsIn returns the contents of the placed versions, by the path of the resource and in
+// their order.
+func versionsIn(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for _, name := range files(t, dir) {
+		_, of, ok := versions.ParsePlace(name)
+		if !ok {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[of] = append(all[of], string(text))
+	}
+	return all
+}
+
+func TestEachPublishedStateIsKept(t *testing.T) {
+	for _, dumps := range []bool{false, true} {
+		t.Run(map[bool]string{false: "lists", true: "dumps"}[dumps], func(t *testing.T) {
+			w := newWorld(t)
+			w.set.KeepVersions, w.set.Dumps = KeepAll, dumps
+			w.write("a/one.txt", "one")
+			w.write("two.txt", "two")
+			w.run()
+			w.write("a/one.txt", "one, second")
+			w.run()
+			w.write("a/one.txt", "one") // again as at first
+			w.remove("two.txt")
+			w.run()
+			w.write("two.txt", "two is back")
+			w.run()
+			w.run() // nothing new
+
+			want := map[string][]string{"a/one.txt": {"one", "one, second", "one"}, "two.txt": {"two", "two is back"}}
+			if diff := cmp.Diff(want, versionsIn(t, w.o.Out)); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEntriesLinkToTheirVersion: each entry of a Resource List and of a Change List that has
+// bytes links to the version with exactly these bytes.
+func TestEntriesLinkToTheirVersion(t *testing.T) {
+	w := newWorld(t)
+	w.set.KeepVersions, w.set.TimeGates = KeepAll, true
+	w.write("one.txt", "one")
+	w.run()
+	for _, text := range []string{"second", "third"} {
+		w.write("one.txt", text)
+		w.run()
+	}
+	w.write("kept.txt", "kept")
+	w.run()
+	w.remove("one.txt")
+	w.write("ü b.txt", "other")
+	rep := w.run()
+	var got []string
+	for _, document := range []string{rep.ChangeList, rep.ResourceList} {
+		text, err := os.ReadFile(filepath.Join(w.o.Out, strings.TrimPrefix(document, base)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for entry := range strings.SplitSeq(string(text), "<url>") {
+			_, rest, ok := strings.Cut(entry, `rel="memento"`)
+			if !ok {
+				continue
+			}
+			_, href, _ := strings.Cut(rest, `href="`+base)
+			href, _, _ = strings.Cut(href, `"`)
+			href = strings.ReplaceAll(strings.ReplaceAll(href, "%20", " "), "%C3%BC", "ü")
+			text, err := os.ReadFile(filepath.Join(w.o.Out, filepath.FromSlash(href)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(entry, `rel="timegate"`) || !strings.Contains(entry, `rel="timemap"`) {
+				t.Errorf("no links to TimeGate and TimeMap in %s", entry)
+			}
+			got = append(got, string(text))
+		}
+	}
+	if diff := cmp.Diff([]string{"second", "third", "kept", "other", "kept", "other"}, got); diff != "" {
+		t.Errorf("versions linked (-want +got):\n%s", diff)
+	}
+}
+
+// TestVersionsAreNoResources: neither a run nor a dry run publishes the files of versions in
+// the directory itself.
+func TestVersionsAreNoResources(t *testing.T) {
+	w := newWorld(t)
+	w.o.Out, w.set.KeepVersions = "", KeepAll
+	w.write("one.txt", "one")
+	w.run()
+	w.write("one.txt", "two")
+	w.run()
+	if rep := w.run(); rep.Resources != 1 || rep.Published {
+		t.Errorf("resources %d, published %t", rep.Resources, rep.Published)
+	}
+	w.set.KeepVersions, w.o.DryRun = 0, true
+	if rep := w.run(); rep.Resources != 1 || rep.Created != 0 {
+		t.Errorf("a dry run without versions: resources %d, created %d", rep.Resources, rep.Created)
+	}
+}
+
+// TestVersionsExpire: a version goes when it ended longer ago than versions are kept; the
+// present one and its bytes stay.
+func TestVersionsExpire(t *testing.T) {
+	w := newWorld(t)
+	w.set.KeepVersions, w.set.Policy.KeepChanges = 48*time.Hour, 24*time.Hour
+	for _, text := range []string{"one", "two", "three"} {
+		w.write("one.txt", text)
+		w.run()
+		w.now = w.now.Add(30 * time.Hour)
+	}
+	w.write("other.txt", "other")
+	w.run()
+	want := map[string][]string{"one.txt": {"two", "three"}, "other.txt": {"other"}}
+	if diff := cmp.Diff(want, versionsIn(t, w.o.Out)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
+
+// TestVersionsOutliveAMove: what was kept before the base URL changed is there after it, and
+// goes on.
+func TestVersionsOutliveAMove(t *testing.T) {
+	w := newWorld(t)
+	w.set.KeepVersions = KeepAll
+	w.write("one.txt", "one")
+	w.run()
+	w.write("one.txt", "two")
+	w.run()
+	w.o.BaseURL, w.o.Move = "https://new.example.org/", true
+	w.write("one.txt", "three")
+	w.run()
+	want := map[string][]string{"one.txt": {"one", "two", "three"}}
+	if diff := cmp.Diff(want, versionsIn(t, w.o.Out)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
+
+func TestVersionsThatCannotBeKeptAreRefused(t *testing.T) {
+	for name, set := range map[string]Set{
+		"shorter than changes are offered": {KeepVersions: time.Hour},
+		"TimeGates to nothing":             {TimeGates: true},
+	} {
+		w := newWorld(t)
+		w.set = set
+		_, err := w.try()
+		if _, ok := errors.AsType[*OptionError](err); !ok {
+			t.Errorf("%s: %v, want an *OptionError", name, err)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package versions
+
+import (
+	"bufio"
+	"context"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"instep/internal/memento"
+)
+
+// Handler answers for versions beside the Handler of a published site (1.1 §14.6, RFC 7089):
+// TimeGates and TimeMaps from the Store, and with the file of a version the headers that say
+// what it is. GET and HEAD only.
+type Handler struct {
+	Store  *Store              // nil: there are no TimeGates and TimeMaps
+	Prefix string              // path of the base URL; ends in "/"
+	URI    func(string) string // of a path below the base URL
+	Next   http.Handler        // answers for everything else, and sends the files
+	Report func(error)         // called with internal errors
+}
+
+// Negotiates reports whether the path of a URL is that of a TimeGate or a TimeMap, which the
+// Handler answers by itself.
+func (h *Handler) Negotiates(path string) bool {
+	name, ok := strings.CutPrefix(path, h.Prefix)
+	_, gate := h.of(name, TimeGate)
+	_, list := h.of(name, TimeMap)
+	return ok && (gate || list)
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, ok := strings.CutPrefix(r.URL.Path, h.Prefix)
+	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Next.ServeHTTP(w, r)
+		return
+	}
+	if of, ok := h.of(name, TimeGate); ok {
+		h.timeGate(w, r, of)
+		return
+	}
+	if of, ok := h.of(name, TimeMap); ok {
+		h.timeMap(w, r, of)
+		return
+	}
+	if since, of, ok := ParsePlace(name); ok {
+		w = &versionWriter{ResponseWriter: w, version: h.version(r.Context(), since, of), links: h.links(of)}
+	}
+	h.Next.ServeHTTP(w, r)
+}
+
+// of returns the path of the resource for which a path is a TimeGate or a TimeMap. Clients
+// append a path or the whole URI, of which proxies like to change the "//".
+func (h *Handler) of(name, kind string) (string, bool) {
+	of, ok := strings.CutPrefix(name, kind)
+	if !ok || h.Store == nil {
+		return "", false
+	}
+	base := h.URI("")
+	for _, whole := range []string{base, strings.Replace(base, "://", ":/", 1)} {
+		if below, ok := strings.CutPrefix(of, whole); ok {
+			return below, true
+		}
+	}
+	return of, true
+}
+
+// links are the Link headers that a TimeGate and a version of a resource have.
+func (h *Handler) links(of string) []string {
+	links := []string{"<" + h.URI(of) + `>; rel="original"`}
+	if h.Store != nil {
+		links = append(links, "<"+h.URI(TimeGate+of)+`>; rel="timegate"`, "<"+h.URI(TimeMap+of)+`>; rel="timemap"; type="`+TimeMapType+`"`)
+	}
+	return links
+}
+
+// version returns what is known of a version; only its place if nothing else is.
+func (h *Handler) version(ctx context.Context, since time.Time, of string) Version {
+	if h.Store != nil {
+		if v, err := h.Store.At(ctx, of, since); err == nil && v.Since.Equal(since) {
+			return v
+		}
+	}
+	return Version{Path: of, Since: since}
+}
+
+// choice is the result of a negotiation in time.
+type choice struct {
+	first, last, before, chosen, after *Version // nil: there is none
+	gone                               bool     // the resource was gone at the moment
+}
+
+// choose finds the version of a moment: before the first it is the first one, as for the zero
+// time the last one (RFC 7089 §4.5.3).
+func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice, err error) {
+	end := at.Add(time.Second) // datetimes of HTTP have whole seconds
+	for v, err := range h.Store.List(ctx, of) {
+		if err != nil {
+			return c, err
+		}
+		begun := at.IsZero() || v.Since.Before(end)
+		if v.Deleted {
+			c.gone = c.gone || begun && !at.IsZero()
+			continue
+		}
+		if begun || c.first == nil {
+			c.before, c.chosen = c.chosen, &v
+		} else if c.after == nil {
+			c.after = &v
+		}
+		c.gone = c.gone && !begun
+		if c.last = &v; c.first == nil {
+			c.first = &v
+		}
+	}
+	return c, nil
+}
+
+// timeGate leads to the version of the moment that the request asks for, or to the last one.
+func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
+	header := w.Header()
+	header.Set("Vary", "accept-datetime")
+	header.Set("Cache-Control", "no-cache")
+	for _, l := range h.links(of) {
+		header.Add("Link", l)
+	}
+	var at time.Time
+	if text := r.Header.Get(memento.AcceptDatetime); text != "" {
+		var err error
+		if at, err = memento.ParseDatetime(text); err != nil {
+			http.Error(w, memento.AcceptDatetime+": "+err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	c, err := h.choose(r.Context(), of, at)
+	switch {
+	case err != nil:
+		h.fail(w, err)
+		return
+	case c.first == nil:
+		http.Error(w, "404: no version of this is kept", http.StatusNotFound)
+		return
+	}
+	seen := map[*Version]bool{nil: true}
+	for _, v := range []*Version{c.first, c.before, c.chosen, c.after, c.last} {
+		if !seen[v] {
+			header.Add("Link", h.link(v, &c))
+		}
+		seen[v] = true
+	}
+	if c.gone {
+		http.Error(w, "404: it was deleted at that moment", http.StatusNotFound)
+		return
+	}
+	header.Set("Location", h.URI(c.chosen.Place()))
+	w.WriteHeader(http.StatusFound)
+}
+
+// link is the Link header to a version.
+func (h *Handler) link(v *Version, c *choice) string {
+	rel := memento.Relation(v.Since.Equal(c.first.Since), v.Since.Equal(c.last.Since))
+	if v == c.before {
+		rel = "prev " + rel
+	}
+	if v == c.after {
+		rel = "next " + rel
+	}
+	return "<" + h.URI(v.Place()) + `>; rel="` + rel + `"; datetime="` + memento.FormatDatetime(v.Since) + `"`
+}
+
+func (h *Handler) fail(w http.ResponseWriter, err error) {
+	h.Report(err)
+	http.Error(w, "the versions cannot be read", http.StatusInternalServerError)
+}
+
+// timeMap lists the versions of a resource.
+func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
+	any := false
+	for _, err := range h.mementos(r.Context(), of) {
+		if err != nil {
+			h.fail(w, err)
+			return
+		}
+		any = true
+		break
+	}
+	if !any {
+		http.Error(w, "404: no version of this is kept", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", TimeMapType)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := bufio.NewWriter(w)
+	m := memento.TimeMap{Original: h.URI(of), Self: h.URI(TimeMap + of), TimeGate: h.URI(TimeGate + of)}
+	err := m.Write(out, h.mementos(r.Context(), of))
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		h.Report(err)
+		panic(http.ErrAbortHandler) // only a broken connection shows the client that the rest is missing
+	}
+}
+
+func (h *Handler) mementos(ctx context.Context, of string) iter.Seq2[memento.Memento, error] {
+	return func(yield func(memento.Memento, error) bool) {
+		for v, err := range h.Store.List(ctx, of) {
+			if (err != nil || !v.Deleted) && !yield(memento.Memento{URI: h.URI(v.Place()), Datetime: v.Since.Truncate(time.Second)}, err) {
+				return
+			}
+		}
+	}
+}
+
+// versionWriter adds the headers of a version to an answer with its bytes.
+type versionWriter struct {
+	http.ResponseWriter
+	version Version
+	links   []string
+	begun   bool
+}
+
+// Unwrap is for http.ResponseController.
+func (w *versionWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *versionWriter) WriteHeader(status int) {
+	if !w.begun && status < http.StatusBadRequest {
+		header := w.Header()
+		header.Set(memento.Datetime, memento.FormatDatetime(w.version.Since))
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+		if w.version.Type != "" {
+			header.Set("Content-Type", w.version.Type)
+		}
+		if w.version.Encoding != "" {
+			header.Set("Content-Encoding", w.version.Encoding)
+		}
+		for _, l := range w.links {
+			header.Add("Link", l)
+		}
+	}
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *versionWriter) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
+}

@@ -1,0 +1,235 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"instep/blob"
+	"instep/resourcesync"
+)
+
+// Store keeps versions. One process may write while others read.
+type Store struct {
+	*index
+	bytes blob.Bucket
+}
+
+// Open opens the store of a state directory for writing, and makes it if there is none. bytes
+// is where the bytes are; the caller closes it after the Store.
+func Open(ctx context.Context, state string, bytes blob.Bucket) (*Store, error) {
+	x, err := openIndex(ctx, state, true)
+	return &Store{x, bytes}, err
+}
+
+// OpenReadOnly opens the store of a state directory for reading; fs.ErrNotExist if there is none.
+func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store, error) {
+	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
+	if err != nil {
+		return nil, err
+	}
+	_, err = root.Stat(FileName)
+	if err = errors.Join(err, root.Close()); err != nil {
+		return nil, err
+	}
+	x, err := openIndex(ctx, state, false)
+	return &Store{x, bytes}, err
+}
+
+// Keep stores states: first all bytes, then the rows. It leaves out a state that is recorded
+// already, or that has the same bytes, type and coding as the one before it, and a deletion
+// before which no state is kept. It also leaves out, and returns, those whose bytes are gone
+// (State.Open, or reading what it returned, is fs.ErrNotExist) or are others than stated. Many
+// states at a time are faster than one.
+func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
+	batch, err := s.bytes.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer batch.Discard()
+	put := map[string]bool{}
+	kept := make([]Version, 0, len(states))
+	for i := range states {
+		st := &states[i]
+		err := s.copyBytes(ctx, batch, put, st)
+		_, other := errors.AsType[*resourcesync.MismatchError](err)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || other:
+			lost = append(lost, st.Version)
+		case err != nil:
+			return nil, fmt.Errorf("version of %q: %w", st.Path, err)
+		default:
+			kept = append(kept, st.Version)
+		}
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return nil, fmt.Errorf("storing the bytes of versions: %w", err)
+	}
+	return lost, s.insert(ctx, kept)
+}
+
+// copyBytes puts the bytes of a state into a batch, unless they are in the bucket or among
+// those put already.
+func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]bool, st *State) error {
+	if st.Deleted {
+		return nil
+	}
+	if st.SHA256.Algorithm() != resourcesync.SHA256 {
+		return fmt.Errorf("expected a sha-256, found %q", st.SHA256)
+	}
+	key := Key(st.SHA256)
+	info, err := s.bytes.Stat(ctx, key)
+	if put[key] || err == nil && info.Size == st.Length {
+		return nil
+	}
+	if err != nil && !errors.Is(err, blob.ErrNotExist) {
+		return err
+	}
+	body, err := st.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	o, err := batch.Create(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(o, resourcesync.NewVerifyReader(body, st.Length, resourcesync.Digests{st.SHA256}))
+	if err = errors.Join(err, o.Close()); err != nil {
+		return errors.Join(err, o.Discard())
+	}
+	batch.Put(o, blob.Put{Key: key})
+	put[key] = true
+	return nil
+}
+
+// get opens kept bytes as they are, and does not verify them. ErrNoVersion: they are not kept.
+func (s *Store) get(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, blob.Info, error) {
+	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
+	if errors.Is(err, blob.ErrNotExist) {
+		err = fmt.Errorf("%w: bytes %s", ErrNoVersion, sha256)
+	}
+	return body, info, err
+}
+
+// Open opens kept bytes. Reading fails before the end if they are not those of the digest
+// any more (resourcesync.MismatchError). ErrNoVersion: they are not kept.
+func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
+	body, info, err := s.get(ctx, sha256)
+	if err != nil {
+		return nil, err
+	}
+	return verified{resourcesync.NewVerifyReader(body, info.Size, resourcesync.Digests{sha256}), body}, nil
+}
+
+// verified reads bytes through a check, and closes them.
+type verified struct {
+	io.Reader
+	io.Closer
+}
+
+// Place gives states that are kept a file each in a bucket, at Version.Place, where a web
+// server finds them: hard links to the bytes of the Store where both buckets are on one file
+// system that has them, else copies. It leaves out deletions, states that are not kept, and
+// those that have their file already.
+func (s *Store) Place(ctx context.Context, to blob.Bucket, states []Version) error {
+	batch, err := to.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Discard()
+	for i := range states {
+		v := &states[i]
+		if v.Deleted {
+			continue
+		}
+		kept, err := s.At(ctx, v.Path, v.Since)
+		if errors.Is(err, ErrNoVersion) || err == nil && kept != *v {
+			continue
+		}
+		if err == nil {
+			err = s.place(ctx, to, batch, v)
+		}
+		if err != nil {
+			return fmt.Errorf("version of %q: %w", v.Path, err)
+		}
+	}
+	return batch.Commit(ctx)
+}
+
+func (s *Store) place(ctx context.Context, to blob.Bucket, batch blob.Batch, v *Version) error {
+	info, err := to.Stat(ctx, v.Place())
+	if err == nil && info.Size == v.Length {
+		return nil
+	}
+	if err != nil && !errors.Is(err, blob.ErrNotExist) {
+		return err
+	}
+	o, err := s.share(ctx, batch, v)
+	if err == nil {
+		batch.Put(o, blob.Put{Key: v.Place()})
+	}
+	return err
+}
+
+// share makes an object of the bytes of a state, by a hard link if that is possible.
+func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.Object, error) {
+	if l, ok := batch.(blob.Linker); ok {
+		o, err := l.Link(ctx, s.bytes, Key(v.SHA256))
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return o, err
+		}
+	}
+	body, err := s.Open(ctx, v.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	o, err := batch.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(o, body)
+	return o, errors.Join(err, o.Close())
+}
+
+// Expire forgets the states that ended before a moment: it removes their files in a bucket,
+// where Place has put them, the bytes that no other state has, and at last the rows, so that
+// an interrupted call can be repeated.
+func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time) error {
+	old, free, err := s.expired(ctx, before)
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	files, keys := make([]string, len(old)), make([]string, len(free))
+	for i := range old {
+		files[i] = old[i].Place()
+	}
+	for i, sum := range free {
+		keys[i] = Key(sum)
+	}
+	if err := remove(ctx, placed, files); err != nil {
+		return err
+	}
+	if err := remove(ctx, s.bytes, keys); err != nil {
+		return err
+	}
+	return s.forget(ctx, before)
+}
+
+// remove removes objects of a bucket.
+func remove(ctx context.Context, from blob.Bucket, keys []string) error {
+	batch, err := from.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Discard()
+	for _, key := range keys {
+		batch.Delete(key)
+	}
+	return batch.Commit(ctx)
+}

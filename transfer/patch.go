@@ -1,0 +1,123 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/semaphore"
+
+	"instep/fetch"
+	"instep/harvest"
+	"instep/internal/patch"
+	"instep/resourcesync"
+)
+
+// Base is a version of a resource to which a patch may apply.
+type Base struct {
+	Open    func(context.Context) (io.ReadCloser, error)
+	Length  resourcesync.Length
+	Digests resourcesync.Digests // they are computed again while the bytes are read
+}
+
+// patchMemory is how many bytes of versions are in memory at a time, in all transfers: each is
+// in memory whole while it is patched.
+const patchMemory = 4 * patch.MaxBytes
+
+// Patcher makes versions of resources by patches (1.1 §14.4). The base is only read. It is safe
+// for concurrent use.
+type Patcher struct {
+	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // the bytes of a patch, or what came of them
+	memory *semaphore.Weighted
+}
+
+// NewPatcher returns a Patcher that fetches patches by a client.
+func NewPatcher(c *fetch.Client) *Patcher {
+	fetch := func(ctx context.Context, step *harvest.Patch) ([]byte, error) { return fetchPatch(ctx, c, step) }
+	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory)}
+}
+
+// Make fetches the patches of w, which lead to it from a base, and returns its bytes, proved by
+// its digests, and how many bytes were fetched, also with an error. The caller calls done when
+// it needs the bytes no longer; it is nil with an error.
+func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made []byte, fetched int64, done func(), err error) {
+	room := int64(2 * patch.MaxBytes)
+	if base.Length.Known() && w.Length.Known() && len(w.Patches) == 1 {
+		room = min(room, base.Length.Int64()+w.Length.Int64())
+	}
+	if err := p.memory.Acquire(ctx, room); err != nil {
+		return nil, 0, nil, err
+	}
+	done = func() { p.memory.Release(room) }
+	made, fetched, err = p.make(ctx, base, w)
+	if err != nil {
+		done()
+		return nil, fetched, nil, err
+	}
+	return made, fetched, done, nil
+}
+
+func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (version []byte, fetched int64, err error) {
+	version, err = base.read(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading the held bytes: %w", err)
+	}
+	for i := range w.Patches {
+		step := &w.Patches[i]
+		data, err := p.fetch(ctx, step)
+		fetched += int64(len(data))
+		if err != nil {
+			return nil, fetched, err
+		}
+		kind, _ := patch.KindOf(step.Type)
+		version, err = patch.Apply(ctx, kind, version, data, patch.Bounds{Length: max(0, step.Size.Int64())})
+		if err == nil {
+			err = verify(version, step.Size, step.After)
+		}
+		if err != nil {
+			return nil, fetched, fmt.Errorf("the patch %s: %w", step.URI, err)
+		}
+	}
+	return version, fetched, verify(version, w.Length, w.Digests)
+}
+
+// read returns the bytes of a base, which must have its digests.
+func (b *Base) read(ctx context.Context) ([]byte, error) {
+	r, err := b.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return readVerified(io.LimitReader(r, patch.MaxBytes+1), b.Length, b.Digests)
+}
+
+// fetchPatch returns the bytes of a patch, or what came of them. There is another way to the
+// resource, so it is asked for once.
+func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]byte, error) {
+	most := int64(patch.MaxBytes)
+	if step.Length.Known() {
+		most = min(most, step.Length.Int64())
+	}
+	resp, err := c.Get(ctx, fetch.Request{URL: step.URI, MaxBytes: max(most, 1), Once: true})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := readVerified(resp.Body, step.Length, step.Digests)
+	if err != nil {
+		err = fmt.Errorf("the patch %s: %w", step.URI, err)
+	}
+	return data, err
+}
+
+// readVerified returns the bytes of r, or what came of them, and an error unless they have
+// that length and these digests.
+func readVerified(r io.Reader, length resourcesync.Length, digests resourcesync.Digests) ([]byte, error) {
+	return io.ReadAll(resourcesync.NewVerifyReader(r, length.Int64(), digests))
+}
+
+func verify(data []byte, length resourcesync.Length, digests resourcesync.Digests) error {
+	_, err := io.Copy(io.Discard, resourcesync.NewVerifyReader(bytes.NewReader(data), length.Int64(), digests))
+	return err
+}
