@@ -72,6 +72,9 @@ var ErrOutage = errors.New("the Source stopped answering")
 // Source tells of by now are followed too, up to 3 times.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
+	if err := d.keepMoment(ctx, p); err != nil {
+		return rep, err
+	}
 	budget, duplicates := d.budget(), &transfer.Origins{When: d.Duplicates}
 	for _, sp := range p.Sets {
 		r := d.newRunner(sp, budget, duplicates, &SetReport{

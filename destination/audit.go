@@ -152,7 +152,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	au.Followed = k.known.At
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	now, err := k.offer.Present(ctx)
+	now, err := k.state(ctx)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 	if len(doubtful) == 0 {
 		return nil, nil
 	}
-	now, err := k.offer.Present(ctx)
+	now, err := k.state(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ const Repairing Mode = "repair"
 
 // repair brings the resources that were found wrong and judges them once more.
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
-	sp := au.d.newSetPlan(SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable"})
+	sp := au.d.newSetPlan(SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable", Moment: au.scope.moment})
 	p := &Plan{Sets: []*SetPlan{sp}}
 	defer p.Close()
 	err := au.faultBatches(ctx, func(_ context.Context, _ []fault, held []Held) error {
@@ -29,6 +29,12 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 			a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Repair: held[i].Stored, Want: held[i].Wanted}
 			if held[i].Stored {
 				a.Change = resourcesync.Updated
+			}
+			au.scope.represent(&a.Want)
+			if !au.scope.moment.IsZero() {
+				if err := au.scope.findMemento(&a.Want); err != nil {
+					return err
+				}
 			}
 			if err := sp.actions.Append(a); err != nil {
 				return err

@@ -19,7 +19,7 @@ const maxRounds = 3
 // now. The rest is left to the next run.
 func (r *runner) catchUp(ctx context.Context) error {
 	for range maxRounds {
-		if r.sp.scope == nil || r.sp.move == nil || !r.rep.unfinished() {
+		if r.sp.scope == nil || r.sp.move == nil || !r.sp.Moment.IsZero() || !r.rep.unfinished() {
 			return nil
 		}
 		sp, err := r.d.planSet(ctx, r.sp.scope, r.sp.set, r.rep.Deleted)

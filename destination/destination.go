@@ -39,6 +39,7 @@ type Destination struct {
 	Collections   []string            // only resources that an entry links to one of these (1.1 §14.7); empty: all
 	Profiles      []string            // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
 	WithMetadata  bool                // also metadata that describes what Include and Types choose; Profiles is then about metadata only
+	Accept        []string            // of resources with alternates the representation of the first of these media types (1.1 §14.3); empty: as listed
 	Workers       int                 // resources in transfer at a time; 0: 4
 	Quick         bool                // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
 	ReadOnly      bool                // Audit marks nothing in the Mirror
@@ -47,6 +48,11 @@ type Destination struct {
 	MaxTime       time.Duration       // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
 	BaselineEvery time.Duration       // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
 	Spool         string              // directory of temporary files; "": the system's
+
+	// At makes a mirror of each set as it was at this moment (Archives §1, §4), instead of the
+	// present. A mirror is of one moment, which it remembers: later runs need no At. Zero: the
+	// present, or the moment of the mirror.
+	At time.Time
 
 	// AcceptRollback accepts that a Source shows an older state than before: a baseline
 	// makes the mirror equal to the Source.
@@ -173,6 +179,9 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 		}
 		d.quirk(n.Quirk, "", at+": "+n.Msg)
 	}
+	if sc.moment, err = d.moment(ctx); err != nil {
+		return nil, nil, nil, err
+	}
 	sets, err := src.Choose(d.Sets)
 	return src, sets, sc, err
 }
@@ -211,6 +220,7 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
+	moment  time.Time // Destination.At, or that of the mirror; zero: the present
 	told    toldOnce
 }
 
@@ -254,12 +264,24 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
+// represent chooses the representation of w; false leaves w out.
+func (s *scope) represent(w *harvest.Resource) bool {
+	if len(s.filter.accept) == 0 {
+		return true
+	}
+	ok, err := w.Represent(s.filter.accept, s.origins)
+	return ok || err != nil
+}
+
 // admit decides whether w is followed; origin is the one to allow for a SkipOrigin. If it is
 // gone, it has no links and no digest by which it could be left out.
 func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
+	}
+	if !gone && !s.represent(w) {
+		return SkipFiltered, ""
 	}
 	if !s.filter.admits(w, u.Path, gone) {
 		return SkipFiltered, ""

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"instep/fetch"
 	"instep/harvest"
 	"instep/internal/glob"
@@ -24,6 +22,9 @@ func (d *Destination) choice() string {
 	if len(d.Collections) > 0 || len(d.Profiles) > 0 || d.WithMetadata {
 		text = fmt.Appendf(text, " %q %q %t", sorted(d.Collections), sorted(d.Profiles), d.WithMetadata)
 	}
+	if len(d.Accept) > 0 {
+		text = fmt.Appendf(text, " accept %q", d.Accept)
+	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
@@ -34,6 +35,7 @@ type filter struct {
 	types                 []string
 	collections, profiles []string // URIs
 	withMetadata          bool
+	accept                []string // media types of representations, the first choice first
 }
 
 // GlobError is a pattern of Include or Exclude that cannot be used.
@@ -47,7 +49,7 @@ func (d *Destination) newFilter() (*filter, error) {
 			return nil, &GlobError{Glob: g}
 		}
 	}
-	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata}, nil
+	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
 }
 
 // admits reports whether a resource passes, or, if it is gone, its deletion. path is the decoded
@@ -92,9 +94,7 @@ func (f *filter) typed(mediaType string) bool {
 	if len(f.types) == 0 || mediaType == "" {
 		return true
 	}
-	mediaType, _, _ = strings.Cut(mediaType, ";")
-	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	return slices.ContainsFunc(f.types, func(t string) bool { return doublestar.MatchUnvalidated(t, mediaType) })
+	return harvest.MatchType(f.types, mediaType) >= 0
 }
 
 // describes reports whether metadata describes, by this link, a resource that passes by its

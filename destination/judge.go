@@ -117,6 +117,8 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 		return evidence.Untied
 	case len(w.Digests) > 0 || w.Length.Known() && w.Length != h.Length:
 		return w.Beside(h.Length, h.Digests)
+	case w.BytesAt != "" && w.Type != h.Type, w.BytesAt == "" && h.Remainder.Represented(w.URI) && !w.Remainder.Represented(w.URI): // of another representation
+		return evidence.Differs
 	}
 	return matchTimes(h, w)
 }

@@ -59,6 +59,9 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	if err := r.skipRetry(a); err != nil {
 		return 0, err
 	}
+	if !r.sp.Moment.IsZero() {
+		return r.asThen(ctx, b, a)
+	}
 	if n, done, err := r.fromPatches(ctx, b, a); done {
 		return n, err
 	}

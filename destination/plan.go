@@ -42,11 +42,12 @@ type Via string
 
 // The ways.
 const (
-	ViaGet   Via = "get"   // a request for the resource
-	ViaDump  Via = "dump"  // from a package that is transferred whole (1.1 §11, §13)
-	ViaRange Via = "range" // out of a package of which only some bytes are transferred
-	ViaPatch Via = "patch" // made from the held bytes by patches (1.1 §14.4)
-	ViaLocal Via = "local" // without a request: copied from bytes that the mirror holds, or taken from a file already at the path of the resource
+	ViaGet     Via = "get"     // a request for the resource
+	ViaDump    Via = "dump"    // from a package that is transferred whole (1.1 §11, §13)
+	ViaRange   Via = "range"   // out of a package of which only some bytes are transferred
+	ViaMemento Via = "memento" // a request for the bytes as they were (1.1 §14.6)
+	ViaPatch   Via = "patch"   // made from the held bytes by patches (1.1 §14.4)
+	ViaLocal   Via = "local"   // without a request: copied from bytes that the mirror holds, or taken from a file already at the path of the resource
 )
 
 // Action is one step of a Plan.
@@ -95,6 +96,7 @@ type SetState struct {
 	Mode      Mode
 	Why       string           // one sentence: why this mode
 	Origins   map[string]int64 // resources skipped by the origin that would have to be allowed
+	Moment    time.Time        // the past moment that the plan is of; zero: the present
 	Latest    time.Time        // newest moment in the set's documents, in this run or an earlier one
 	Partial   error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
 

@@ -40,7 +40,7 @@ type planner struct {
 func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	d := k.d
 	pl := &planner{
-		SetPlan: d.newSetPlan(SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why}),
+		SetPlan: d.newSetPlan(SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why, Moment: k.scope.moment}),
 		d:       d, known: k.known, sum: sha256.New(),
 	}
 	pl.set, pl.scope = k.set, k.scope
@@ -121,6 +121,12 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
+	if w.BytesAt != "" { // the package has another representation
+		from = harvest.Location{}
+	}
+	if err := pl.findMemento(&w); err != nil {
+		return err
+	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if a.Want.Patches = nil; !pl.d.NoPatches {
 		a.Want.Patches = patchesFrom(w, h)

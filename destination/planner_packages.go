@@ -116,7 +116,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	}
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
-		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
+		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.prefer()}
 	}
 	pl.bulk.add(&a, c)
 	return pl.actions.Append(a)

@@ -77,11 +77,17 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked // our own requests are no news of the Source
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
+	if !pl.Moment.IsZero() { // it is no news that the past is old
+		pl.Latest = time.Time{}
+	}
 	return pl.SetPlan, nil
 }
 
 // plan follows the set from its cursor, or makes a baseline.
 func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
+	if !k.scope.moment.IsZero() {
+		return k.past(ctx)
+	}
 	if k.followed && k.d.AcceptRollback {
 		return k.baseline(ctx, "the present state of the Source counts, even if it is older than the mirror")
 	}

@@ -455,7 +455,7 @@ func (r *lister) setAt(at resourcesync.Datetime) {
 // overlay replaces what a Resource List or a manifest says of a resource by what
 // happened later; ok is false if the resource was deleted since.
 func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
-	c, err := r.st.Changes.Of(w.URI)
+	c, err := r.st.overlay().Of(w.URI)
 	if c == nil || err != nil {
 		return w, true, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -118,14 +119,34 @@ func (o *Offer) asOf(ctx context.Context, b base, moment time.Time, dumps bool) 
 		return nil, b.uris[0] + " is not of one known moment", nil
 	case at.After(moment):
 		return nil, fmt.Sprintf("%s is of %s", b.uris[0], stamp(at)), nil
-	case at.Equal(moment):
-		return st, "", nil
+	case at.Before(moment):
+		if st.then, lacks, err = o.upTo(ctx, at, moment, dumps); lacks != "" || err != nil {
+			return nil, lacks, err
+		}
 	}
-	st.Changes, lacks, err = o.upTo(ctx, at, moment, dumps)
-	if lacks != "" || err != nil {
-		return nil, lacks, err
-	}
+	st.past = moment
 	return st, "", nil
+}
+
+// asOf yields the resources of a Snapshot of AsOf: it lists them as of its moment, however they
+// were told. Documents that leave the state open are an UncoveredError.
+func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		open := func(why string) { yield(Item{}, &UncoveredError{st.set, st.past, why}) }
+		for w, err := range st.resources(ctx) {
+			if err == nil && w.By != nil && w.By.Torn {
+				open("its documents contradict each other about " + w.URI)
+				return
+			}
+			w.Changed, w.Told, w.Until, w.By, w.Listed = st.past, false, time.Time{}, nil, nil
+			if !yield(w, err) || err != nil {
+				return
+			}
+		}
+		if st.At = st.past; st.Unsure {
+			open(st.lists[0] + " is not of one known moment")
+		}
+	}
 }
 
 // upTo reads the changes between two moments along the first track that has all of them.

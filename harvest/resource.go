@@ -39,6 +39,14 @@ type Resource struct {
 	// Modified is the Last-Modified time of the answer with the bytes; zero: there is none.
 	Modified time.Time `json:",omitzero"`
 
+	// Memento is where its bytes as they were are served (1.1 §14.6), in a plan of the past;
+	// "" if nothing says so.
+	Memento string `json:",omitzero"`
+
+	// BytesAt is where the bytes are served if that is not URI: at an alternate that Represent
+	// has chosen.
+	BytesAt string `json:",omitzero"`
+
 	// Remainder has its links and other attributes. The Mirror stores it with the state; it
 	// replaces that of an earlier state even if it is zero.
 	Remainder Remainder `json:",omitzero"`

@@ -475,9 +475,10 @@ func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) 
 // closedBy reports whether all of a list happened before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
-// start is the first list with changes at or after t; the last if there is none.
+// start is the first list that says what happened at or after t; the last if there is none. The
+// last package of a Change Dump also says that nothing did until the end of the dump.
 func (c *sequence) start(t time.Time) int {
-	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) })
+	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) })
 	if i < 0 {
 		return max(0, len(c.windows)-1)
 	}

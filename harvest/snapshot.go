@@ -19,6 +19,8 @@ type Snapshot struct {
 	lists    []string             // URIs of Resource Lists or Resource Dumps
 	Packages []*Package           // packages of the Resource Dumps
 	Changes  *Changes             // may be nil
+	then     *Changes             // of AsOf: those up to its moment, which are part of the state; may be nil
+	past     time.Time            // the moment of AsOf; else zero
 	opened   map[string]*Document // lists that were read to find out their moment
 	broken   map[string]error     // why others could not be opened
 
@@ -195,6 +197,21 @@ func (st *Snapshot) Close() {
 // be used are left out and recorded in Partial; if no Resource List can be used, that
 // ends the sequence.
 func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
+	if !st.past.IsZero() {
+		return st.asOf(ctx)
+	}
+	return st.resources(ctx)
+}
+
+// overlay is the changes that count beside what is listed; may be nil.
+func (st *Snapshot) overlay() *Changes {
+	if st.then != nil {
+		return st.then
+	}
+	return st.Changes
+}
+
+func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		r := newLister(ctx, st, yield)
 		r.leaf = r.resource
@@ -206,13 +223,14 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 		} else if !r.lists(st.lists) {
 			return
 		}
-		if st.Changes == nil {
+		changes := st.overlay()
+		if changes == nil {
 			return
 		}
-		if err := st.Changes.Flaw; err != nil {
+		if err := changes.Flaw; err != nil {
 			r.fail(err)
 		}
-		for c, err := range st.Changes.All() {
+		for c, err := range changes.All() {
 			if !r.unlisted(c, err) {
 				return
 			}

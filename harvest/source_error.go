@@ -32,7 +32,8 @@ func (e *DocumentError) Unwrap() error { return e.Err }
 // set, not the mirror or the run.
 func OfSource(err error) bool {
 	var de *DocumentError
-	return IsSourceError(err) || errors.As(err, &de)
+	var ue *UncoveredError
+	return IsSourceError(err) || errors.As(err, &de) || errors.As(err, &ue)
 }
 
 // SourceError is an error of the Source's side: the resource fails, the run continues.

@@ -1,27 +1,10 @@
 package lint
 
 import (
-	_ "embed"
 	"slices"
-	"strings"
-	"sync"
 
 	"instep/resourcesync"
 )
-
-// relationsText is a snapshot of the link relation types that IANA has registered,
-// one in a line.
-//
-//go:embed relations.txt
-var relationsText string
-
-var registered = sync.OnceValue(func() map[string]bool {
-	m := make(map[string]bool)
-	for name := range strings.Lines(relationsText) {
-		m[strings.TrimSpace(name)] = true
-	}
-	return m
-})
 
 // eachLink is a step for the links of each entry.
 func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
@@ -36,36 +19,18 @@ func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
 func relation(r *run, rule *Rule) steps {
 	const message = "rel %q is neither a registered relation type nor an absolute URI"
 	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if !IsRelation(l.Rel) {
+		if !resourcesync.IsRelation(l.Rel) {
 			r.atEntry(rule, e, message, l.Rel)
 		}
 	})
 	s.end = func() {
 		for i := range r.header.Links {
-			if rel := r.header.Links[i].Rel; !IsRelation(rel) {
+			if rel := r.header.Links[i].Rel; !resourcesync.IsRelation(rel) {
 				r.atRoot(rule, message, rel)
 			}
 		}
 	}
 	return s
-}
-
-// IsRelation reports whether rel is a registered relation type or an absolute URI (1.1 §7).
-func IsRelation(rel string) bool {
-	if registered()[strings.ToLower(rel)] {
-		return true
-	}
-	scheme, rest, ok := strings.Cut(rel, ":")
-	if !ok || rest == "" || strings.ContainsAny(rel, " \t\r\n<>\"") {
-		return false
-	}
-	for i, c := range []byte(strings.ToLower(scheme)) {
-		letter := 'a' <= c && c <= 'z'
-		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(c))) {
-			return false
-		}
-	}
-	return scheme != ""
 }
 
 // duplicateAttributes: the attributes of rs:md apply to a mirror as well (1.1 §14.2).

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -92,7 +93,7 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 	if from != "" {
 		return n, err
 	}
-	n, failed := f.fetchAt(ctx, s, w, w.URI)
+	n, failed := f.fetchAt(ctx, s, w, cmp.Or(w.BytesAt, w.URI))
 	if !harvest.IsSourceError(failed) || ctx.Err() != nil {
 		return n, failed
 	}

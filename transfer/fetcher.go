@@ -101,7 +101,7 @@ func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, at s
 		if err == nil {
 			f.Came(&w, n)
 		}
-		if at != w.URI || !f.Client.Again(ctx, failed, err) {
+		if !isOwn(&w, at) || !f.Client.Again(ctx, failed, err) {
 			return n, coding, err
 		}
 	}
@@ -156,8 +156,18 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, at strin
 // requestAt is the request for w at a URI. A duplicate is asked for once: there are other places.
 func requestAt(w *harvest.Resource, at string) fetch.Request {
 	req := Request(w)
-	req.URL, req.Once = at, at != w.URI
+	req.URL, req.Once = at, !isOwn(w, at)
 	return req
+}
+
+// isOwn reports whether a URI is not that of a duplicate.
+func isOwn(w *harvest.Resource, at string) bool {
+	return at == w.URI || at == w.Memento || at == w.BytesAt
+}
+
+// FetchMemento brings the bytes that w had from where they are now.
+func (f *Fetcher) FetchMemento(ctx context.Context, s Store, w harvest.Resource) (int64, error) {
+	return f.fetchAt(ctx, s, w, w.Memento)
 }
 
 // arrive notes when the bytes of w came, if anything depends on that. An answer that has no

@@ -48,6 +48,7 @@ type setConfig struct {
 	Exclude       []string      `yaml:"exclude"`
 	Assume        []string      `yaml:"assume_unchanged"`
 	AllFiles      bool          `yaml:"all_files"`
+	LinkFiles     bool          `yaml:"link_files"`
 	Rules         []ruleConfig  `yaml:"rules"`
 	Aggregations  []groupConfig `yaml:"aggregations"`
 	MaxEntries    int           `yaml:"max_entries"`
@@ -112,7 +113,7 @@ func (s *setConfig) aggregations() []aggregate.Rule {
 
 // choice says which files are in the set.
 func (s *setConfig) choice() scan.Choice {
-	return scan.Choice{Include: s.Include, Exclude: s.Exclude, AssumeUnchanged: s.Assume, AllFiles: s.AllFiles}
+	return scan.Choice{Include: s.Include, Exclude: s.Exclude, AssumeUnchanged: s.Assume, AllFiles: s.AllFiles, LinkFiles: s.LinkFiles}
 }
 
 func (s *setConfig) rules() []scan.Rule {

@@ -13,7 +13,7 @@ import (
 
 	"instep/internal/publish"
 	"instep/internal/scan"
-	"instep/lint"
+	"instep/resourcesync"
 	"instep/source"
 )
 
@@ -129,6 +129,9 @@ func (c *configuration) checkSet(i int) error {
 	if s.Archive.Count < 0 {
 		return c.errorAt(setKey(i, "archive.count"), fmt.Errorf("expected 0 or more, found %d", s.Archive.Count))
 	}
+	if s.LinkFiles && len(s.From.given()) > 0 {
+		return c.errorAt(setKey(i, "link_files"), errors.New("the set is listed elsewhere: there are no files beside its resources"))
+	}
 	if key, err := s.From.check(); err != nil {
 		return c.errorAt(strings.TrimSuffix(setKey(i, "from."+key), "."), err)
 	}
@@ -165,7 +168,7 @@ func (c *configuration) checkRule(s *setConfig, r *ruleConfig, key string) error
 func (s *setConfig) checkLink(l *linkConfig) error {
 	link := scan.Link(*l)
 	switch {
-	case !lint.IsRelation(l.Rel):
+	case !resourcesync.IsRelation(l.Rel):
 		return fmt.Errorf("expected a registered relation such as describedby, or a URI, found %q", l.Rel)
 	case l.Type != "" && !isMediaType(l.Type):
 		return fmt.Errorf("expected a media type such as text/csv, found %q", l.Type)

@@ -41,6 +41,7 @@ var options = []option{
 	{key: "exclude", flag: "exclude", usage: "no files or directories that match this `GLOB` (repeatable)", set: func(s *setConfig) any { return &s.Exclude }},
 	{key: "assume_unchanged", flag: "assume-unchanged", usage: "do not look at files and directories that match this `GLOB`: they stay published as they are (repeatable)", set: func(s *setConfig) any { return &s.Assume }},
 	{key: "all_files", flag: "all-files", usage: "also publish what systems and editors leave behind: Thumbs.db, desktop.ini, ~$*, *~, #*#", fallback: "false", set: func(s *setConfig) any { return &s.AllFiles }},
+	{key: "link_files", flag: "link-files", usage: "a file NAME.links.json has links of the file NAME, and is no resource itself", fallback: "false", set: func(s *setConfig) any { return &s.LinkFiles }},
 	{key: "max_entries", flag: "max-entries", usage: "entries that one document of a Resource List holds at most, `N` (default and upper bound: 50000)", fallback: "50000", set: func(s *setConfig) any { return &s.MaxEntries }},
 	{key: "change_list_max", flag: "change-list-max", usage: "changes a Change List holds before a new one begins, `N` (default 5000)", fallback: "5000", set: func(s *setConfig) any { return &s.ChangeListMax }},
 	{key: "rotate_every", flag: "rotate-every", usage: "begin a new Change List when the open one is older than this `TIME`, such as 24h or 30d", fallback: "by number alone", set: func(s *setConfig) any { return &s.RotateEvery }},

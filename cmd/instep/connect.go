@@ -19,7 +19,7 @@ import (
 type sourceFlags struct {
 	accessFlags
 	sets, include, exclude, types []string
-	collections, profiles         []string
+	collections, profiles, accept []string
 	withMetadata                  bool
 	workers                       int
 	rate                          string
@@ -60,6 +60,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
 	fs.StringArrayVar(&f.collections, "only-collection", nil, "only resources that the Source links to the collection with this `URI` (repeatable)")
 	fs.StringArrayVar(&f.profiles, "only-profile", nil, "only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
+	fs.StringArrayVar(&f.accept, "accept", nil, "of a resource with alternate representations the one of this `MEDIA/TYPE` (repeatable, the first choice first)")
 	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also metadata that describes what --include and --type choose; --only-profile is then about the metadata alone")
 	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")

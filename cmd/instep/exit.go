@@ -116,6 +116,7 @@ var causes = []cause{
 	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; what is no part of the publication has to be moved away first")},
 	{exitGuard, as[*source.WrongStateError]("if its state is elsewhere, name it with --state DIR; if it is lost, --adopt takes over what is published, after which --move-to URL moves it")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
+	{exitGuard, as[*destination.MomentError]("leave --at out to go on with this mirror, or mirror that moment into another directory")},
 	{exitGuard, is(mirror.ErrLayout, "leave --layout out, or mirror into a new directory")},
 	{exitGuard, is(errMirrorState, "is the state of the mirror elsewhere? Name it by --mirror-state DIR")},
 	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, sync with --adopt: what is there and verified is not fetched again")},

@@ -20,6 +20,7 @@ var leftOut = map[scan.Reason]string{
 	scan.Special:    "neither a file nor a directory, such as a socket",
 	scan.Pattern:    "not chosen by include and exclude",
 	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
+	scan.LinkFile:   "with links of the files beside them (--link-files)",
 	scan.Assumed:    "assumed to be unchanged: they stay published as they are",
 	scan.Due:        "of which the Source has newer bytes than the mirror (instep sync; --also due)",
 	scan.Unverified: "that nothing proves: the Source gives neither digest nor length (--also unverified)",

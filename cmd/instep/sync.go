@@ -29,6 +29,7 @@ type syncFlags struct {
 	keepLog     string
 	versions    bool
 	dryRun      bool
+	at          string // --at
 	trust       trustFlags
 	watch       pollFlags
 }
@@ -51,7 +52,7 @@ exactly those that were withheld. Approved deletions and renamed files do not co
 Source shows an older state than before, or no longer offers a set.
 
 The first run stores its settings with the mirror: how long earlier bytes and changes are
-kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude, --type, --only-collection and the like), --strict, --prefer, --duplicates, --no-patches, --max-age,
+kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude, --type, --accept, --only-collection and the like), --strict, --prefer, --duplicates, --no-patches, --max-age,
 --accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names
 of files with secrets. Later runs, and audit, use them without a flag. A flag given later
 holds for that run only, unless --remember is given too; an empty one (--include '')
@@ -61,6 +62,12 @@ Exit code 0 means: the bytes are those that the Source announced last, verified 
 it gives, and the set is as its documents say, as of the last one read. If the changes
 after a Resource List are unknown, the run says "as of" and ends with 4 until a newer
 list appears or --accept-gap is given. "instep help promise" has the details.
+
+With --at the mirror is of the past: each set as it was at that moment, by the lists and
+dumps that the Source offers or archives and the changes after them. Bytes come out of dumps,
+or from the memento that an entry links; if the Source serves only those of today they are
+taken if a digest proves that they are the same, else the resource fails (exit code 4). Such a
+mirror remembers its moment: later runs, and audit, need no --at, and none makes it of another.
 
 With --ore SOURCE is a Resource Map of OAI-ORE, or a page, feed or Sitemap that leads to
 some: the resources are what all these maps aggregate, as "instep ore find" lists them.
@@ -80,6 +87,7 @@ func (a *app) syncCommand() *cobra.Command {
   instep sync -n https://museum.example.org/ ./mirror
   instep sync --watch https://museum.example.org/ ./mirror
   instep sync --include '*.pdf' https://museum.example.org/ ./mirror
+  instep sync --at 2026-03-01T12:00:00Z https://museum.example.org/ ./march
   instep sync --ore https://museum.example.org/vase.atom ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,6 +103,7 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
+	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
 	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for this `TIME`, in days such as 90d")
 	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, where the Source keeps them")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
@@ -148,6 +157,7 @@ func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.
 		Sets: withoutEmpty(f.sets), AllowOrigins: f.allowOrigin, Strict: f.strict,
 		Include: withoutEmpty(f.include), Exclude: withoutEmpty(f.exclude), Types: withoutEmpty(f.types), Workers: f.workers,
 		Collections: withoutEmpty(f.collections), Profiles: withoutEmpty(f.profiles), WithMetadata: f.withMetadata,
+		Accept: withoutEmpty(f.accept),
 	}
 }
 

@@ -28,7 +28,8 @@ type syncer struct {
 	limit    guard.Limit
 	keep     keepVersions
 	keepLog  time.Duration
-	transfer int64 // --max-transfer
+	transfer int64     // --max-transfer
+	at       time.Time // --at
 	client   *fetch.Client
 	uri      string // of the Source
 	net      traffic
@@ -66,6 +67,12 @@ func (s *syncer) check() (err error) {
 	if s.transfer, err = s.f.transfer(); err != nil {
 		return err
 	}
+	if s.at, err = s.a.parseMoment("at", s.f.at); err != nil {
+		return err
+	}
+	if s.f.at != "" && (s.f.watch.on || s.f.ore) {
+		return usagef("--at does not go with --watch or --ore: the past does not change, and maps have none")
+	}
 	if s.f.ore && s.f.watch.on {
 		return usagef("--ore does not go with --watch: maps are read once, at the begin of a run")
 	}
@@ -80,6 +87,7 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 	a, f := s.a, s.f
 	d := f.destination(s.uri, m, s.client)
 	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = s.limit, f.keepDeleted, s.transfer
+	d.At = s.at
 	d.AcceptRollback, d.AcceptGap = f.trust.acceptRollback, f.trust.acceptGap
 	tell := s.event
 	if tell == nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -33,7 +34,10 @@ type life struct {
 func newLife(t *testing.T, changes int, adapt func(*sim.Options)) *life {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if s, err := strconv.ParseUint(os.Getenv("INSTEP_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("INSTEP_SEED=%d", seed)
 	l := &life{t: t, rng: rand.New(rand.NewPCG(seed, 1))}
 	start := time.Now().Add(-24 * time.Hour).Truncate(time.Second)
 	var err error

@@ -70,9 +70,6 @@ func (s *Source) at(ctx context.Context, set discover.Set, moment time.Time, yie
 		if err != nil {
 			return err
 		}
-		if item.By != nil && item.By.Torn {
-			return uncovered(set, moment, "its documents contradict each other about "+item.URI)
-		}
 		w := &item.Resource
 		if !yield(State{URI: w.URI, LastMod: w.LastMod, Length: w.Length, Digests: w.Digests}, nil) {
 			return nil

@@ -22,6 +22,9 @@ type Choice struct {
 	AssumeUnchanged []string
 	// AllFiles publishes litter, too.
 	AllFiles bool
+	// LinkFiles says that a file NAME.links.json has links of the file NAME, and is no
+	// resource itself.
+	LinkFiles bool
 }
 
 // litter are the names of files and directories that operating systems and editors leave
@@ -43,6 +46,8 @@ func (c *Choice) refuses(name string, dir bool) Reason {
 	switch {
 	case strings.HasPrefix(path.Base(name), "."):
 		return Dotfile
+	case c.LinkFiles && !dir && strings.HasSuffix(name, linkFileSuffix):
+		return LinkFile
 	case !c.AllFiles && isLitter(path.Base(name)):
 		return Litter
 	case glob.MatchAny(c.AssumeUnchanged, name, dir):

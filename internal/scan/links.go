@@ -119,7 +119,11 @@ func (d *Dir) Links(ctx context.Context, path string) (string, error) {
 }
 
 func (d *Dir) remainder(ctx context.Context, path string, rules []Link) (string, error) {
-	return linksText("", rules, func(l *Link) (resourcesync.Link, bool, error) {
+	own, err := d.linkFile(path)
+	if err != nil {
+		return "", err
+	}
+	return linksText("", append(own, rules...), func(l *Link) (resourcesync.Link, bool, error) {
 		if !l.OfSet() {
 			return l.elsewhere(d.BaseURL, path), true, nil
 		}
@@ -223,10 +227,10 @@ func extensions(match string) []string {
 	return slices.DeleteFunc(strings.Split(end, ","), func(s string) bool { return s == "" || strings.ContainsAny(s, "*?[]{}/\\") })
 }
 
-// linked reports whether rules link files of the set to each other, so that another file
+// linked reports whether rules or link files link files of the set to each other, so that another file
 // decides what is said of one.
 func (d *Dir) linked() bool {
-	return slices.ContainsFunc(d.Rules, func(r Rule) bool {
+	return d.LinkFiles || slices.ContainsFunc(d.Rules, func(r Rule) bool {
 		return slices.ContainsFunc(r.Links, func(l Link) bool { return l.OfSet() })
 	})
 }

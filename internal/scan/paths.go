@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 
 	"instep/internal/catalog"
 	"instep/resourcesync"
@@ -17,6 +18,9 @@ func (d *Dir) roots() []string {
 	all := map[string]bool{}
 	for _, p := range d.Paths {
 		all[p] = true
+		if of, ok := strings.CutSuffix(p, linkFileSuffix); ok && d.LinkFiles {
+			all[of] = true
+		}
 	}
 	var roots []string
 	for p := range all {

@@ -57,7 +57,7 @@ func (d *Dir) options() []byte {
 
 // rulesDigest is "" if there are no rules.
 func (d *Dir) rulesDigest() string {
-	if len(d.Rules) == 0 {
+	if len(d.Rules) == 0 && !d.LinkFiles {
 		return ""
 	}
 	b := []byte("gitignore") // how globs match; earlier versions matched from the root only
@@ -70,6 +70,9 @@ func (d *Dir) rulesDigest() string {
 		for _, l := range r.Links {
 			b = fmt.Appendf(b, "link %d %q %q %q %d at %q", i, l.Rel, l.Href, l.Type, l.Pri, d.BaseURL)
 		}
+	}
+	if d.LinkFiles {
+		b = append(b, "link files"...)
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

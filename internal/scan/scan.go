@@ -133,6 +133,8 @@ const (
 	Litter  Reason = "litter"  // operating systems and editors leave it behind
 	Assumed Reason = "assumed" // left as recorded by AssumeUnchanged
 	Ours    Reason = "ours"
+	// LinkFile is a file with the links of another (Choice.LinkFiles).
+	LinkFile Reason = "link file"
 
 	// Of a mirror that is published.
 	Due        Reason = "due"        // the Source has newer bytes than the mirror

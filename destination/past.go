@@ -1,0 +1,166 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"instep/harvest"
+	"instep/resourcesync"
+)
+
+// This file makes and audits mirrors of the past: each set as it was at one moment (Archives
+// §1, §4).
+
+// pastMoment is the name under which a mirror of the past remembers its moment.
+const pastMoment = "moment of the past"
+
+// MomentError means that a mirror is of another moment than the one that was asked for.
+type MomentError struct {
+	Held, Asked time.Time // zero is the present
+}
+
+func (e *MomentError) Error() string {
+	return fmt.Sprintf("the mirror is of %s, and %s was asked for: one mirror holds one of them", momentName(e.Held), momentName(e.Asked))
+}
+
+func momentName(t time.Time) string {
+	if t.IsZero() {
+		return "the present"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// moment returns the moment that the mirror is of, or is to be made of.
+func (d *Destination) moment(ctx context.Context) (time.Time, error) {
+	if d.Mirror == nil {
+		return d.At, nil
+	}
+	text, past, err := d.Mirror.Recall(ctx, pastMoment)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if past {
+		held, err := time.Parse(time.RFC3339Nano, text)
+		if err == nil && !d.At.IsZero() && !held.Equal(d.At) {
+			err = &MomentError{held, d.At}
+		}
+		return held, err
+	}
+	if d.At.IsZero() {
+		return d.At, nil
+	}
+	sets, err := d.Mirror.Sets(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, set := range sets {
+		_, followed, err := d.Mirror.Cursor(ctx, set)
+		if err != nil {
+			return time.Time{}, err
+		}
+		n, err := d.Mirror.Count(ctx, set)
+		if err == nil && (followed || n > 0) {
+			err = &MomentError{time.Time{}, d.At}
+		}
+		if err != nil {
+			return time.Time{}, err
+		}
+	}
+	return d.At, nil
+}
+
+// keepMoment writes down the moment of the mirror before anything of a plan is done.
+func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
+	for _, sp := range p.Sets {
+		if !sp.Moment.IsZero() {
+			return d.Mirror.Remember(ctx, pastMoment, sp.Moment.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return nil
+}
+
+// state opens the state that the mirror is to have.
+func (k *setPlanner) state(ctx context.Context) (*harvest.Snapshot, error) {
+	if k.scope.moment.IsZero() {
+		return k.offer.Present(ctx)
+	}
+	return k.offer.AsOf(ctx, k.scope.moment, k.prefer != PreferList)
+}
+
+// past plans the set as it was.
+func (k *setPlanner) past(ctx context.Context) (*planner, error) {
+	st, err := k.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is of before, and the changes from there to the moment are known")
+}
+
+// prefer is by which documents bytes are brought. Of the past only packages have those of
+// then for sure.
+func (pl *planner) prefer() Prefer {
+	if !pl.Moment.IsZero() {
+		return PreferDump
+	}
+	return pl.d.Prefer
+}
+
+// findMemento adds to a resource of the past where its bytes of then are.
+func (pl *planner) findMemento(w **harvest.Resource) error {
+	if pl.Moment.IsZero() {
+		return nil
+	}
+	then := **w
+	*w = &then
+	return pl.scope.findMemento(&then)
+}
+
+func (s *scope) findMemento(w *harvest.Resource) error {
+	if w.BytesAt != "" { // it would be one of another representation
+		return nil
+	}
+	said, err := w.Remainder.Parse()
+	if err != nil {
+		return err
+	}
+	probe := harvest.Resource{URI: w.URI, Digests: w.Digests}
+	for _, l := range said.Links {
+		if l.Rel == resourcesync.RelMemento {
+			probe.Duplicates = append(probe.Duplicates, l.Href)
+		}
+	}
+	if probe.Choose(s.origins); len(probe.Duplicates) > 0 {
+		w.Memento = probe.Duplicates[0]
+	}
+	return nil
+}
+
+// asThen brings the bytes that a resource had: from its memento, else from where its present
+// bytes are, if a digest proves that they are the same.
+func (r *runner) asThen(ctx context.Context, b Batch, a *Action) (int64, error) {
+	var failed error
+	if a.Want.Memento != "" {
+		n, err := r.fetcher.FetchMemento(ctx, b, a.Want)
+		if err == nil {
+			a.Via = ViaMemento
+		}
+		if err == nil || !harvest.IsSourceError(err) || ctx.Err() != nil {
+			return n, err
+		}
+		failed = err
+	}
+	gone := func(err error) error {
+		return fmt.Errorf("its bytes of %s can't be had: %w", momentName(r.sp.Moment), errors.Join(failed, err))
+	}
+	if len(a.Want.Digests) == 0 {
+		return 0, &harvest.SourceError{Err: gone(errors.New("the Source gives no digest, by which its present bytes could be proved to be the same"))}
+	}
+	n, err := r.fetcher.Fetch(ctx, b, a.Want)
+	if harvest.IsSourceError(err) {
+		err = gone(err)
+	}
+	return n, err
+}

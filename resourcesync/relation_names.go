@@ -1,0 +1,39 @@
+package resourcesync
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+)
+
+// relationsText is a snapshot of the link relation types that IANA has registered,
+// one in a line.
+//
+//go:embed relations.txt
+var relationsText string
+
+var registered = sync.OnceValue(func() map[string]bool {
+	m := make(map[string]bool)
+	for name := range strings.Lines(relationsText) {
+		m[strings.TrimSpace(name)] = true
+	}
+	return m
+})
+
+// IsRelation reports whether rel is a registered relation type or an absolute URI (1.1 §7).
+func IsRelation(rel string) bool {
+	if registered()[strings.ToLower(rel)] {
+		return true
+	}
+	scheme, rest, ok := strings.Cut(rel, ":")
+	if !ok || rest == "" || strings.ContainsAny(rel, " \t\r\n<>\"") {
+		return false
+	}
+	for i, c := range []byte(strings.ToLower(scheme)) {
+		letter := 'a' <= c && c <= 'z'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(c))) {
+			return false
+		}
+	}
+	return scheme != ""
+}
