@@ -2,6 +2,8 @@ package destination_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +14,7 @@ import (
 
 	"instep/destination"
 	"instep/internal/patch"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 
@@ -106,6 +109,49 @@ func TestCat_PAT_04(t *testing.T) {
 		"a bomb":          {kind: patch.JSON, spoil: func([]byte) []byte { return bomb }, want: failed, patchAsked: 1, wholeAsked: 1},
 		"no patch at all": {kind: patch.JSON, spoil: func([]byte) []byte { return []byte("<html>no patch</html>") }, want: failed, patchAsked: 1, wholeAsked: 1},
 	})
+}
+
+// A run that ends while a patch is on its way, or after it came, leaves the held bytes as they
+// are; the next run uses the patch.
+func TestCat_PAT_04_interrupted(t *testing.T) {
+	s, m := heldAs(t, heldJSON)
+	made := []byte(`[{"op":"replace","path":"/items/30/title","value":"a large jug"}]`)
+	s.put("/r", []byte(nextJSON))
+	e := s.change(1, resourcesync.Updated, "/r")
+	e.Links = append(e.Links, s.patchLink(patch.JSON, made))
+	s.changes(0, e)
+	for _, sent := range []int{0, len(made) / 2, len(made)} {
+		err := m.with(func(ctx context.Context, d *destination.Destination, mm *mirror.Mirror) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			s.answer("/p", func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(made)))
+				_, _ = w.Write(made[:sent])
+				cancel()
+				if sent < len(made) {
+					<-r.Context().Done() // the client goes away
+				}
+			})
+			plan, err := d.Plan(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plan.Close()
+			_, err = d.Apply(ctx, plan)
+			return err
+		})
+		if got := m.files()["/r"]; got != heldJSON && (got != nextJSON || sent < len(made)) {
+			t.Errorf("after %d bytes: %v, held %.80q", sent, err, got)
+		}
+		if sent < len(made) && !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d bytes: got %v", sent, err)
+		}
+	}
+	s.answer("/p", nil)
+	s.put("/p", made)
+	if _, err := m.sync(); err != nil || m.files()["/r"] != nextJSON {
+		t.Errorf("the next run: %v, held %.80q", err, m.files()["/r"])
+	}
 }
 
 func noDigest(l *resourcesync.Link) { l.Digests = nil }
