@@ -196,7 +196,8 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 		return nil, err
 	}
 	s.stale = map[string]int64{}
-	bringer, err := s.bringer(ctx, d, m)
+	bringer, done, err := s.bringer(ctx, d, m)
+	defer done()
 	if err == nil && bringer != nil {
 		err = bringer.Before(ctx, passed, &s.missed)
 	}
@@ -220,18 +221,18 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	return rep, s.a.reportStore(ctx, m, s.dir, &s.f.storeFlags, err)
 }
 
-// bringer brings the versions that the plan passes over; nil if they are not asked for.
-func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (*missed.Bringer, error) {
+// bringer brings the versions that the plan passes over; nil if they are not asked for. done
+// closes their store.
+func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (b *missed.Bringer, done func(), err error) {
 	if d.Passed == nil {
-		return nil, nil
+		return nil, func() {}, nil
 	}
-	store, err := m.Fetched(ctx)
+	store, err := missed.Open(ctx, mirror.StateDir(s.dir, s.f.state))
 	if err != nil {
-		return nil, err
+		return nil, func() {}, err
 	}
-	return &missed.Bringer{
-		Client: s.client, Store: store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin,
-	}, nil
+	b = &missed.Bringer{Client: s.client, Store: store.Store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin}
+	return b, func() { _ = store.Close() }, nil // what it keeps is durable
 }
 
 // failedUpdate counts a resource of which an older state is still held.
