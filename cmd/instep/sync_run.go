@@ -10,6 +10,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
+	"instep/harvest"
 	"instep/internal/missed"
 	"instep/mirror"
 	"instep/resourcesync"
@@ -210,6 +211,9 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err == nil && bringer != nil {
 		err = bringer.After(ctx, passed, &s.missed)
 	}
+	for _, f := range s.missed.Failures {
+		d.Observe(destination.Event{Kind: destination.EventFailed, Action: destination.Action{Want: harvest.Resource{URI: f.URI}}, Err: versionFailed(f)})
+	}
 	s.taken, s.aside = m.Taken(), m.Aside()
 	if err := s.countSame(ctx, m, plan, rep); err != nil {
 		return rep, err
@@ -220,6 +224,8 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	}
 	return rep, s.a.reportStore(ctx, m, s.dir, &s.f.storeFlags, err)
 }
+
+func versionFailed(f missed.Failure) error { return fmt.Errorf("a version of it: %w", f.Err) }
 
 // bringer brings the versions that the plan passes over; nil if they are not asked for. done
 // closes their store.
@@ -275,7 +281,7 @@ func (s *syncer) totals(rep *destination.Report) *totals {
 		t.AddReport(set)
 	}
 	for _, f := range s.missed.Failures {
-		t.Failures = append(t.Failures, destination.Failure{URI: f.URI, Err: fmt.Errorf("a version of it: %w", f.Err)})
+		t.Failures = append(t.Failures, destination.Failure{URI: f.URI, Err: versionFailed(f)})
 	}
 	t.Failed += s.missed.Failed
 	t.Taken = s.taken
