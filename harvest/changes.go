@@ -368,12 +368,13 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
+	ch.lists++ // what follows is of none of those that were read
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		if err == nil && (known == nil || c.Changed.After(known.Changed)) { // else it may be in a package
+		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) { // else it may be in a package
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
 			err = ch.put(s, cur, &ordering{})
