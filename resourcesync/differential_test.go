@@ -192,9 +192,7 @@ func rewrites(n Note) bool {
 func plainOf(e *Entry) plainEntry {
 	p := plainEntry{
 		Fields: fields("loc", e.Loc, "lastmod", e.LastMod.String(), "changefreq", string(e.ChangeFreq), "priority", e.Priority.String()),
-		MD: fields("capability", string(e.Capability), "at", e.At.String(), "completed", e.Completed.String(), "from", e.From.String(),
-			"until", e.Until.String(), "change", string(e.Change), "datetime", e.Metadata.Datetime.String(), "hash", e.Digests.String(),
-			"length", lengthText(e.Length), "type", e.Type, "encoding", e.Encoding, "path", e.Path),
+		MD:     plainMetadata(&e.Metadata),
 	}
 	plainForeign(&p, e.Foreign)
 	addForeignAttrs(p.MD, e.Attrs)

@@ -408,3 +408,10 @@ func genElement(t *rapid.T, b *strings.Builder, scope []declared, depth int) {
 	}
 	b.WriteString(escapeText.Replace(genText(t)) + "</" + name + ">")
 }
+
+// plainMetadata are the attributes of an rs:md that the standard has.
+func plainMetadata(m *Metadata) map[string]string {
+	return fields("capability", string(m.Capability), "at", m.At.String(), "completed", m.Completed.String(), "from", m.From.String(),
+		"until", m.Until.String(), "change", string(m.Change), "datetime", m.Datetime.String(), "hash", m.Digests.String(),
+		"length", lengthText(m.Length), "type", m.Type, "encoding", m.Encoding, "path", m.Path)
+}
