@@ -119,7 +119,7 @@ func fillSchema12(t *testing.T, path string) {
 		return sum[:]
 	}
 	exec("INSERT INTO setting VALUES ('uuid', 'f3c0')")
-	exec("INSERT INTO sets (name, members, bytes) VALUES ('one', 3, 3), ('two', 1, 1), ('many', 1000, 1000)")
+	exec("INSERT INTO sets (name, members, bytes) VALUES ('one', 3, 3), ('two', 1, 1), ('many', $1, $1)", fillers)
 	exec("INSERT INTO run (begun, what, created, updated, deleted) VALUES (1, 'sync', 3, 0, 1)")
 	for _, dir := range []string{"Grüße", "a"} {
 		exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", foldSum(dir), dir)
