@@ -96,8 +96,12 @@ func earlier(t testing.TB, path string, version int64) *sql.DB {
 	return db
 }
 
-// host begins the URIs of the mirror of schema 12.
-const host = "https://example.org/"
+// host begins the URIs of the mirror of schema 12, and fillers are resources that make its
+// migration long enough to be killed 200 times.
+const (
+	host    = "https://example.org/"
+	fillers = 1100
+)
 
 // fillSchema12 makes a mirror's catalog of that schema with names that fold, what had arrived
 // and was in no table yet, files that a crash left half done, earlier states and losses.
@@ -115,7 +119,7 @@ func fillSchema12(t *testing.T, path string) {
 		return sum[:]
 	}
 	exec("INSERT INTO setting VALUES ('uuid', 'f3c0')")
-	exec("INSERT INTO sets (name, members, bytes) VALUES ('one', 3, 3), ('two', 1, 1), ('many', 1000, 1000)")
+	exec("INSERT INTO sets (name, members, bytes) VALUES ('one', 3, 3), ('two', 1, 1), ('many', $1, $1)", fillers)
 	exec("INSERT INTO run (begun, what, created, updated, deleted) VALUES (1, 'sync', 3, 0, 1)")
 	for _, dir := range []string{"Grüße", "a"} {
 		exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", foldSum(dir), dir)
@@ -132,7 +136,7 @@ func fillSchema12(t *testing.T, path string) {
 	resource(host+"Gr%C3%BC%C3%9Fe/x", "Grüße/x", 1, 2)
 	resource(host+"a/b", "a/b", 1)
 	resource("https://other.example/a/b?c=d/e", "a/b~12345678", 1)
-	for i := range 1000 {
+	for i := range fillers {
 		name := fmt.Sprintf("many/%d/file %d", i%40, i)
 		resource(host+name, name, 3)
 	}
@@ -172,7 +176,7 @@ func wantSchema12(t *testing.T, c *Catalog) {
 	if got := paths(two); got != "Grüße/x a/came" || two[1].Type != "text/css" || two[1].URI != host+"a/came" {
 		t.Errorf("members of two: %q: %+v", got, two)
 	}
-	if got := collect(t, c.Facts.Members(t.Context(), 3)); len(got) != 1000 || got[999].Path != "many/39/file 999" {
+	if got := collect(t, c.Facts.Members(t.Context(), 3)); len(got) != fillers || got[fillers-1].Path != "many/19/file 1099" {
 		t.Errorf("members of many: %d of them", len(got))
 	}
 	names := c.Mirror.Names(t.Context())

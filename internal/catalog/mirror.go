@@ -83,17 +83,22 @@ type prepared struct {
 }
 
 func (p prepared) query(query string, args ...any) (*sql.Rows, error) {
-	p.m.preparing.Lock()
-	defer p.m.preparing.Unlock()
-	s := p.m.statements[query]
-	if s == nil {
-		var err error
-		if s, err = p.read.PrepareContext(p.ctx, query); err != nil {
-			return nil, err
-		}
-		p.m.statements[query] = s
+	s, err := p.m.statement(p.ctx, query)
+	if err != nil {
+		return nil, err
 	}
 	return s.QueryContext(p.ctx, args...)
+}
+
+func (c *Mirror) statement(ctx context.Context, query string) (s *sql.Stmt, err error) {
+	c.preparing.Lock()
+	defer c.preparing.Unlock()
+	if s = c.statements[query]; s == nil {
+		if s, err = c.read.PrepareContext(ctx, query); err == nil {
+			c.statements[query] = s
+		}
+	}
+	return s, err
 }
 
 // Membership is the statement of a set about a resource.
@@ -192,7 +197,7 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 // order, and it would double the time of a first baseline, which does not use it; so it is
 // created after that, or at the first search for a content.
 func (c *db) indexContents(ctx context.Context) error {
-	if c.contents.Load() || c.readOnly {
+	if c.contents.Load() {
 		return nil
 	}
 	err := spilling(ctx, c.write, func() error {
@@ -212,11 +217,10 @@ const contentIndex = "resource_content"
 // canFind reports whether the index of contents exists. A read-only catalog cannot create
 // it, so it finds nothing until a first baseline has ended.
 func (c *db) canFind(ctx context.Context) (bool, error) {
-	if err := c.indexContents(ctx); err != nil || c.contents.Load() {
-		return err == nil, err
+	if !c.readOnly {
+		return true, c.indexContents(ctx)
 	}
 	_, there, err := value[int](c.reading(ctx, "find content in"), "SELECT 1 FROM sqlite_master WHERE name = $1", contentIndex)
-	c.contents.Store(there)
 	return there, err
 }
 
@@ -283,31 +287,20 @@ func (s *settling) find() (err error) {
 	for i := range s.Fresh {
 		s.fresh[s.Fresh[i].URI] = nil
 	}
-	var known []string
-	add := func(uri string) {
-		if _, ok := s.fresh[uri]; !ok {
-			known = append(known, uri)
-		}
+	uris := slices.Concat(urisOf(s.Stored), urisOf(s.Noted), s.Dropped)
+	for _, m := range slices.Concat(s.Members, s.Ended) {
+		uris = append(uris, m.URI)
 	}
 	for i := range s.Stored {
 		one := &s.Stored[i]
 		if _, ok := s.fresh[one.URI]; ok {
 			s.fresh[one.URI] = one
 		}
-		add(one.URI)
 	}
-	for i := range s.Noted {
-		add(s.Noted[i].URI)
-	}
-	for i := range s.Members {
-		add(s.Members[i].URI)
-	}
-	for i := range s.Ended {
-		add(s.Ended[i].URI)
-	}
-	for _, uri := range s.Dropped {
-		add(uri)
-	}
+	known := slices.DeleteFunc(uris, func(uri string) bool {
+		_, fresh := s.fresh[uri]
+		return fresh
+	})
 	s.rows, err = s.numbers(known)
 	return err
 }
