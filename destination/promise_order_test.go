@@ -2,6 +2,7 @@ package destination_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"instep/resourcesync"
@@ -56,6 +57,39 @@ func TestPromiseChangeWithoutATimeInAnOverlappingList(t *testing.T) {
 				m.wantFiles(want...)
 				m.recovers(want...)
 				s.list(30, want...)
+				m.recovers(want...)
+			})
+		}
+	}
+}
+
+// A deletion whose only time is its lastmod, and a creation after it without any: position
+// decides in a list that is in order, the newest last or first.
+func TestPromiseCreatedAfterADeletionByLastmod(t *testing.T) {
+	for _, backward := range []bool{false, true} {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("newest first %t, gone %t", backward, gone), func(t *testing.T) {
+				s := newSource(t)
+				paths := s.fill(20)
+				s.list(0, paths...)
+				deleted := s.oldChange(12, resourcesync.Deleted, "/r/1")
+				s.put("/r/1", []byte("made again"))
+				loose := s.rawEntry("/r/1", `change="created"`, "")
+				want := paths
+				if gone {
+					loose = s.rawEntry("/r/1", `change="deleted"`, "")
+					deleted = s.oldChange(12, resourcesync.Created, "/r/1")
+					s.remove("/r/1")
+					want = without(paths, "/r/1")
+				}
+				entries := []string{s.oldChange(5, resourcesync.Updated, "/r/2"), s.oldChange(11, resourcesync.Updated, "/r/3"), s.oldChange(11, resourcesync.Updated, "/r/4"), deleted, loose}
+				if backward {
+					slices.Reverse(entries)
+				}
+				s.rawChanges(0, entries...)
+				m := newMirror(t, s)
+				m.mustSucceed()
+				m.wantFiles(want...)
 				m.recovers(want...)
 			})
 		}
