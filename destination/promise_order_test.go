@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"instep/destination"
 	"instep/resourcesync"
 )
 
@@ -94,4 +95,27 @@ func TestPromiseCreatedAfterADeletionByLastmod(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A list that names a member which the run leaves out is no evidence of the bytes held: when
+// everything is asked for, an older dump and the changes since bring the later version.
+func TestPromiseMemberLeftOutWhileItChanged(t *testing.T) {
+	s, paths, m := inStep(t, 20)
+	exclude := func(globs ...string) { m.set = func(d *destination.Destination) { d.Exclude = globs } }
+	pack := aPackage{path: "/d/1", entries: s.entries(without(paths, "/r/1")...)}
+	s.put("/r/1", []byte("changed"))
+	up := s.change(6, resourcesync.Updated, "/r/1")
+	s.changes(0, up)
+	exclude("/r/1")
+	m.mustSucceed()
+	s.list(10, paths...)
+	exclude("/r/1", "/r/2")
+	m.mustSucceed()
+	s.dump(0, pack)
+	s.offers("resourcedump", "/dump.xml", "changelist", "/changes.xml")
+	s.changes(0, up, s.change(11, resourcesync.Updated, "/r/4"))
+	exclude()
+	m.mustSucceed()
+	m.wantFiles(paths...)
+	m.recovers(paths...)
 }
