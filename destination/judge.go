@@ -103,6 +103,15 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	return e
 }
 
+// evidenceBeside is the evidence held of a URI beside a statement of a kind. The newest list
+// named every member, and may have described other bytes of one that a run left out.
+func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
+	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
+		k.Listed, k.Sure = time.Time{}, time.Time{}
+	}
+	return d.evidenceOf(h, k, served)
+}
+
 // listed is the statement of a list of a moment.
 func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 	return evidence.Statement{Kind: kind, From: at, To: at}
@@ -151,7 +160,7 @@ func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 		pl.odd.compareProofs(h, w.want)
 		w.Bytes = match(h, w.want)
 	}
-	d, _ := evidence.Decide(w.Statement, pl.d.evidenceOf(h, pl.known, pl.sent()))
+	d, _ := evidence.Decide(w.Statement, pl.d.evidenceBeside(w.Kind, h, pl.known, pl.sent()))
 	if d == evidence.Ask {
 		return pl.ask(ctx, w, h)
 	}

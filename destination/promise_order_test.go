@@ -2,8 +2,10 @@ package destination_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	"instep/destination"
 	"instep/resourcesync"
 )
 
@@ -60,4 +62,60 @@ func TestPromiseChangeWithoutATimeInAnOverlappingList(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A deletion whose only time is its lastmod, and a creation after it without any: position
+// decides in a list that is in order, the newest last or first.
+func TestPromiseCreatedAfterADeletionByLastmod(t *testing.T) {
+	for _, backward := range []bool{false, true} {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("newest first %t, gone %t", backward, gone), func(t *testing.T) {
+				s := newSource(t)
+				paths := s.fill(20)
+				s.list(0, paths...)
+				deleted := s.oldChange(12, resourcesync.Deleted, "/r/1")
+				s.put("/r/1", []byte("made again"))
+				loose := s.rawEntry("/r/1", `change="created"`, "")
+				want := paths
+				if gone {
+					loose = s.rawEntry("/r/1", `change="deleted"`, "")
+					deleted = s.oldChange(12, resourcesync.Created, "/r/1")
+					s.remove("/r/1")
+					want = without(paths, "/r/1")
+				}
+				entries := []string{s.oldChange(5, resourcesync.Updated, "/r/2"), s.oldChange(11, resourcesync.Updated, "/r/3"), s.oldChange(11, resourcesync.Updated, "/r/4"), deleted, loose}
+				if backward {
+					slices.Reverse(entries)
+				}
+				s.rawChanges(0, entries...)
+				m := newMirror(t, s)
+				m.mustSucceed()
+				m.wantFiles(want...)
+				m.recovers(want...)
+			})
+		}
+	}
+}
+
+// A list that names a member which the run leaves out is no evidence of the bytes held: when
+// everything is asked for, an older dump and the changes since bring the later version.
+func TestPromiseMemberLeftOutWhileItChanged(t *testing.T) {
+	s, paths, m := inStep(t, 20)
+	exclude := func(globs ...string) { m.set = func(d *destination.Destination) { d.Exclude = globs } }
+	pack := aPackage{path: "/d/1", entries: s.entries(without(paths, "/r/1")...)}
+	s.put("/r/1", []byte("changed"))
+	up := s.change(6, resourcesync.Updated, "/r/1")
+	s.changes(0, up)
+	exclude("/r/1")
+	m.mustSucceed()
+	s.list(10, paths...)
+	exclude("/r/1", "/r/2")
+	m.mustSucceed()
+	s.dump(0, pack)
+	s.offers("resourcedump", "/dump.xml", "changelist", "/changes.xml")
+	s.changes(0, up, s.change(11, resourcesync.Updated, "/r/4"))
+	exclude()
+	m.mustSucceed()
+	m.wantFiles(paths...)
+	m.recovers(paths...)
 }

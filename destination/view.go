@@ -117,7 +117,7 @@ func keyOf(h *Held) resourcesync.Key { return resourcesync.KeyOf(h.URI) }
 
 // decide says what a statement means for what is held.
 func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
-	d, _ := evidence.Decide(s, v.d.evidenceOf(h, v.known, v.Served))
+	d, _ := evidence.Decide(s, v.d.evidenceBeside(s.Kind, h, v.known, v.Served))
 	return d
 }
 

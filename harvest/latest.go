@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
+	"time"
 
 	"instep/evidence"
 	"instep/internal/spool"
@@ -46,7 +47,8 @@ func (ch *Changes) forget(over *spool.Keys) error {
 }
 
 // put takes a change in place of an earlier one of the same resource. It comes from a list in this
-// order: of two of one moment the later put counts, unless their list has the newest first.
+// order: of two of one moment, or of one list and an unknown time, the later put counts, unless
+// their list has the newest first.
 func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 	c := &s.Entry
 	if c.Change == "" {
@@ -57,21 +59,28 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 		return err
 	}
 	beside := again && before.List == ch.lists
+	byPosition := beside && !in.mixed
 	switch {
 	case again && !beside && c.maybeLater(&before.Entry):
 		return ch.dispute(before, c)
 	case !again:
 		c.News = ch.resumed || c.Changed.After(cur.At)
+	case byPosition && !in.backward && !c.Timed():
+		c.bound(before.Entry.From, time.Time{})
+		c.News = false
+	case byPosition && in.backward && !before.Entry.Timed(): // this one was said before it
+		before.Entry.bound(c.From, time.Time{})
+		before.Entry.News = false
+		return ch.latest.Put(before)
 	case c.Changed.Before(before.Entry.Changed), // lists may overlap
 		beside && in.backward && c.Changed.Equal(before.Entry.Changed):
 		if !beside || !in.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // this one was said before it
+		before.Entry.News = false // likewise
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && in.backward && before.Entry.News
-		c.continuePatches(&before.Entry)
 	}
 	s.List = ch.lists
 	return ch.latest.Put(s)

@@ -2,8 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // habit is something that lasts through a history, of the Source or of whoever runs the
@@ -16,16 +21,22 @@ const (
 	otherFilters habit = "another filter each run"
 	duplicates   habit = "duplicates"
 	changePages  habit = "a Change List of two pages"
+	overlapping  habit = "Change Lists overlap"
+	timeless     habit = "some changes have no time"
 )
 
 // habits are those of a seed, by its remainder.
 var habits = map[uint64][]habit{
-	3: {silentLists},
-	1: {fewChanges}, 4: {otherFilters}, 5: {duplicates}, 7: {changePages},
-	8: {fewChanges, otherFilters}, 11: {otherFilters, duplicates}, 12: {fewChanges, changePages}, 14: {fewChanges, otherFilters, duplicates, changePages},
+	3: {silentLists}, 19: {silentLists},
+	1: {fewChanges}, 4: {otherFilters}, 5: {duplicates}, 7: {changePages}, 8: {fewChanges, otherFilters}, 11: {otherFilters, duplicates},
+	12: {fewChanges, changePages}, 14: {fewChanges, otherFilters, duplicates, changePages},
+	17: {overlapping, fewChanges}, 20: {overlapping, timeless}, 21: {timeless}, 23: {overlapping}, 24: {overlapping, timeless, otherFilters},
+	27: {timeless, changePages}, 28: {overlapping, timeless, fewChanges}, 30: {timeless, duplicates, fewChanges},
 }
 
-func (h *trial) has(b habit) bool { return slices.Contains(habits[h.of.seed%16], b) }
+func (s story) habits() []habit { return habits[s.seed%32] }
+
+func (h *trial) has(b habit) bool { return slices.Contains(h.of.habits(), b) }
 
 // filters are the resources that are asked for: what to include, and what to exclude.
 var filters = [][2]string{{"", ""}, {"0000000[0-4]*", ""}, {"0000000[3-7]*", ""}, {"*.txt", ""}, {"", "*.csv"}, {"", "0000000[4-9]*"}}
@@ -67,6 +78,12 @@ func (h *trial) askForAll() {
 func (h *trial) habitual(on []Switched) []Switched {
 	if h.has(duplicates) {
 		on = append([]Switched{{h.linkCopies(), 1}}, on...)
+	}
+	if h.has(overlapping) {
+		on = append([]Switched{{inDocuments(string(overlapping), "", overlap), 1}}, on...)
+	}
+	if h.has(timeless) {
+		on = append(on, Switched{inDocuments(string(timeless), "", withoutSomeTimes), 1})
 	}
 	if h.has(changePages) {
 		on = append(on, Switched{halves(!h.lacksNext), 1})
@@ -128,4 +145,65 @@ func halves(linked bool) *Switch {
 			d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"rel", "next"}, {"href", c.base() + c.path + "?page=2"}}})
 		}
 	})
+}
+
+// overlap begins each Change List with the last changes of the list before.
+func overlap(c *call, d *document) {
+	if !d.is("changelist", "changelist-index") {
+		return
+	}
+	if d.root == "urlset" {
+		if before := lastOf(c, c.path); len(before) > 0 {
+			d.entries = append(before, d.entries...)
+			d.md().set("from", before[0].md().get("datetime"))
+		}
+		return
+	}
+	for _, e := range d.entries {
+		if before := lastOf(c, strings.TrimPrefix(e.loc(), c.base())); len(before) > 0 {
+			e.md().set("from", before[0].md().get("datetime"))
+		}
+	}
+}
+
+// lastOf is the last two changes of the Change List before another, with the times of the
+// Source's clock.
+func lastOf(c *call, list string) []entry {
+	dir, name := path.Split(list)
+	first, err := strconv.Atoi(strings.TrimSuffix(name, ".xml"))
+	if err != nil {
+		return nil
+	}
+	in, _, err := c.s.o.Bucket.Get(c.r.Context(), fmt.Sprintf("%s%d.xml", dir, first-c.s.o.ChangeListMax), 0, -1)
+	if err != nil {
+		return nil // there is none, or not any more
+	}
+	defer in.Close()
+	d, err := parseDocument(in)
+	if err != nil {
+		return nil
+	}
+	d.times(func(s string) string {
+		t, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return s
+		}
+		return c.clock.said(t).Format(time.RFC3339Nano)
+	})
+	return d.entries[max(0, len(d.entries)-2):]
+}
+
+// withoutSomeTimes takes the times of a third of the changes away, each time of the same ones.
+func withoutSomeTimes(c *call, d *document) {
+	if !d.is("changelist") || d.root != "urlset" {
+		return
+	}
+	for i, e := range d.entries {
+		sum := fnv.New64a()
+		_, _ = io.WriteString(sum, strings.TrimPrefix(e.loc(), c.base())+e.happened()) // a hash takes everything
+		if mix(sum.Sum64())%3 == 0 {
+			e.md().drop("datetime")
+			d.entries[i] = slices.DeleteFunc(e, func(n node) bool { return n.name == "lastmod" })
+		}
+	}
 }

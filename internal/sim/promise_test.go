@@ -272,11 +272,11 @@ var shapes = [][]string{
 
 // vague reports whether a Source breaks the rule of forward order (1.1 §12.1) where nothing
 // but the order reports when something was deleted.
-func vague(shape []string) bool {
+func (h *trial) vague() bool {
 	has := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(shape, name) })
+		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(h.shape, name) })
 	}
-	return has("29", "profile-1.0", "old-deletions") && has("34", "shuffled")
+	return (has("29", "profile-1.0", "old-deletions") || h.has(timeless)) && has("34", "shuffled")
 }
 
 func (h *trial) open() error {
@@ -316,12 +316,12 @@ func (h *trial) open() error {
 	}
 	h.kind(strings.Join(h.shape, "+"))
 	if !silent {
-		for _, b := range habits[h.of.seed%16] {
+		for _, b := range h.of.habits() {
 			h.kind(string(b))
 		}
 	}
 	h.steps = h.upTo(6)
-	h.honest = !vague(h.shape) && !silent
+	h.honest = !h.vague() && !silent
 	h.round(0)
 	h.settle()
 	return h.openMirror()
@@ -626,7 +626,7 @@ func (h *trial) rest() {
 	h.round(time.Second)
 	h.s.o.Model.cfg.Rate = 0
 	switch {
-	case vague(h.shape), h.lied, !h.s.wire.clock.right(): // what was never told, or told with a wrong date, is found by the monthly baseline
+	case h.vague(), h.lied, !h.s.wire.clock.right(): // what was never told, or told with a wrong date, is found by the monthly baseline
 		h.round(31 * 24 * time.Hour)
 	}
 	h.note("rest")

@@ -92,7 +92,7 @@ func (r *record) hear(c *call, d *document) {
 			r.state(statement{path: path, at: d.at, present: true, list: true})
 		default:
 			present := e.md().get("change") != "deleted"
-			r.state(statement{path: path, at: moment(e), present: present, untold: jumbled && !present && e.md().get("datetime") == "", carried: d.kind == "changedump-manifest"})
+			r.state(statement{path: path, at: moment(e), present: present, untold: jumbled && e.md().get("datetime") == "" && (!present || find(e, "lastmod") == nil), carried: d.kind == "changedump-manifest"})
 		}
 	}
 	for i := range d.head {
