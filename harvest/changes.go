@@ -233,16 +233,38 @@ var oddities = [...]struct {
 // read takes the entries of a document after those read before, or all of them if it does
 // not begin with those.
 func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
-	sum := sha256.New()
-	var text []byte
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
-	l.resumed = l.holds(cur) && doc.begins(cur)
+	before := *l
+	l.resumed = l.holds(cur)
+	goes, err := l.goOn(r, doc, in, cur, tell)
+	if err == nil && !goes {
+		*l = before
+		_, err = l.goOn(r, doc, in, cur, tell)
+	}
+	if err != nil {
+		return err
+	}
+	for odd, n := range l.odd {
+		if n > 0 {
+			tell(oddities[odd].quirk, Counted(n, oddities[odd].text, n))
+		}
+	}
+	return nil
+}
+
+// goOn takes the entries. If the list is taken to be resumed, those read before are passed over;
+// false if they turn out to be others.
+func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
+	sum := sha256.New()
+	var text []byte
 	for e, err := range doc.Entries() {
 		if err != nil {
-			return err
+			return false, err
 		}
-		l.resume(cur)
+		if !l.resume(cur, sum) {
+			return false, nil
+		}
 		c, ok := l.entry(&e)
 		known := l.resumed && l.total < cur.Applied
 		if ok {
@@ -260,23 +282,17 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 		}
 		l.end = evidence.Later(l.end, end)
 		if l.total++; known {
-			if err := l.over.Add(resourcesync.KeyOf(c.URI)); err != nil {
-				return err
-			}
-			continue
+			err = l.over.Add(resourcesync.KeyOf(c.URI))
+		} else {
+			err = l.keep(r, &c, in.carries(&e))
 		}
-		if err := l.keep(r, &c, in.carries(&e)); err != nil {
-			return err
+		if err != nil {
+			return false, err
 		}
 	}
-	l.resume(cur)
+	goes := l.resume(cur, sum) && (!l.resumed || l.total >= cur.Applied)
 	l.prefix = hexSum(sum)
-	for odd, n := range l.odd {
-		if n > 0 {
-			tell(oddities[odd].quirk, Counted(n, oddities[odd].text, n))
-		}
-	}
-	return nil
+	return goes, nil
 }
 
 // overBudget is how many bytes of the keys of changes that were read before stay in memory.
@@ -321,12 +337,14 @@ func (l *changeList) holds(cur Position) bool {
 }
 
 // resume notes that the remaining entries come after those read before, if all of these
-// were read again. They happened later, whatever their times say: a clock can be wrong, a
-// position cannot.
-func (l *changeList) resume(cur Position) {
-	if l.resumed && l.total == cur.Applied {
-		l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
+// were read again: sum is the digest over them. False if they are others. The remaining ones happened
+// later, whatever their times say: a clock can be wrong, a position cannot.
+func (l *changeList) resume(cur Position, sum hash.Hash) bool {
+	if !l.resumed || l.total != cur.Applied {
+		return true
 	}
+	l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
+	return hexSum(sum) == cur.Prefix
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
