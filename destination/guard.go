@@ -166,7 +166,6 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// add counts a deletion.
 func (l *weighing) add(sum resourcesync.Digest, old, planned bool) {
 	key, ok := contentKeyOf(sum)
 	if ok && l.contents[key] == nil && len(l.contents) < maxMoved {

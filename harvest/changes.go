@@ -458,7 +458,7 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 // wentBack says how a Change List is one that the Source has gone back to: it has lost
 // its end, not its beginning, since the position was there. "" if it is not.
 func (l *changeList) wentBack(cur Position) string {
-	if l.resumed || cur.List != l.URI || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
+	if l.resumed || !l.holds(cur) || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
 	}
 	return Counted(cur.Applied, "the Change List %s had %d {entry|entries} up to %s and has %d up to %s", l.URI,
