@@ -16,6 +16,7 @@ import (
 	"instep/internal/patch"
 	"instep/mirror"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // patched is one case of a resource that has changed and has a patch.
@@ -28,7 +29,7 @@ type patched struct {
 	link        func(*resourcesync.Link)  // and the link
 	held        func(path string)         // changes the file that is held
 	set         func(*destination.Destination)
-	want        destination.PatchCounts // of Used and Failed
+	want        transfer.PatchCounts // of Used and Failed
 	patchAsked  int
 	wholeAsked  int
 	before      []resourcesync.Change // changes before this one, without a patch
@@ -38,8 +39,8 @@ type patched struct {
 var (
 	heldJSON = `{"items":[` + strings.Repeat(`{"id":1,"title":"a vase"},`, 30) + `{"id":2,"title":"a jug"}]}`
 	nextJSON = strings.Replace(heldJSON, "a jug", "a large jug", 1)
-	used     = destination.PatchCounts{Used: 1}
-	failed   = destination.PatchCounts{Failed: 1}
+	used     = transfer.PatchCounts{Used: 1}
+	failed   = transfer.PatchCounts{Failed: 1}
 )
 
 // A patch is used from the bytes that are held alone, and its result only if it is what the
@@ -85,7 +86,7 @@ func TestCat_PAT_03(t *testing.T) {
 			e.Links = append(e.Links, s.patchLink(patch.JSON, made))
 			s.changes(0, e)
 			rep := m.mustSync(destination.Incremental, 0, 0, 1, 0)
-			if rep.Patches != (destination.PatchCounts{Failed: 1, Wasted: int64(len(made))}) {
+			if rep.Patches != (transfer.PatchCounts{Failed: 1, Wasted: int64(len(made))}) {
 				t.Errorf("patches: %+v", rep.Patches)
 			}
 			if m.files()["/r"] != next {
@@ -236,7 +237,7 @@ func testPatches(t *testing.T, cases map[string]patched) {
 			}
 			m.set = c.set
 			rep := m.mustSync(destination.Incremental, 0, 0, 1, 0)
-			if got := (destination.PatchCounts{Used: rep.Patches.Used, Failed: rep.Patches.Failed}); got != c.want {
+			if got := (transfer.PatchCounts{Used: rep.Patches.Used, Failed: rep.Patches.Failed}); got != c.want {
 				t.Errorf("patches: %+v, want %+v; notes %q", rep.Patches, c.want, m.notes)
 			}
 			if got := s.asked("/p"); c.want.Failed == 0 && got != c.patchAsked {
