@@ -129,7 +129,8 @@ bench-oai: ## the table of OAI-PMH: a million records harvested, 100,000 served,
 	@go test ./bench -count=1 -timeout 60m -run '^TestOAI$$' -args -oai "$(abspath bin/oai.md)" >bin/oai.log || { cat bin/oai.log; exit 1; }
 	@cat bin/oai.md
 
-patches: ## the long test of patches: 500 random edits, each patch applied by another program too (a minute)
+patches: ## the long tests of patches: 500 random edits, each patch applied by another program too, and a million chains of patches with faults (ten minutes)
+	INSTEP_LONG=1 go test ./transfer -count=1 -v -timeout 30m -run '^TestCat_PAT_01$$'
 	@tools/long.sh '^TestPatches'
 
 oai-ring: ## the long tests of OAI-PMH: 100,000 records with changes and deletions into a mirror, and 20 kills

@@ -38,18 +38,18 @@ type Report struct {
 // SetReport is the result of a run for one set.
 type SetReport struct {
 	SetState
-	Counts                   // changes that are durable in the mirror
-	Failed     int64         // resources that could not be brought; the next run tries again
-	Failures   []Failure     // the first failures
-	Withheld   int64         // deletions that wait for consent
-	Hash       string        // hash of the planned deletions: a person consents to them by giving this hash
-	Guard      Guard         // guard that withheld the deletions
-	Bytes      int64         // transferred and verified
-	Copied     int64         // bytes copied from held resources
-	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
-	Unverified int64         // resources brought of which the Source gives neither a length nor a digest
-	Patches    PatchCounts   // what patches have saved and cost
-	Via        map[Via]int64 // resources that were brought, by way
+	Counts                          // changes that are durable in the mirror
+	Failed     int64                // resources that could not be brought; the next run tries again
+	Failures   []Failure            // the first failures
+	Withheld   int64                // deletions that wait for consent
+	Hash       string               // hash of the planned deletions: a person consents to them by giving this hash
+	Guard      Guard                // guard that withheld the deletions
+	Bytes      int64                // transferred and verified
+	Copied     int64                // bytes copied from held resources
+	Weak       int64                // resources brought that nothing better than md5, sha-1 or sha-224 proves
+	Unverified int64                // resources brought of which the Source gives neither a length nor a digest
+	Patches    transfer.PatchCounts // what patches have saved and cost
+	Via        map[Via]int64        // resources that were brought, by way
 }
 
 // Failure is a resource that could not be brought, and why.
@@ -101,7 +101,7 @@ type runner struct {
 
 	budget   *budget // of all sets
 	odd      tally
-	patches  patches
+	patcher  *transfer.Patcher
 	fetcher  *transfer.Fetcher
 	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
 
@@ -114,7 +114,7 @@ type runner struct {
 }
 
 func (d *Destination) newRunner(sp *SetPlan, budget *budget, duplicates *transfer.Origins, rep *SetReport) *runner {
-	r := &runner{d: d, sp: sp, budget: budget, rep: rep, patches: patches{by: transfer.NewPatcher(d.Client)}}
+	r := &runner{d: d, sp: sp, budget: budget, rep: rep, patcher: transfer.NewPatcher(d.Client)}
 	r.fetcher = &transfer.Fetcher{
 		Client: d.Client, Spool: d.Spool, Parts: d.parts(), Set: sp.Set, AsOf: sp.asOf, Duplicates: duplicates,
 		Tell: func(text string) { d.note(sp.Set, text) }, Odd: r.odd.add, Came: budget.came,
@@ -159,7 +159,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	q.finish()
 	r.odd.note(r.d, r.sp.Set)
-	r.patches.report(r)
+	r.reportPatches()
 	stopped, doubt := r.troubles()
 	r.rep.Partial = cmp.Or(r.rep.Partial, doubt)
 	if stopped != nil {

@@ -52,7 +52,6 @@ var (
 	errMoved            = errors.New("it changed in the mirror while it was audited")
 )
 
-// add queues a resource to be judged.
 func (au *auditor) add(ctx context.Context, f finding) error {
 	if au.found = append(au.found, f); len(au.found) < lookupBatch {
 		return nil
@@ -60,7 +59,6 @@ func (au *auditor) add(ctx context.Context, f finding) error {
 	return au.flush(ctx)
 }
 
-// flush judges the queued resources.
 func (au *auditor) flush(ctx context.Context) error {
 	found := au.found
 	au.found = nil
@@ -88,7 +86,6 @@ func (au *auditor) check(ctx context.Context, findings []finding) error {
 	return au.mark(ctx, findings)
 }
 
-// judge compares one resource with its held state.
 func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	w, h := &f.want, &f.held
 	switch {
@@ -189,7 +186,6 @@ func moved(before, now *Held) bool {
 		before.Length != now.Length || !slices.Equal(before.Digests, now.Digests)
 }
 
-// tell counts a verdict and reports it.
 func (au *auditor) tell(f *finding) error {
 	au.Verdicts[f.verdict]++
 	au.Bytes += f.bytes
@@ -212,7 +208,6 @@ func (au *auditor) tell(f *finding) error {
 	return au.faults.Append(fault{Want: f.want, Verdict: f.verdict})
 }
 
-// mark marks the resources to fetch in the mirror.
 func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	if au.d.ReadOnly || !slices.ContainsFunc(findings, func(f finding) bool { return f.due }) {
 		return nil

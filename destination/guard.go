@@ -40,7 +40,7 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	case pl.d.MaxDelete == (guard.Limit{}):
 		err = pl.watch(ctx)
 	default:
-		pl.hold(loss{total: before + pl.Deleted, planned: pl.Deleted}, pl.Members+before)
+		pl.hold(guard.Loss{Total: before + pl.Deleted, Planned: pl.Deleted}, pl.Members+before)
 		pl.consent = !pl.Withheld
 	}
 	if pl.Withheld {
@@ -49,16 +49,11 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// loss returns how many deletions count in all, and how many of them are planned.
-type loss struct{ total, planned int64 }
-
-func (l loss) before() int64 { return max(0, l.total-l.planned) }
-
 // hold withholds the deletions of the plan if l exceeds the limit for that many members.
-func (pl *planner) hold(l loss, members int64) {
-	if l.planned > 0 && pl.d.MaxDelete.Exceeded(l.total, members) {
+func (pl *planner) hold(l guard.Loss, members int64) {
+	if l.Planned > 0 && pl.d.MaxDelete.Exceeded(l.Total, members) {
 		pl.Withheld = true
-		pl.Guard = Guard{Before: l.before(), Allowed: pl.d.MaxDelete.Allows(members), Members: members}
+		pl.Guard = Guard{Before: l.Before(), Allowed: pl.d.MaxDelete.Allows(members), Members: members}
 	}
 }
 
@@ -73,48 +68,20 @@ func (pl *planner) watch(ctx context.Context) error {
 	if !pl.d.MaxDelete.Exceeded(w.Lost+pl.Deleted, min(w.Members, pl.Members+w.Lost)) {
 		return nil
 	}
-	l := weighing{pl: pl, contents: map[contentKey]*toll{}}
+	l := weighing{pl: pl}
 	if err := l.weigh(ctx, &w); err != nil {
 		return err
 	}
-	pl.hold(l.all, pl.Members+l.all.before())
-	pl.hold(l.old, w.Members)
+	all, old := l.Losses()
+	pl.hold(all, pl.Members+all.Before())
+	pl.hold(old, w.Members)
 	return nil
 }
 
-// maxMoved is how many contents are looked for in other places: those beyond count as lost.
-const maxMoved = 1 << 19
-
-// toll counts the losses of one content: members from before the window, and others.
-type toll struct{ old, joined, planned int64 }
-
-func (t *toll) count(old, planned bool) {
-	if old {
-		t.old++
-	} else {
-		t.joined++
-	}
-	if planned {
-		t.planned++
-	}
-}
-
-// weighing distinguishes losses from moved content.
+// weighing reads what a guard.Weighing counts.
 type weighing struct {
-	pl       *planner
-	all, old loss                 // old: of the members that were there when the window began
-	contents map[contentKey]*toll // lost content that may have moved
-}
-
-// sum adds the losses of one content. A new member with the bytes of an old one has
-// replaced it: together they are one loss.
-func (l *weighing) sum(t *toll) {
-	n := loss{t.joined, t.planned}
-	if t.old > 0 {
-		n.total = t.old
-		l.old.total, l.old.planned = l.old.total+n.total, l.old.planned+n.planned
-	}
-	l.all.total, l.all.planned = l.all.total+n.total, l.all.planned+n.planned
+	pl *planner
+	guard.Weighing
 }
 
 func (l *weighing) weigh(ctx context.Context, w *Losses) error {
@@ -129,19 +96,13 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 			if err != nil {
 				return err
 			}
-			l.add(one.SHA256, one.Old, false)
+			l.Add(one.SHA256.Sum(), one.Old, false)
 		}
 	}
 	if err := l.planned(w.Joined, deleted); err != nil {
 		return err
 	}
-	if err := l.forgetMoved(ctx, touched); err != nil {
-		return err
-	}
-	for _, t := range l.contents {
-		l.sum(t)
-	}
-	return nil
+	return l.forgetMoved(ctx, touched)
 }
 
 // touch records the members that the plan deletes, and those that get other bytes or none.
@@ -166,32 +127,7 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// add counts a deletion.
-func (l *weighing) add(sum resourcesync.Digest, old, planned bool) {
-	key, ok := contentKeyOf(sum)
-	if ok && l.contents[key] == nil && len(l.contents) < maxMoved {
-		l.contents[key] = &toll{}
-	}
-	if t := l.contents[key]; ok && t != nil {
-		t.count(old, planned)
-		return
-	}
-	var t toll
-	t.count(old, planned)
-	l.sum(&t)
-}
-
-// contentKey identifies a content: half of its sha-256.
-type contentKey [16]byte
-
-func contentKeyOf(sum resourcesync.Digest) (key contentKey, ok bool) {
-	if sum.IsZero() {
-		return key, false
-	}
-	return contentKey(sum.Sum()[:len(key)]), true
-}
-
-// planned counts the deletions of the plan. Those of members beyond maxMoved that joined
+// planned counts the deletions of the plan. Those of members beyond guard.MaxMoved that joined
 // count as if they had not.
 func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
 	recent := map[resourcesync.Key]bool{}
@@ -200,7 +136,7 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 			if err != nil {
 				return err
 			}
-			if len(recent) < maxMoved {
+			if len(recent) < guard.MaxMoved {
 				recent[key] = true
 			}
 		}
@@ -209,7 +145,7 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 		if err != nil {
 			return err
 		}
-		l.add(a.Want.Digests.Get(resourcesync.SHA256), !recent[resourcesync.KeyOf(a.Want.URI)], true)
+		l.Add(a.Want.Digests.Get(resourcesync.SHA256).Sum(), !recent[resourcesync.KeyOf(a.Want.URI)], true)
 	}
 	return nil
 }
@@ -217,11 +153,7 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 // forgetMoved removes content that an unchanged member holds, and content that the plan
 // copies.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
-	forget := func(ds resourcesync.Digests) {
-		if key, ok := contentKeyOf(ds.Get(resourcesync.SHA256)); ok {
-			delete(l.contents, key)
-		}
-	}
+	forget := func(ds resourcesync.Digests) { l.Forget(ds.Get(resourcesync.SHA256).Sum()) }
 	for h, err := range spool.MinusOf(l.pl.d.Mirror.Members(ctx, l.pl.Set), keyOf, touched.Sorted()) {
 		if err != nil {
 			return err

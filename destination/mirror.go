@@ -61,12 +61,10 @@ func (c Cursor) ahead(h *Held) bool {
 // them, or has older bytes, until something else is asked for or another baseline is made.
 type Alone struct{ Origin, Unsupported, Weak int64 }
 
-// and adds the resources that a plan leaves alone.
 func (a Alone) and(skipped map[Skip]int64) Alone {
 	return Alone{a.Origin + skipped[SkipOrigin], a.Unsupported + skipped[SkipUnsupported], a.Weak + skipped[SkipWeak]}
 }
 
-// each yields the counts by their reasons.
 func (a Alone) each() map[Skip]int64 {
 	return map[Skip]int64{SkipOrigin: a.Origin, SkipUnsupported: a.Unsupported, SkipWeak: a.Weak}
 }

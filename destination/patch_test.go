@@ -2,6 +2,8 @@ package destination_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,7 +14,9 @@ import (
 
 	"instep/destination"
 	"instep/internal/patch"
+	"instep/mirror"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // patched is one case of a resource that has changed and has a patch.
@@ -25,7 +29,7 @@ type patched struct {
 	link        func(*resourcesync.Link)  // and the link
 	held        func(path string)         // changes the file that is held
 	set         func(*destination.Destination)
-	want        destination.PatchCounts // of Used and Failed
+	want        transfer.PatchCounts // of Used and Failed
 	patchAsked  int
 	wholeAsked  int
 	before      []resourcesync.Change // changes before this one, without a patch
@@ -35,8 +39,8 @@ type patched struct {
 var (
 	heldJSON = `{"items":[` + strings.Repeat(`{"id":1,"title":"a vase"},`, 30) + `{"id":2,"title":"a jug"}]}`
 	nextJSON = strings.Replace(heldJSON, "a jug", "a large jug", 1)
-	used     = destination.PatchCounts{Used: 1}
-	failed   = destination.PatchCounts{Failed: 1}
+	used     = transfer.PatchCounts{Used: 1}
+	failed   = transfer.PatchCounts{Failed: 1}
 )
 
 // A patch is used from the bytes that are held alone, and its result only if it is what the
@@ -82,7 +86,7 @@ func TestCat_PAT_03(t *testing.T) {
 			e.Links = append(e.Links, s.patchLink(patch.JSON, made))
 			s.changes(0, e)
 			rep := m.mustSync(destination.Incremental, 0, 0, 1, 0)
-			if rep.Patches != (destination.PatchCounts{Failed: 1, Wasted: int64(len(made))}) {
+			if rep.Patches != (transfer.PatchCounts{Failed: 1, Wasted: int64(len(made))}) {
 				t.Errorf("patches: %+v", rep.Patches)
 			}
 			if m.files()["/r"] != next {
@@ -106,6 +110,49 @@ func TestCat_PAT_04(t *testing.T) {
 		"a bomb":          {kind: patch.JSON, spoil: func([]byte) []byte { return bomb }, want: failed, patchAsked: 1, wholeAsked: 1},
 		"no patch at all": {kind: patch.JSON, spoil: func([]byte) []byte { return []byte("<html>no patch</html>") }, want: failed, patchAsked: 1, wholeAsked: 1},
 	})
+}
+
+// A run that ends while a patch is on its way, or after it came, leaves the held bytes as they
+// are; the next run uses the patch.
+func TestCat_PAT_04_interrupted(t *testing.T) {
+	s, m := heldAs(t, heldJSON)
+	made := []byte(`[{"op":"replace","path":"/items/30/title","value":"a large jug"}]`)
+	s.put("/r", []byte(nextJSON))
+	e := s.change(1, resourcesync.Updated, "/r")
+	e.Links = append(e.Links, s.patchLink(patch.JSON, made))
+	s.changes(0, e)
+	for _, sent := range []int{0, len(made) / 2, len(made)} {
+		err := m.with(func(ctx context.Context, d *destination.Destination, mm *mirror.Mirror) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			s.answer("/p", func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(made)))
+				_, _ = w.Write(made[:sent])
+				cancel()
+				if sent < len(made) {
+					<-r.Context().Done() // the client goes away
+				}
+			})
+			plan, err := d.Plan(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plan.Close()
+			_, err = d.Apply(ctx, plan)
+			return err
+		})
+		if got := m.files()["/r"]; got != heldJSON && (got != nextJSON || sent < len(made)) {
+			t.Errorf("after %d bytes: %v, held %.80q", sent, err, got)
+		}
+		if sent < len(made) && !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d bytes: got %v", sent, err)
+		}
+	}
+	s.answer("/p", nil)
+	s.put("/p", made)
+	if _, err := m.sync(); err != nil || m.files()["/r"] != nextJSON {
+		t.Errorf("the next run: %v, held %.80q", err, m.files()["/r"])
+	}
 }
 
 func noDigest(l *resourcesync.Link) { l.Digests = nil }
@@ -190,7 +237,7 @@ func testPatches(t *testing.T, cases map[string]patched) {
 			}
 			m.set = c.set
 			rep := m.mustSync(destination.Incremental, 0, 0, 1, 0)
-			if got := (destination.PatchCounts{Used: rep.Patches.Used, Failed: rep.Patches.Failed}); got != c.want {
+			if got := (transfer.PatchCounts{Used: rep.Patches.Used, Failed: rep.Patches.Failed}); got != c.want {
 				t.Errorf("patches: %+v, want %+v; notes %q", rep.Patches, c.want, m.notes)
 			}
 			if got := s.asked("/p"); c.want.Failed == 0 && got != c.patchAsked {

@@ -3,85 +3,27 @@ package destination
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
-	"sync"
 
 	"instep/harvest"
 	"instep/resourcesync"
 	"instep/transfer"
 )
 
-// PatchCounts say what patches have saved and cost (1.1 §14.4).
-type PatchCounts struct {
-	Used   int64 // resources that were made by patches
-	Saved  int64 // bytes that were not transferred for that
-	Failed int64 // resources whose patches could not be used: they were fetched whole
-	Wasted int64 // bytes of these patches
-}
-
-// Add adds the counts of others.
-func (c *PatchCounts) Add(o PatchCounts) {
-	c.Used += o.Used
-	c.Saved += o.Saved
-	c.Failed += o.Failed
-	c.Wasted += o.Wasted
-}
-
-// maxVain is how many resources in a row may have patches that cannot be used until a run
-// fetches all others whole.
-const maxVain = 20
-
-// patches makes resources by patches in a run.
-type patches struct {
-	by *transfer.Patcher
-
-	mu     sync.Mutex // guards the rest
-	counts PatchCounts
-	vain   int // failures in a row
-	first  string
-}
-
-// usable reports whether patches are still worth a try.
-func (p *patches) usable() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.vain < maxVain
-}
-
-// count adds the result for one resource of that length.
-func (p *patches) count(w *harvest.Resource, fetched int64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil {
-		p.counts.Used++
-		p.counts.Saved += w.Length.Int64() - fetched
-		p.vain = 0
-		return
-	}
-	p.counts.Failed++
-	p.counts.Wasted += fetched
-	if p.vain++; p.first == "" {
-		p.first = fmt.Sprintf("%s: %v", w.URI, err)
-	}
-}
-
-// report adds the counts to the report of a set, with a note about what failed.
-func (p *patches) report(r *runner) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.rep.Patches.Add(p.counts)
-	defer func() { p.counts, p.first = PatchCounts{}, "" }()
-	if p.counts.Failed > 0 {
-		r.d.note(r.sp.Set, harvest.Counted(p.counts.Failed, "%d {resource|resources} could not be made by {its patch|their patches}, so {it was|they were} fetched whole (%d bytes of patches were transferred in vain), {|such as }%s",
-			p.counts.Failed, p.counts.Wasted, p.first))
+// reportPatches adds what patches did to the report, with a note about what failed.
+func (r *runner) reportPatches() {
+	n, failure := r.patcher.Counts()
+	r.rep.Patches.Add(n)
+	if n.Failed > 0 {
+		r.d.note(r.sp.Set, harvest.Counted(n.Failed, "%d {resource|resources} could not be made by {its patch|their patches}, so {it was|they were} fetched whole (%d bytes of patches were transferred in vain), {|such as }%s",
+			n.Failed, n.Wasted, failure))
 	}
 }
 
 // fromPatches makes the bytes of an action by patches from those held, and puts them into a
 // batch. done is false if the resource has to be fetched whole.
 func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
-	if len(a.Want.Patches) == 0 || r.d.NoPatches || !r.patches.usable() {
+	if len(a.Want.Patches) == 0 || r.d.NoPatches || !r.patcher.Usable() {
 		return 0, false, nil
 	}
 	held, err := r.d.Mirror.Lookup(ctx, r.sp.Set, []string{a.Want.URI})
@@ -96,12 +38,11 @@ func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, 
 		Open:   func(ctx context.Context) (io.ReadCloser, error) { return r.d.Mirror.Open(ctx, &held[0]) },
 		Length: held[0].Length, Digests: held[0].Digests,
 	}
-	made, fetched, release, err := r.patches.by.Make(ctx, base, &w)
-	if err != nil && ctx.Err() != nil {
+	made, fetched, release, err := r.patcher.Make(ctx, base, &w)
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return 0, true, err
-	}
-	r.patches.count(&w, fetched, err)
-	if err != nil {
+	case err != nil:
 		r.budget.begun.Add(w.Length.Int64()) // it is fetched whole
 		return 0, false, nil
 	}

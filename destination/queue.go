@@ -147,7 +147,6 @@ func (q *queue) flush(ctx context.Context) error {
 	return nil
 }
 
-// expect announces the next resources to the batch.
 func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	if len(actions) == 0 {
 		return nil
@@ -233,7 +232,6 @@ func (l *openBatch) discard() error {
 	return l.b.Discard()
 }
 
-// bring transfers one resource into the batch.
 func (l *openBatch) bring(ctx context.Context, a *Action) {
 	l.r.d.observe(Event{Kind: EventBegun, Set: l.r.rep.Set, Action: *a})
 	planned := room(a)
@@ -355,7 +353,6 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	return nil
 }
 
-// report counts and reports the committed changes.
 func (l *openBatch) report() {
 	for _, o := range l.done {
 		e := Event{Kind: EventDone, Set: l.r.rep.Set, Action: o.Action, Bytes: o.n}

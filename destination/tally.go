@@ -51,7 +51,6 @@ func (t *tally) add(o transfer.Oddity, uri string) {
 	}
 }
 
-// note notes what was counted.
 func (t *tally) note(d *Destination, set string) {
 	for o, odd := range t.of {
 		if odd.n > 0 {

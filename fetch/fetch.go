@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
@@ -141,6 +143,25 @@ func (r *Response) Date() time.Time {
 func (r *Response) Modified() time.Time {
 	t, _ := http.ParseTime(r.Validators.LastModified)
 	return t
+}
+
+// MaxAge returns how long the answer stays fresh (RFC 9111 §4.2.1); 0 if it has to be
+// requested again, or has no lifetime.
+func (r *Response) MaxAge() time.Duration {
+	age := int64(0)
+	for field := range strings.SplitSeq(strings.Join(r.Header.Values("Cache-Control"), ","), ",") {
+		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(field)), "=")
+		switch name {
+		case "no-cache", "no-store":
+			return 0
+		case "max-age":
+			age, _ = strconv.ParseInt(strings.Trim(value, `"`), 10, 32)
+		}
+	}
+	if passed, err := strconv.ParseInt(r.Header.Get("Age"), 10, 32); err == nil {
+		age -= passed
+	}
+	return time.Duration(max(age, 0)) * time.Second
 }
 
 // Client gets resources. It is safe for concurrent use.

@@ -233,16 +233,38 @@ var oddities = [...]struct {
 // read takes the entries of a document after those read before, or all of them if it does
 // not begin with those.
 func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
-	sum := sha256.New()
-	var text []byte
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
-	l.resumed = l.holds(cur) && doc.begins(cur)
+	before := *l
+	l.resumed = l.holds(cur)
+	goes, err := l.goOn(r, doc, in, cur, tell)
+	if err == nil && !goes {
+		*l = before
+		_, err = l.goOn(r, doc, in, cur, tell)
+	}
+	if err != nil {
+		return err
+	}
+	for odd, n := range l.odd {
+		if n > 0 {
+			tell(oddities[odd].quirk, Counted(n, oddities[odd].text, n))
+		}
+	}
+	return nil
+}
+
+// goOn takes the entries. If the list is taken to be resumed, those read before are passed over;
+// false if they turn out to be others.
+func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
+	sum := sha256.New()
+	var text []byte
 	for e, err := range doc.Entries() {
 		if err != nil {
-			return err
+			return false, err
 		}
-		l.resume(cur)
+		if !l.resume(cur, sum) {
+			return false, nil
+		}
 		c, ok := l.entry(&e)
 		known := l.resumed && l.total < cur.Applied
 		if ok {
@@ -260,23 +282,17 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 		}
 		l.end = evidence.Later(l.end, end)
 		if l.total++; known {
-			if err := l.over.Add(resourcesync.KeyOf(c.URI)); err != nil {
-				return err
-			}
-			continue
+			err = l.over.Add(resourcesync.KeyOf(c.URI))
+		} else {
+			err = l.keep(r, &c, in.carries(&e))
 		}
-		if err := l.keep(r, &c, in.carries(&e)); err != nil {
-			return err
+		if err != nil {
+			return false, err
 		}
 	}
-	l.resume(cur)
+	goes := l.resume(cur, sum) && (!l.resumed || l.total >= cur.Applied)
 	l.prefix = hexSum(sum)
-	for odd, n := range l.odd {
-		if n > 0 {
-			tell(oddities[odd].quirk, Counted(n, oddities[odd].text, n))
-		}
-	}
-	return nil
+	return goes, nil
 }
 
 // overBudget is how many bytes of the keys of changes that were read before stay in memory.
@@ -321,12 +337,14 @@ func (l *changeList) holds(cur Position) bool {
 }
 
 // resume notes that the remaining entries come after those read before, if all of these
-// were read again. They happened later, whatever their times say: a clock can be wrong, a
-// position cannot.
-func (l *changeList) resume(cur Position) {
-	if l.resumed && l.total == cur.Applied {
-		l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
+// were read again: sum is the digest over them. False if they are others. The remaining ones happened
+// later, whatever their times say: a clock can be wrong, a position cannot.
+func (l *changeList) resume(cur Position, sum hash.Hash) bool {
+	if !l.resumed || l.total != cur.Applied {
+		return true
 	}
+	l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
+	return hexSum(sum) == cur.Prefix
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
@@ -368,12 +386,13 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
+	ch.lists++ // what follows is of none of those that were read
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		if err == nil && (known == nil || c.Changed.After(known.Changed)) { // else it may be in a package
+		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) { // else it may be in a package
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
 			err = ch.put(s, cur, &ordering{})
@@ -439,7 +458,7 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 // wentBack says how a Change List is one that the Source has gone back to: it has lost
 // its end, not its beginning, since the position was there. "" if it is not.
 func (l *changeList) wentBack(cur Position) string {
-	if l.resumed || cur.List != l.URI || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
+	if l.resumed || !l.holds(cur) || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
 	}
 	return Counted(cur.Applied, "the Change List %s had %d {entry|entries} up to %s and has %d up to %s", l.URI,

@@ -104,7 +104,7 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 // package document unchanged.
 func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Capability) (_ *Document, err error) {
 	var tally resourcesync.NoteTally
-	doc := &Document{maxAge: maxAge(resp.Header)}
+	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
 	defer named.Close()
 	var failed error // of named, not of the document

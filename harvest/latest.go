@@ -58,6 +58,8 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 	}
 	beside := again && before.List == ch.lists
 	switch {
+	case again && !beside && c.maybeLater(&before.Entry):
+		return ch.dispute(before, c)
 	case !again:
 		c.News = ch.resumed || c.Changed.After(cur.At)
 	case c.Changed.Before(before.Entry.Changed), // lists may overlap
@@ -73,6 +75,30 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 	}
 	s.List = ch.lists
 	return ch.latest.Put(s)
+}
+
+// maybeLater reports whether a change that is placed before another, of another list, may be the
+// later one, and whether the resource exists depends on that.
+func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
+	least := before.From
+	if before.Last { // by its position
+		least = before.Changed
+	}
+	contradict := (c.Change == resourcesync.Deleted) != (before.Change == resourcesync.Deleted)
+	return contradict && c.Changed.Before(before.Changed) && !(c.Timed() && before.Timed()) && (c.To.IsZero() || !c.To.Before(least))
+}
+
+// dispute keeps a change beside which another may be the later one.
+func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
+	if before.Entry.Change == resourcesync.Deleted && !before.Entry.Torn {
+		at, err := ch.rivals.AppendAt(c.Resource)
+		if err != nil {
+			return err
+		}
+		before.Rival = &at
+	}
+	before.Entry.Torn, before.Entry.Denied = true, true
+	return ch.latest.Put(before)
 }
 
 // number is how a storedChange counts a package.

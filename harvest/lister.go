@@ -118,8 +118,9 @@ func (r *lister) pages(doc *Document, level int) bool {
 		if err != nil {
 			return r.partFailed(resourcesync.QuirkPages, err)
 		}
-		if doc = next; doc != nil {
-			r.samePageTime(first, doc)
+		if doc = next; doc != nil && first.Header.At != doc.Header.At { // between two moments a resource may have gone from one page to another, unseen
+			r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
+				doc.URI, doc.Header.At, first.Header.At))
 		}
 	}
 	return true
@@ -132,15 +133,6 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 		return nil, err
 	}
 	return r.open(uri)
-}
-
-// samePageTime looks whether a page shows the same moment as the first. Between two
-// moments a resource may have gone from one page to another, unseen.
-func (r *lister) samePageTime(first, doc *Document) {
-	if first.Header.At != doc.Header.At {
-		r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
-			doc.URI, doc.Header.At, first.Header.At))
-	}
 }
 
 // doubt makes absence from the lists no evidence; another reading may change that.
@@ -348,17 +340,20 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 		return true
 	}
 	doc, err := r.open(uri)
-	if err == nil {
-		if err = partOf(doc, index); err == nil {
-			r.sameGeneration(doc, e.At, &index.Header)
-			if err := behind(doc, index.Header.At); err != nil && !ofOwnMoment(doc, e) {
-				r.fail(err) // it may be an old copy; its entries count as of its own moment
-			}
-			return r.pages(doc, level)
-		}
+	switch {
+	case err != nil:
+		return r.partFailed(0, err)
+	case doc.Header.Root == resourcesync.SitemapIndex && index.Header.Root == resourcesync.SitemapIndex:
 		doc.Close()
+		return r.partFailed(0, indexInIndex(uri))
 	}
-	return r.partFailed(0, err)
+	r.sameGeneration(doc, e.At, &index.Header)
+	// The index may be of a later moment than a part that it states so (1.1 §10.2): together
+	// they are as of the oldest part.
+	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
+		r.fail(err) // it may be an old copy; its entries count as of its own moment
+	}
+	return r.pages(doc, level)
 }
 
 // sameGeneration checks that a document belongs to its index or dump: it has the moment
@@ -374,20 +369,6 @@ func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole
 		return
 	}
 	r.doubt(0, fmt.Sprintf("%s: of another moment (at %s) than what names it: nothing is deleted for not being in it", doc.URI, doc.Header.At))
-}
-
-// partOf reports why doc can't be a part of an index.
-func partOf(doc, index *Document) error {
-	if doc.Header.Root == resourcesync.SitemapIndex && index.Header.Root == resourcesync.SitemapIndex {
-		return indexInIndex(doc.URI)
-	}
-	return nil
-}
-
-// ofOwnMoment reports whether a part has the moment that its index states. The index may be
-// of a later one (1.1 §10.2): together they are as of the oldest part.
-func ofOwnMoment(part *Document, e *resourcesync.Entry) bool {
-	return !e.At.IsZero() && e.At.Time().Equal(part.Header.At.Time())
 }
 
 // behind reports a document with an earlier moment than the document that names it.

@@ -1,10 +1,7 @@
 package harvest
 
 import (
-	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -41,25 +38,6 @@ func (b *rhythm) gap() time.Duration {
 		return 0
 	}
 	return slices.Sorted(slices.Values(b.gaps))[len(b.gaps)/2]
-}
-
-// maxAge returns how long an answer stays fresh (RFC 9111 §4.2.1); 0 if it has to be
-// requested again, or has no lifetime.
-func maxAge(h http.Header) time.Duration {
-	age := int64(0)
-	for field := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
-		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(field)), "=")
-		switch name {
-		case "no-cache", "no-store":
-			return 0
-		case "max-age":
-			age, _ = strconv.ParseInt(strings.Trim(value, `"`), 10, 32)
-		}
-	}
-	if passed, err := strconv.ParseInt(h.Get("Age"), 10, 32); err == nil {
-		age -= passed
-	}
-	return time.Duration(max(age, 0)) * time.Second
 }
 
 // Rhythm is how long the Change List last read was the same between two changes, as a rule,

@@ -92,15 +92,6 @@ func (c *sequence) gather(ctx context.Context, what string, uris []string, more 
 	for _, w := range more {
 		c.add(w)
 	}
-	return c.settle(ctx)
-}
-
-func (r *Reader) newSequence(set, name string) *sequence {
-	return &sequence{reader: r, set: set, name: name, named: map[string]bool{}}
-}
-
-// settle puts the lists that were found in order.
-func (c *sequence) settle(ctx context.Context) error {
 	if len(c.windows) > maxDocuments { // before any of them is read
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
@@ -110,6 +101,10 @@ func (c *sequence) settle(ctx context.Context) error {
 	}
 	c.arrange()
 	return nil
+}
+
+func (r *Reader) newSequence(set, name string) *sequence {
+	return &sequence{reader: r, set: set, name: name, named: map[string]bool{}}
 }
 
 // Close gives back the documents and packages that are open.
@@ -417,13 +412,12 @@ const maxLeft = 24 * time.Hour
 // believed reports whether an open list has its final state: it was unchanged for long
 // enough.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
-	ended := w.ends().Format(time.RFC3339Nano)
 	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
+	so := "it may be a copy from before, so it is read again in the next run"
 	if stood {
-		c.reader.Note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; nothing was added to it for a day, so that is believed", l.URI, ended))
-	} else {
-		c.reader.Note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; it may be a copy from before, so it is read again in the next run", l.URI, ended))
+		so = "nothing was added to it for a day, so that is believed"
 	}
+	c.reader.Note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; %s", l.URI, w.ends().Format(time.RFC3339Nano), so))
 	return stood
 }
 

@@ -304,3 +304,16 @@ func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error
 		}
 	}
 }
+
+// HoldsBytes reports whether the present state of a resource has these bytes, in any set.
+func (m *Mirror) HoldsBytes(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error) {
+	for v, err := range m.History(ctx, uri) {
+		if err != nil || !v.Present() {
+			return false, err
+		}
+		if sum(&v) == sha256 {
+			return true, nil
+		}
+	}
+	return false, nil
+}

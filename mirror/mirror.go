@@ -36,7 +36,6 @@ import (
 	"instep/internal/catalog"
 	"instep/internal/durable"
 	"instep/internal/flock"
-	"instep/internal/versions"
 	"instep/resourcesync"
 )
 
@@ -99,13 +98,12 @@ type Mirror struct {
 	marker   marker                         // present or former marker; zero if the mirror was opened for reading
 	disk     *disk
 	stores
-	bucket  blob.Bucket                 // bytes by paths of resources
-	files   blob.Bucket                 // bytes by names of files: the same in a tree
-	flat    *flat                       // the bucket, if that is its layout
-	fetched *versions.Store             // see Fetched; nil: not opened
-	docs    *documents                  // cached documents of the Source; nil if cat is
-	clean   func(context.Context) error // removes the bucket's temporary files
-	close   []func() error              // in reverse
+	bucket blob.Bucket                 // bytes by paths of resources
+	files  blob.Bucket                 // bytes by names of files: the same in a tree
+	flat   *flat                       // the bucket, if that is its layout
+	docs   *documents                  // cached documents of the Source; nil if cat is
+	clean  func(context.Context) error // removes the bucket's temporary files
+	close  []func() error              // in reverse
 
 	adopts bool        // files that are there already are taken over, or go to the trash
 	found  func(Found) // may be nil

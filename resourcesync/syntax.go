@@ -1,60 +1,6 @@
 package resourcesync
 
-import (
-	"slices"
-	"strings"
-)
-
-// isZero reports whether nothing is said.
-func (m *Metadata) isZero() bool {
-	return m.Capability == "" && m.At.IsZero() && m.Completed.IsZero() && m.From.IsZero() && m.Until.IsZero() &&
-		m.Change == "" && m.Datetime.IsZero() && len(m.Digests) == 0 && !m.Length.Known() &&
-		m.Type == "" && m.Encoding == "" && m.Path == "" && len(m.Attrs) == 0
-}
-
-// merge adds the attributes of other. It returns the name of an attribute that has
-// different values in both, and then m must not be used; "" if there is none.
-func (m *Metadata) merge(other *Metadata) (differs string) {
-	mergeValue(&differs, "capability", &m.Capability, other.Capability)
-	mergeValue(&differs, "at", &m.At, other.At)
-	mergeValue(&differs, "completed", &m.Completed, other.Completed)
-	mergeValue(&differs, "from", &m.From, other.From)
-	mergeValue(&differs, "until", &m.Until, other.Until)
-	mergeValue(&differs, "change", &m.Change, other.Change)
-	mergeValue(&differs, "datetime", &m.Datetime, other.Datetime)
-	mergeValue(&differs, "length", &m.Length, other.Length)
-	mergeValue(&differs, "type", &m.Type, other.Type)
-	mergeValue(&differs, "encoding", &m.Encoding, other.Encoding)
-	mergeValue(&differs, "path", &m.Path, other.Path)
-	switch {
-	case len(m.Digests) == 0:
-		m.Digests = other.Digests
-	case len(other.Digests) > 0 && !slices.Equal(m.Digests, other.Digests):
-		differs = "hash"
-	}
-	for _, a := range other.Attrs {
-		i := slices.IndexFunc(m.Attrs, func(b Attr) bool { return b.Space == a.Space && b.Name == a.Name })
-		switch {
-		case i < 0:
-			m.Attrs = append(m.Attrs, a)
-		case m.Attrs[i] != a:
-			differs = a.Name
-		}
-	}
-	return differs
-}
-
-// mergeValue takes the value of the attribute name, whose zero value says nothing, unless there is another one.
-func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
-	var nothing T
-	switch {
-	case other == nothing:
-	case *mine == nothing:
-		*mine = other
-	case *mine != other:
-		*differs = name
-	}
-}
+import "strings"
 
 const (
 	uriByte   = 1 << iota // may be in a URI by itself (RFC 3986 §2)

@@ -197,26 +197,6 @@ type Attr struct {
 	Value string `json:"value"`
 }
 
-// Metadata is an rs:md element: of a root (Capability, At, Completed, From,
-// Until) or of an entry (the rest). The zero value of a field is absence.
-type Metadata struct {
-	Capability Capability
-	At         Datetime // snapshot documents: state of the set at this moment or later (1.1 §7)
-	Completed  Datetime // snapshot documents: when taking the snapshot ended
-	From       Datetime // change documents: changes since this moment are listed
-	Until      Datetime // change documents: closed at this moment; absent while open
-
-	Change   Change
-	Datetime Datetime // time of the change
-	Digests  Digests  // digests of the representation, hex encoded on the wire (1.1 §7)
-	Length   Length   // of the representation
-	Type     string   // media type
-	Encoding string   // content coding
-	Path     string   // member of a package, with its leading slash
-
-	Attrs []Attr
-}
-
 // Link is an rs:ln element (1.1 §7, §14): a related resource or document.
 type Link struct {
 	Rel      string   `json:"rel"`

@@ -54,6 +54,9 @@ type Options struct {
 	// Include and Exclude are globs on paths below Dir, as in a .gitignore file. A file is a
 	// resource if one of Include matches, or there is none, and none of Exclude.
 	Include, Exclude []string
+	// Patches publishes patches of changed files as well (1.1 §14.4). State then has a copy of
+	// each file of up to 16 MiB.
+	Patches bool
 	// Dumps offers Resource Dumps and Change Dumps as well (1.1 §11, §13).
 	Dumps bool
 	// MaxDelete is how many resources, as "50" or "5%", may vanish from one publication to
@@ -108,7 +111,7 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	set := publish.Set{Choice: scan.Choice{Include: o.Include, Exclude: o.Exclude}, Dumps: o.Dumps, MaxDelete: o.MaxDelete}
+	set := publish.Set{Choice: scan.Choice{Include: o.Include, Exclude: o.Exclude}, Patches: o.Patches, Dumps: o.Dumps, MaxDelete: o.MaxDelete}
 	s.session, err = publish.Open(ctx, publish.Site{
 		Dir: o.Dir, Out: o.Out, State: o.State, BaseURL: o.BaseURL, About: o.About, Sets: []publish.Set{set},
 		Now: o.Now, Generator: "instep", RebaseMin: watch.SnapshotEvery,

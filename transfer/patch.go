@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
 
@@ -25,11 +26,36 @@ type Base struct {
 // in memory whole while it is patched.
 const patchMemory = 4 * patch.MaxBytes
 
-// Patcher makes versions of resources by patches (1.1 §14.4). The base is only read. It is safe
-// for concurrent use.
+// PatchCounts say what patches have saved and cost (1.1 §14.4).
+type PatchCounts struct {
+	Used   int64 // resources that were made by patches
+	Saved  int64 // bytes that were not transferred for that
+	Failed int64 // resources whose patches could not be used: they were fetched whole
+	Wasted int64 // bytes of these patches
+}
+
+// Add adds the counts of others.
+func (c *PatchCounts) Add(o PatchCounts) {
+	c.Used += o.Used
+	c.Saved += o.Saved
+	c.Failed += o.Failed
+	c.Wasted += o.Wasted
+}
+
+// maxVain is how many resources in a row may have patches that cannot be used until a run
+// fetches all others whole.
+const maxVain = 20
+
+// Patcher makes versions of resources by patches (1.1 §14.4) in a run. The base is only read. It
+// is safe for concurrent use.
 type Patcher struct {
 	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // the bytes of a patch, or what came of them
 	memory *semaphore.Weighted
+
+	mu     sync.Mutex // guards the rest
+	counts PatchCounts
+	vain   int    // failures in a row
+	first  string // the first failure
 }
 
 // NewPatcher returns a Patcher that fetches patches by a client.
@@ -51,11 +77,45 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 	}
 	done = func() { p.memory.Release(room) }
 	made, fetched, err = p.make(ctx, base, w)
+	if err == nil || ctx.Err() == nil {
+		p.count(w, fetched, err)
+	}
 	if err != nil {
 		done()
 		return nil, fetched, nil, err
 	}
 	return made, fetched, done, nil
+}
+
+// Usable reports whether patches are still worth a try.
+func (p *Patcher) Usable() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.vain < maxVain
+}
+
+// Counts returns the counts, and the first failure; "" if there was none.
+func (p *Patcher) Counts() (n PatchCounts, failure string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts, p.first
+}
+
+// count adds the result for one resource.
+func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.counts.Used++
+		p.counts.Saved += w.Length.Int64() - fetched
+		p.vain = 0
+		return
+	}
+	p.counts.Failed++
+	p.counts.Wasted += fetched
+	if p.vain++; p.first == "" {
+		p.first = fmt.Sprintf("%s: %v", w.URI, err)
+	}
 }
 
 func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (version []byte, fetched int64, err error) {

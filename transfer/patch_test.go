@@ -96,7 +96,7 @@ func trial(rng *rand.Rand, history []version) (held version, w harvest.Resource,
 func TestCat_PAT_01(t *testing.T) {
 	trials := 3_000
 	if os.Getenv("INSTEP_LONG") != "" {
-		trials = 200_000
+		trials = 1_000_000
 	}
 	rng := rand.New(rand.NewPCG(3, uint64(trials)))
 	all := histories(t, rng, 20)

@@ -93,7 +93,7 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	if _, err := chosenSets(ctx, m, f.sets); err != nil {
 		return err
 	}
-	l := &lister{a: a, limit: f.limit}
+	l := &lister{a: a, limit: f.limit, state: mirror.StateDir(dir, f.state)}
 	switch {
 	case f.runs:
 		err = l.runs(m.Runs(ctx), since)
@@ -157,6 +157,7 @@ type lister struct {
 	a     *app
 	limit int
 	shown int64
+	state string // directory of the mirror's state
 }
 
 // full counts one more, and reports when there are too many.
@@ -221,7 +222,7 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 	if err := l.states(after(states, since), sets, l.a.showState); err != nil {
 		return err
 	}
-	if err := l.fetched(ctx, m, key, at, since); err != nil {
+	if err := l.fetched(ctx, l.state, key, at, since); err != nil {
 		return err
 	}
 	if l.shown == 0 && !at.IsZero() {

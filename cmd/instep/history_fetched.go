@@ -10,17 +10,19 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"instep/internal/missed"
 	"instep/internal/versions"
 	"instep/mirror"
 )
 
 // fetched lists the states of a resource that were fetched as versions of the Source, the last
 // first. Their times are those of the Source.
-func (l *lister) fetched(ctx context.Context, m *mirror.Mirror, uri string, at, since time.Time) error {
-	store, err := m.Fetched(ctx)
+func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.Time) (err error) {
+	store, err := missed.OpenReadOnly(ctx, state)
 	if err != nil || store == nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, store.Close()) }()
 	var all []versions.Version
 	for v, err := range store.List(ctx, uri) {
 		if err != nil {
@@ -50,14 +52,13 @@ func (l *lister) fetched(ctx context.Context, m *mirror.Mirror, uri string, at, 
 
 // restoreMemento writes the bytes of a version that was fetched from the Source to a file: that
 // which was the present one at a moment.
-func (a *app) restoreMemento(ctx context.Context, m *mirror.Mirror, uri, name string, at time.Time, file string) error {
-	store, err := m.Fetched(ctx)
-	if err == nil && store == nil {
-		err = versions.ErrNoVersion
-	}
-	var v versions.Version
-	if err == nil {
+func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at time.Time, file string) (err error) {
+	v, store := versions.Version{}, (*missed.Store)(nil)
+	if store, err = missed.OpenReadOnly(ctx, state); store != nil {
+		defer func() { err = errors.Join(err, store.Close()) }()
 		v, err = store.At(ctx, uri, at)
+	} else if err == nil {
+		err = versions.ErrNoVersion
 	}
 	if err == nil && v.Deleted {
 		err = fmt.Errorf("%w: the Source had deleted it", versions.ErrNoVersion)

@@ -244,7 +244,7 @@ func editItems(r *rand.Rand, before []byte) []item {
 	}
 	for range 1 + r.IntN(3) {
 		at := r.IntN(len(all))
-		switch r.IntN(4) {
+		switch r.IntN(8) {
 		case 0:
 			all = append(all, someItem(r))
 		case 1:

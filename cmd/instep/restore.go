@@ -106,7 +106,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 		if err != nil {
 			return err
 		}
-		return a.restoreMemento(ctx, m, uri, name[0], moment, f.to)
+		return a.restoreMemento(ctx, mirror.StateDir(dir, f.state), uri, name[0], moment, f.to)
 	}
 	if f.release {
 		return a.release(ctx, m, uri, name[0], how)

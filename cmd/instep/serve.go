@@ -26,7 +26,8 @@ the next one that has one. Dotfiles are never served.
 A robots.txt that names the sitemaps is answered if there is no such file. With -c FILE
 the directories are those of a configuration file of publish, and its rules are kept:
 media types, Content-Encoding of files that lie there compressed, and a Link for each
-set that a file is in. --on-demand also makes packages of what is asked for, within
+set that a file is in; TimeGates and TimeMaps lead to the versions of resources, if
+"timegates" asks for them (instep help links). --on-demand also makes packages of what is asked for, within
 bounds (instep help on-demand), and --oai-pmh answers OAI-PMH 2.0 for what is published, at
 resourcesync/oai-pmh below the base URL (instep help inputs). --pmh2ore URL answers
 /pmh2ore?url=URL, the URL of a GetRecord request to that repository, with the Resource Map

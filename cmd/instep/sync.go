@@ -51,12 +51,14 @@ exactly those that were withheld. Approved deletions and renamed files do not co
 --max-delete sets another limit for this run. In the same way nothing goes back if a
 Source shows an older state than before, or no longer offers a set.
 
-The first run stores its settings with the mirror: how long earlier bytes and changes are
-kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude, --type, --accept, --only-collection and the like), --strict, --prefer, --duplicates, --no-patches, --max-age,
---accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names
-of files with secrets. Later runs, and audit, use them without a flag. A flag given later
-holds for that run only, unless --remember is given too; an empty one (--include '')
-chooses all. "instep report" shows the settings.
+The first run stores its settings with the mirror: how long earlier bytes and changes
+are kept (--keep-versions, --keep-log), what is chosen (--set, --include, --exclude,
+--type, --accept, --only-collection and the like), --versions, --strict, --prefer,
+--duplicates, --no-patches, --max-age, --accept-gap, --baseline-every, --workers,
+--rate, --bwlimit, --max-document, --ore and the names of files with secrets. Later
+runs, and audit, use them without a flag. A flag given later holds for that run only,
+unless --remember is given too; an empty one (--include '') chooses all. "instep report"
+shows the settings.
 
 Exit code 0 means: the bytes are those that the Source announced last, verified by what
 it gives, and the set is as its documents say, as of the last one read. If the changes

@@ -10,6 +10,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
+	"instep/harvest"
 	"instep/internal/missed"
 	"instep/mirror"
 	"instep/resourcesync"
@@ -196,7 +197,8 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 		return nil, err
 	}
 	s.stale = map[string]int64{}
-	bringer, err := s.bringer(ctx, d, m)
+	bringer, done, err := s.bringer(ctx, d, m)
+	defer done()
 	if err == nil && bringer != nil {
 		err = bringer.Before(ctx, passed, &s.missed)
 	}
@@ -209,6 +211,9 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err == nil && bringer != nil {
 		err = bringer.After(ctx, passed, &s.missed)
 	}
+	for _, f := range s.missed.Failures {
+		d.Observe(destination.Event{Kind: destination.EventFailed, Action: destination.Action{Want: harvest.Resource{URI: f.URI}}, Err: versionFailed(f)})
+	}
 	s.taken, s.aside = m.Taken(), m.Aside()
 	if err := s.countSame(ctx, m, plan, rep); err != nil {
 		return rep, err
@@ -220,18 +225,20 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	return rep, s.a.reportStore(ctx, m, s.dir, &s.f.storeFlags, err)
 }
 
-// bringer brings the versions that the plan passes over; nil if they are not asked for.
-func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (*missed.Bringer, error) {
+func versionFailed(f missed.Failure) error { return fmt.Errorf("a version of it: %w", f.Err) }
+
+// bringer brings the versions that the plan passes over; nil if they are not asked for. done
+// closes their store.
+func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (b *missed.Bringer, done func(), err error) {
 	if d.Passed == nil {
-		return nil, nil
+		return nil, func() {}, nil
 	}
-	store, err := m.Fetched(ctx)
+	store, err := missed.Open(ctx, mirror.StateDir(s.dir, s.f.state))
 	if err != nil {
-		return nil, err
+		return nil, func() {}, err
 	}
-	return &missed.Bringer{
-		Client: s.client, Store: store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin,
-	}, nil
+	b = &missed.Bringer{Client: s.client, Store: store.Store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin}
+	return b, func() { _ = store.Close() }, nil // what it keeps is durable
 }
 
 // failedUpdate counts a resource of which an older state is still held.
@@ -274,7 +281,7 @@ func (s *syncer) totals(rep *destination.Report) *totals {
 		t.AddReport(set)
 	}
 	for _, f := range s.missed.Failures {
-		t.Failures = append(t.Failures, destination.Failure{URI: f.URI, Err: fmt.Errorf("a version of it: %w", f.Err)})
+		t.Failures = append(t.Failures, destination.Failure{URI: f.URI, Err: versionFailed(f)})
 	}
 	t.Failed += s.missed.Failed
 	t.Taken = s.taken

@@ -7,8 +7,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"instep/destination"
 	"instep/internal/runs"
+	"instep/transfer"
 )
 
 // totals are the counts of a run, as they are shown.
@@ -79,7 +79,7 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 		s.Gaps = num(int64(len(t.Gaps)))
 	}
 	s.Skipped, s.Via = named(t.Skipped), named(t.Via)
-	if p := t.Patches; p != (destination.PatchCounts{}) {
+	if p := t.Patches; p != (transfer.PatchCounts{}) {
 		s.Patches = &patchCounts{Used: num(p.Used), Saved: num(p.Saved), Failed: num(p.Failed), Wasted: num(p.Wasted)}
 	}
 	if status == "plan" {

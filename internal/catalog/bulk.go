@@ -12,9 +12,6 @@ import (
 // looks named and numbered ones up one by one, which is quadratic.
 const bulkRows = 50
 
-// errNotNew: among many creations there is one of a member, or of a resource of another set.
-var errNotNew = errors.New("not all are new")
-
 // eachRow executes a statement that takes rows of parameters where head ends, many at
 // a time, and returns the number of rows affected.
 func (r *recorder) eachRow(head, row, tail string, args []any) (n int64, err error) {
@@ -29,8 +26,8 @@ func (r *recorder) eachRow(head, row, tail string, args []any) (n int64, err err
 	return n, nil
 }
 
-// creations is how many changes at the beginning of the list are creations, as far
-// as that matters.
+// creations is how many changes at the beginning of the list are creations that one
+// statement can record.
 func creations(changes []Change) (n int) {
 	for n < min(len(changes), bulkRows) && changes[n].Change == resourcesync.Created {
 		n++
@@ -38,19 +35,9 @@ func creations(changes []Change) (n int) {
 	return n
 }
 
-// enterResources records resources that are new, at most bulkRows, with IDs in a row, and
-// returns the last of these. If one is not new it is errNotNew.
-func (r *recorder) enterResources(changes []Change) (last int64, err error) {
-	rows := make([]newResource, len(changes))
-	for i := range changes {
-		row := &changes[i].Resource
-		rows[i] = newResource{row.URI, row.Path, row, nil}
-	}
-	// OR IGNORE, so that SQLite keeps no page copies for an undo of the single statement.
-	n, err := r.insertResources("INSERT OR IGNORE", unfolded, rows)
-	if err == nil && n != int64(len(changes)) {
-		err = errNotNew
-	}
+// enterResource records a resource that is new, and returns its ID.
+func (r *recorder) enterResource(of *Resource) (id int64, err error) {
+	_, err = r.insertResources("INSERT", unfolded, []newResource{{of.URI, of.Path, of, nil}})
 	return r.last, err
 }
 
@@ -95,24 +82,52 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 // unfolded is the fold of paths at a Source, which compares file names exactly.
 func unfolded(path string) string { return path }
 
-// createMany records bulkRows creations, or returns errNotNew.
-func (r *recorder) createMany(changes []Change) error {
-	for i := range changes {
-		if err := errors.Join(changes[i].check(), r.touch(changes[i].Path)); err != nil {
+// recordSome records one change, or creations, at most bulkRows: together if all are of
+// new resources.
+func (r *recorder) recordSome(changes []Change) error {
+	if len(changes) > 1 {
+		together, err := r.createMany(changes)
+		if err != nil || together {
 			return err
 		}
 	}
-	last, err := r.enterResources(changes)
+	for i := range changes {
+		if err := r.record(&changes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createMany records creations. It is false, and nothing was recorded, if one is of a
+// member, or of a resource of another set.
+func (r *recorder) createMany(changes []Change) (together bool, err error) {
+	rows := make([]newResource, len(changes))
+	for i := range changes {
+		row := &changes[i].Resource
+		if err := errors.Join(changes[i].check(), r.touch(row.Path)); err != nil {
+			return false, err
+		}
+		rows[i] = newResource{row.URI, row.Path, row, nil}
+	}
+	// OR IGNORE, so that SQLite keeps no page copies for an undo of the single statement.
+	n, err := r.insertResources("INSERT OR IGNORE", unfolded, rows)
+	before := r.last - int64(len(changes))
+	if err == nil && n != int64(len(changes)) {
+		r.last = before
+		_, err = r.exec("DELETE FROM resource WHERE id > $1", before)
+		return false, err
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	args := make([]any, 0, 6*len(changes))
 	for i := range changes {
 		ch := &changes[i]
-		args = append(args, r.set, last-int64(len(changes)-1-i), r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
+		args = append(args, r.set, before+1+int64(i), r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
 		r.members++
 		r.bytes += ch.Length.Int64()
 	}
 	_, err = r.eachRow("INSERT INTO member (set_id, resource, changed, lastmod, changefreq, due, wanted, remainder) ", "(?,?,?,?,?,'','',?)", "", args)
-	return err
+	return true, err
 }

@@ -65,16 +65,8 @@ func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 }
 
 // record records changes in a transaction at one moment, which begin prepares. Creations
-// are inserted many at a time as long as all are of new resources.
+// of new resources are inserted many at a time.
 func (c *db) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
-	err := c.recordOnce(ctx, changes, begin, true)
-	if errors.Is(err, errNotNew) {
-		return c.recordOnce(ctx, changes, begin, false)
-	}
-	return err
-}
-
-func (c *db) recordOnce(ctx context.Context, changes []Change, begin func(*recorder) error, bulk bool) error {
 	var at time.Time
 	seqs := make([]int64, len(changes))
 	err := c.transact(ctx, "record changes in", func(r *recorder) error {
@@ -86,18 +78,12 @@ func (c *db) recordOnce(ctx context.Context, changes []Change, begin func(*recor
 		if err := begin(r); err != nil {
 			return err
 		}
-		for i := 0; i < len(changes); {
-			n := 1
-			if bulk && creations(changes[i:]) == bulkRows {
-				n = bulkRows
-				err = r.createMany(changes[i : i+n])
-			} else {
-				err = r.record(&changes[i])
-			}
-			if err != nil {
+		for rest := changes; len(rest) > 0; {
+			n := max(1, creations(rest))
+			if err := r.recordSome(rest[:n]); err != nil {
 				return err
 			}
-			i += n
+			rest = rest[n:]
 		}
 		if r.logs {
 			if err := r.log(changes, seqs); err != nil {
@@ -273,7 +259,7 @@ func (r *recorder) published() (yes bool, err error) {
 func (r *recorder) create(id int64, ch *Change) (err error) {
 	known := id != 0
 	if !known {
-		if id, err = r.enterResources([]Change{{Resource: ch.Resource}}); err != nil {
+		if id, err = r.enterResource(&ch.Resource); err != nil {
 			return err
 		}
 	}

@@ -32,136 +32,103 @@ func listing[T any](of reading, query string, start any, scan func(*sql.Rows, *T
 
 // pages yields the values that fetch appends, page by page: those after a cursor, with the
 // cursor of the last. Fewer than pageSize are the last ones.
-func pages[T, C any](of reading, start C, fetch func(of reading, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
+func pages[T, C any](of reading, cursor C, fetch func(of reading, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		of := of
-		var stop context.CancelFunc
-		of.ctx, stop = context.WithCancel(of.ctx)
-		defer stop()
-		next := func(p page[T, C]) page[T, C] {
-			clear(p.rows)
-			p.rows, p.cursor, p.err = fetch(of, p.rows[:0], p.cursor)
-			return p
-		}
-		ahead := make(chan page[T, C], 1)
-		this, spare := next(page[T, C]{cursor: start}), page[T, C]{}
-		for {
-			if this.err != nil {
-				var none T
-				yield(none, this.err)
-				return
+		after, last := cursor, false
+		ahead(of, 1, func() fetching[T] {
+			if last {
+				return nil
 			}
-			more := len(this.rows) >= pageSize
-			for i := range this.rows {
-				if more && i == prefetch {
-					spare.cursor = this.cursor
-					go func(p page[T, C]) { ahead <- next(p) }(spare)
-				}
-				if !yield(this.rows[i], nil) {
-					if more && i >= prefetch {
-						stop()
-						<-ahead
-					}
-					return
-				}
+			return func(of reading, into []T) (_ []T, err error) {
+				into, after, err = fetch(of, into, after)
+				last = len(into) < pageSize
+				return into, err
 			}
-			if !more {
-				return
-			}
-			this, spare = <-ahead, this
-		}
+		}, yield)
 	}
 }
 
-// page has some rows of a listing and the cursor of the last row.
-type page[T, C any] struct {
-	rows   []T
-	cursor C
-	err    error
-}
-
-// spansAhead is the number of spans that are read ahead of the consumer.
-const spansAhead = 2
-
 // spans yields the rows of a table by ranges of row numbers, up to the greatest, which
-// query returns, so that several ranges are read at a time. fetch appends the rows after
+// query returns, so that two ranges are read at a time. fetch appends the rows after
 // one number up to another. Rows that are added or removed meanwhile may be seen or not.
 func spans[T any](of reading, query string, fetch func(of reading, into []T, after, through int64) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		of := of
-		var stop context.CancelFunc
-		of.ctx, stop = context.WithCancel(of.ctx)
-		s := spanner[T]{fetch: fetch}
-		defer s.wait()
-		defer stop()
-		var err error
-		if s.last, _, err = value[int64](of, query); err != nil {
+		greatest, _, err := value[int64](of, query)
+		if err != nil {
 			var none T
 			yield(none, err)
 			return
 		}
-		s.begin(of, 1)
-		for len(s.ahead) > 0 && s.yield(of, yield) {
-			s.begin(of, spansAhead)
-		}
+		begun := int64(0)
+		ahead(of, 2, func() fetching[T] {
+			if begun >= greatest {
+				return nil
+			}
+			after := begun
+			begun += pageSize
+			return func(of reading, into []T) ([]T, error) { return fetch(of, into, after, after+pageSize) }
+		}, yield)
 	}
 }
 
-type spanner[T any] struct {
-	fetch       func(of reading, into []T, after, through int64) ([]T, error)
-	begun, last int64
-	ahead       []chan spanned[T] // in order
-	spare       [][]T             // rows that were consumed, for their space
-}
+// fetching appends the rows of a page.
+type fetching[T any] func(of reading, into []T) ([]T, error)
 
-type spanned[T any] struct {
+// page has the rows of one.
+type page[T any] struct {
 	rows []T
 	err  error
 }
 
-// begin reads ahead.
-func (s *spanner[T]) begin(of reading, spans int) {
-	for len(s.ahead) < spans && s.begun < s.last {
-		after, out := s.begun, make(chan spanned[T], 1)
-		s.begun += pageSize
-		s.ahead = append(s.ahead, out)
-		var into []T
-		if n := len(s.spare); n > 0 {
-			into, s.spare = s.spare[n-1][:0], s.spare[:n-1]
+// ahead yields the rows of pages, of which it reads up to depth ahead of the consumer. next
+// returns the next page, nil after the last; of depth 1 it is called when the page before
+// was read.
+func ahead[T any](of reading, depth int, next func() fetching[T], yield func(T, error) bool) {
+	ctx, stop := context.WithCancel(of.ctx)
+	of.ctx = ctx
+	var begun []chan page[T] // in order
+	var spare [][]T          // rows that were consumed, for their space
+	defer func() {
+		stop()
+		for _, p := range begun {
+			<-p
 		}
-		go func() {
-			var p spanned[T]
-			p.rows, p.err = s.fetch(of, into, after, after+pageSize)
-			out <- p
-		}()
-	}
-}
-
-// yield yields the next span, and reports whether to continue.
-func (s *spanner[T]) yield(of reading, yield func(T, error) bool) bool {
-	p := <-s.ahead[0]
-	s.ahead = s.ahead[1:]
-	if p.err != nil {
-		var none T
-		yield(none, p.err)
-		return false
-	}
-	for i := range p.rows {
-		if i == prefetch {
-			s.begin(of, spansAhead)
-		}
-		if !yield(p.rows[i], nil) {
-			return false
+	}()
+	begin := func(pages int) {
+		for len(begun) < pages {
+			fetch := next()
+			if fetch == nil {
+				return
+			}
+			var into []T
+			if n := len(spare); n > 0 {
+				into, spare = spare[n-1][:0], spare[:n-1]
+			}
+			out := make(chan page[T], 1)
+			begun = append(begun, out)
+			go func() {
+				rows, err := fetch(of, into)
+				out <- page[T]{rows, err}
+			}()
 		}
 	}
-	clear(p.rows)
-	s.spare = append(s.spare, p.rows)
-	return true
-}
-
-// wait waits for the reading that nobody waited for.
-func (s *spanner[T]) wait() {
-	for _, out := range s.ahead {
-		<-out
+	for begin(1); len(begun) > 0; begin(depth) {
+		p := <-begun[0]
+		begun = begun[1:]
+		if p.err != nil {
+			var none T
+			yield(none, p.err)
+			return
+		}
+		for i := range p.rows {
+			if i == prefetch {
+				begin(depth)
+			}
+			if !yield(p.rows[i], nil) {
+				return
+			}
+		}
+		clear(p.rows)
+		spare = append(spare, p.rows)
 	}
 }

@@ -15,9 +15,17 @@ import (
 	"instep/internal/durable"
 )
 
-// migrate brings the schema up to date. It calls prepare with the schema that it finds
-// before it changes anything; nil is for a new database, of which nothing has to be kept.
-func migrate(ctx context.Context, db *sql.DB, prepare func(schema int64) error) error {
+// newestSchema returns the schema that this program uses.
+func newestSchema() (int64, error) {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return 0, err
+	}
+	return goose.NumericComponent(files[len(files)-1].Name())
+}
+
+// migrate brings the schema up to date.
+func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -25,21 +33,6 @@ func migrate(ctx context.Context, db *sql.DB, prepare func(schema int64) error) 
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
 	if err != nil {
 		return err
-	}
-	have, want, err := p.GetVersions(ctx)
-	if err != nil {
-		return err
-	}
-	if have > want {
-		return fmt.Errorf("%w: schema %d, this one knows up to %d; use that version, or a copy of the catalog from before it ran", ErrNewerSchema, have, want)
-	}
-	if have == want {
-		return nil
-	}
-	if prepare != nil {
-		if err := prepare(have); err != nil {
-			return err
-		}
 	}
 	return spilling(ctx, db, func() error {
 		_, err := p.Up(ctx)

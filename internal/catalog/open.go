@@ -109,22 +109,44 @@ func newCatalog(path string, now func() time.Time) *Catalog {
 // with another UUID is ErrOther; a schema later than ours is ErrNewerSchema. None of these
 // errors changes the file.
 func Open(ctx context.Context, o Options) (*Catalog, error) {
-	path, err := filepath.Abs(o.Path)
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	return openCatalog(ctx, o.Path, now, o.UUID, func(c *Catalog) (err error) {
+		if err = ensure(ctx, c.path, o.Create); err == nil {
+			err = sweep(c.path)
+		}
+		if err == nil {
+			c.write, err = openFile(c.path, 1, false)
+		}
+		if err == nil {
+			c.read, err = openFile(c.path, readers, true)
+		}
+		return err
+	}, func(c *Catalog, have, want int64) error {
+		if have == want {
+			return nil
+		}
+		if err := c.prepare(ctx, have, o.space); err != nil {
+			return err
+		}
+		return migrate(ctx, c.write)
+	})
+}
+
+// openCatalog opens a catalog: connect gives it its connections, and upgrade what its schema lacks.
+func openCatalog(ctx context.Context, path string, now func() time.Time, id string, connect func(*Catalog) error, upgrade func(c *Catalog, have, want int64) error) (*Catalog, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("open catalog %q: %w", o.Path, err)
-	}
-	c := newCatalog(path, o.Now)
-	if c.now == nil {
-		c.now = time.Now
-	}
-	if err := ensure(ctx, path, o.Create); err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
-	if err := sweep(path); err != nil {
-		return nil, fmt.Errorf("open catalog %q: %w", path, err)
+	c := newCatalog(path, now)
+	if err = connect(c); err == nil {
+		err = c.recognise(ctx, id, upgrade)
 	}
-	if err := c.connect(ctx, o.UUID, o.space); err != nil {
-		return nil, errors.Join(err, c.Close())
+	if err != nil {
+		return nil, errors.Join(c.fail("open", err), c.Close())
 	}
 	return c, nil
 }
@@ -140,34 +162,43 @@ func (c *Catalog) Close() error {
 	return errors.Join(errs...)
 }
 
-func (c *Catalog) connect(ctx context.Context, want string, space func(*os.Root) (durable.Space, error)) error {
-	var err error
-	if c.write, err = openFile(c.path, 1, false); err != nil {
-		return c.fail("open", err)
-	}
-	if c.read, err = openFile(c.path, readers, true); err != nil {
-		return c.fail("open", err)
-	}
-	if err := recognise(ctx, c.write); err != nil {
-		return c.fail("open", err)
-	}
-	if err := c.is(ctx, want); err != nil {
+// recognise returns an error for a sound database that is not a catalog, or not the wanted
+// one ("": any), or of which the schema cannot be read or upgraded. All but upgrade works
+// with every schema.
+func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Catalog, have, want int64) error) error {
+	var app, have int64
+	if err := c.write.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app); err != nil {
 		return err
 	}
-	if err := migrate(ctx, c.write, func(schema int64) error { return c.prepare(ctx, schema, space) }); err != nil {
-		return c.fail("open", err)
+	if app != applicationID {
+		return fmt.Errorf("%w: expected application id %#x, found %#x: a database of another program", ErrDamaged, applicationID, app)
 	}
-	return nil
-}
-
-// is returns an error unless the catalog has the wanted UUID ("": any). It runs before any
-// change and works with every schema.
-func (c *Catalog) is(ctx context.Context, want string) error {
-	id, err := c.UUID(ctx)
+	err := c.write.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+goose.DefaultTablename+" WHERE is_applied").Scan(&have)
+	if code(err) == sqlite3.SQLITE_ERROR {
+		err = fmt.Errorf("%w: no schema version: %w; %s", ErrDamaged, err, hint)
+	}
+	if err != nil {
+		return err
+	}
+	var id string
+	err = c.read.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", UUIDSetting).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: it has no UUID; %s", ErrDamaged, hint)
+	}
 	if err == nil && want != "" && id != want {
-		err = c.fail("open", fmt.Errorf("%w: expected that with the UUID %s, found %s", ErrOther, want, id))
+		err = fmt.Errorf("%w: expected that with the UUID %s, found %s", ErrOther, want, id)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	newest, err := newestSchema()
+	if err == nil && have > newest {
+		err = fmt.Errorf("%w: schema %d, this one knows up to %d; use that version, or a copy of the catalog from before it ran", ErrNewerSchema, have, newest)
+	}
+	if err != nil {
+		return err
+	}
+	return upgrade(c, have, newest)
 }
 
 // NewUUID gives the catalog another identity and returns it, so that holders of the old
@@ -272,7 +303,7 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, db, nil); err != nil {
+	if err := migrate(ctx, db); err != nil {
 		return nil, err
 	}
 	conn, err := db.Conn(ctx)
@@ -377,30 +408,17 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 		q.Add("_pragma", p)
 	}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	db, err := sql.Open("sqlite", u.String())
+	return openSource(u.String(), conns)
+}
+
+func openSource(source string, conns int) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", source)
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db, nil
-}
-
-// recognise returns an error for a sound database that is not a catalog, and for one whose
-// schema cannot be read.
-func recognise(ctx context.Context, db *sql.DB) error {
-	var id, version int64
-	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
-		return err
-	}
-	if id != applicationID {
-		return fmt.Errorf("%w: expected application id %#x, found %#x: a database of another program", ErrDamaged, applicationID, id)
-	}
-	err := db.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+goose.DefaultTablename).Scan(&version)
-	if code(err) == sqlite3.SQLITE_ERROR {
-		err = fmt.Errorf("%w: no schema version: %w; %s", ErrDamaged, err, hint)
-	}
-	return err
 }
 
 // transact runs do in one transaction, which is durable when transact returns nil and has no

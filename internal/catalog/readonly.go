@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/pressly/goose/v3"
 )
 
 // ErrOlderSchema: an earlier version of this program wrote the catalog, and it was
@@ -22,19 +19,18 @@ var ErrOlderSchema = errors.New("written by an older version of this program")
 // files that SQLite keeps beside a database. Methods that change it fail. It is ErrOther
 // if it has not the UUID id ("": any), whatever its schema is.
 func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("open catalog %q: %w", path, err)
-	}
-	c := newCatalog(path, now)
-	c.readOnly = true
-	if err := ensure(ctx, path, false); err != nil {
-		return nil, fmt.Errorf("open catalog %q: %w", path, err)
-	}
-	if err := c.connectReadOnly(ctx, id); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
+	return openCatalog(ctx, path, now, id, func(c *Catalog) error {
+		c.readOnly = true
+		if err := ensure(ctx, c.path, false); err != nil {
+			return err
+		}
+		return c.connectReadOnly()
+	}, func(_ *Catalog, have, want int64) error {
+		if have < want {
+			return fmt.Errorf("%w: schema %d, this one needs %d; a run that may write brings it up to date", ErrOlderSchema, have, want)
+		}
+		return nil
+	})
 }
 
 // ErrWritten: another process wrote to a catalog that was opened for reading when nobody did.
@@ -60,38 +56,24 @@ func (c *Catalog) Steady() error {
 	return c.fail("read", ErrWritten)
 }
 
-func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) {
+// connectReadOnly opens pools of connections, the first of which stays open: a run that
+// ends meanwhile would leave no write-ahead log, without which this source cannot be opened.
+func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {
-		return c.fail("open", err)
+		return err
 	}
 	source, logged, err := readOnlySource(c.path)
 	if err != nil {
-		return c.fail("open", err)
+		return err
 	}
 	if !logged {
 		c.still = before
 	}
-	if c.write, err = sql.Open("sqlite", source); err != nil { // SQLite refuses every write
-		return c.fail("open", err)
+	if c.write, err = openSource(source, readers); err == nil { // SQLite refuses every write
+		c.read, err = openSource(source, readers)
 	}
-	if c.read, err = sql.Open("sqlite", source); err != nil {
-		return c.fail("open", err)
-	}
-	c.read.SetMaxOpenConns(readers)
-	c.read.SetMaxIdleConns(readers)
-	// The connection stays open: a run that ends meanwhile would leave no write-ahead log,
-	// without which this source cannot be opened.
-	if err := recognise(ctx, c.write); err != nil {
-		return c.fail("open", err)
-	}
-	if err := c.is(ctx, want); err != nil {
-		return err
-	}
-	if err := sameSchema(ctx, c.read); err != nil {
-		return c.fail("open", err)
-	}
-	return nil
+	return err
 }
 
 // walHeader is the length of a write-ahead log, in bytes, that nothing was written to but
@@ -120,32 +102,4 @@ func readOnlySource(path string) (source string, logged bool, err error) {
 	}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
 	return u.String(), logged, nil
-}
-
-// sameSchema returns an error unless the schema is exactly ours: a read-only catalog cannot
-// be migrated.
-func sameSchema(ctx context.Context, db *sql.DB) error {
-	var have, want int64
-	const query = "SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied"
-	if err := db.QueryRowContext(ctx, query).Scan(&have); err != nil {
-		return err
-	}
-	files, err := migrations.ReadDir("migrations")
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		n, err := goose.NumericComponent(f.Name())
-		if err != nil {
-			return err
-		}
-		want = max(want, n)
-	}
-	switch {
-	case have > want:
-		return fmt.Errorf("%w: schema %d, this one knows up to %d", ErrNewerSchema, have, want)
-	case have < want:
-		return fmt.Errorf("%w: schema %d, this one needs %d; a run that may write brings it up to date", ErrOlderSchema, have, want)
-	}
-	return nil
 }

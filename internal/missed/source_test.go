@@ -97,10 +97,11 @@ func syncOnce(t *testing.T, uri, dir string) (rep missed.Report) {
 			t.Error(err)
 		}
 	}()
-	store, err := m.Fetched(t.Context())
+	store, err := missed.Open(t.Context(), mirror.StateDir(dir, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer store.Close()
 	host := uri[len("http://") : len(uri)-1]
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func syncOnce(t *testing.T, uri, dir string) (rep missed.Report) {
 	if err := m.Bind(t.Context(), plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		t.Fatal(err)
 	}
-	b := &missed.Bringer{Client: client, Store: store, Held: m.HoldsBytes}
+	b := &missed.Bringer{Client: client, Store: store.Store, Held: m.HoldsBytes}
 	if err := b.Before(t.Context(), passed, &rep); err != nil {
 		t.Fatal(err)
 	}
@@ -137,15 +138,11 @@ func syncOnce(t *testing.T, uri, dir string) (rep missed.Report) {
 // fetchedTexts are the bytes of the versions that a mirror holds of a resource.
 func fetchedTexts(t *testing.T, dir, uri string) (texts []string) {
 	t.Helper()
-	m, err := mirror.OpenReadOnly(t.Context(), mirror.Options{Dir: dir, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
+	store, err := missed.OpenReadOnly(t.Context(), mirror.StateDir(dir, ""))
+	if err != nil || store == nil {
+		t.Fatalf("no store of versions: %v", err)
 	}
-	defer m.Close()
-	store, err := m.Fetched(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer store.Close()
 	for v, err := range store.List(t.Context(), uri) {
 		if err != nil {
 			t.Fatal(err)

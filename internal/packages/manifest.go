@@ -29,33 +29,6 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 	return doc, err
 }
 
-// readManifest reads the manifest of a package from the cheapest place: its copy, a remote
-// package, a whole one. It returns the package too if that was opened. Where resources are
-// deleted on its word alone, and the dump gives a digest of the package, that proves it: it is
-// read whole.
-func (t *Transport) readManifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, *Opened, error) {
-	if ref.Contents != "" {
-		doc, err := t.readCopy(ctx, r, ref, want)
-		if err == nil || ctx.Err() != nil || !harvest.OfSource(err) {
-			return doc, nil, err
-		}
-		t.copyIsNotUsed(ref, err)
-	}
-	p, err := t.open(ctx, ref, ref.Alone && len(ref.Digests) > 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	doc, err := manifestIn(ctx, r, p, want)
-	if err != nil {
-		return nil, nil, errors.Join(err, p.Close())
-	}
-	return doc, p, nil
-}
-
-func (t *Transport) copyIsNotUsed(ref *harvest.Package, why error) {
-	t.Tell(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.URI, why))
-}
-
 // readCopy reads the copy of a manifest. Resources that a Resource Dump lacks are deleted,
 // so its copy is compared with length and Checksum of the manifest in the directory of the
 // package, if the server gives parts of packages. Where nothing is held yet the run does that.
@@ -109,20 +82,35 @@ func checksumOf(doc *harvest.Document) (string, error) {
 
 var _ harvest.Manifests = (*Transport)(nil)
 
-// Manifest implements [harvest.Manifests]. If the package had to be opened for that, it
-// stays open for the run.
-func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, p *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
-	doc, opened, err := t.readManifest(ctx, r, p, want)
+// Manifest implements [harvest.Manifests]. It reads the manifest of a package from the
+// cheapest place: its copy, a remote package, a whole one. If the package had to be opened for
+// that, it stays open for the run. Where resources are deleted on its word alone, and the dump
+// gives a digest of the package, that proves it: it is read whole.
+func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (doc *harvest.Document, err error) {
+	if ref.Contents != "" {
+		if doc, err = t.readCopy(ctx, r, ref, want); harvest.OfSource(err) && ctx.Err() == nil {
+			t.Tell(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.URI, err))
+			doc, err = nil, nil
+		}
+	}
+	var opened *Opened
+	if doc == nil && err == nil {
+		if opened, err = t.open(ctx, ref, ref.Alone && len(ref.Digests) > 0); err == nil {
+			if doc, err = manifestIn(ctx, r, opened, want); err != nil {
+				err = errors.Join(err, opened.Close())
+			}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	p.Close()
-	p.Members, p.Listed, p.Unsized, p.Copied = 0, 0, false, ""
+	ref.Close()
+	ref.Members, ref.Listed, ref.Unsized, ref.Copied = 0, 0, false, ""
 	switch {
 	case opened != nil:
-		p.Opened = opened
+		ref.Opened = opened
 	case want == resourcesync.CapabilityResourceDumpManifest:
-		if p.Copied, err = checksumOf(doc); err != nil {
+		if ref.Copied, err = checksumOf(doc); err != nil {
 			doc.Close()
 			return nil, err
 		}

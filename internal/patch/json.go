@@ -23,8 +23,15 @@ func isJSON(mediaType string) bool {
 // may move every element of an array.
 const maxWork = 1 << 30
 
+// maxMade is the length of the longest document of which a JSON Patch is made, in bytes: both
+// versions are in memory as values, which take ten times as much.
+const maxMade = 4 << 20
+
 // makeJSON makes a JSON Patch; nil if there is none.
 func makeJSON(before, after []byte) []byte {
+	if len(before) > maxMade || len(after) > maxMade {
+		return nil
+	}
 	within := Bounds{}.filled(len(before))
 	if checkDepth(before, within.Depth) != nil || checkDepth(after, within.Depth) != nil {
 		return nil

@@ -3,48 +3,19 @@ package publish
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
-	"path/filepath"
 	"slices"
 
-	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/patch"
 	"instep/internal/spool"
 	"instep/resourcesync"
 	"instep/source"
 )
-
-// basesName is the directory of the state that keeps the published bytes of resources, of
-// each set apart.
-const basesName = "bases"
-
-// bases keeps the bytes of each resource of a set as they were published last, up to
-// patch.MaxBytes of each, by a digest of the URI. An object at markKey says of which
-// publication they are. It is removed before bases are replaced and written when the
-// publication is done, so that after an interruption no patch is made from bytes that were
-// never published.
-type bases struct{ *blob.Dir }
-
-const markKey = "published"
-
-// baseMark is the object at markKey.
-type baseMark struct {
-	Through int64 // source.Publication.ChangesThrough
-}
-
-func baseKey(uri string) string {
-	sum := sha256.Sum256([]byte(uri))
-	name := hex.EncodeToString(sum[:])
-	return name[:2] + "/" + name
-}
 
 // checkPatches refuses patches of a set whose bytes cannot be had or proved.
 func checkPatches(set Set, s *settled) error {
@@ -58,121 +29,18 @@ func checkPatches(set Set, s *settled) error {
 	return nil
 }
 
-// openAllBases opens the bases of all sets that publish patches.
-func (s *Session) openAllBases(ctx context.Context) error {
-	for _, set := range s.sets {
-		if err := s.openBases(ctx, set); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openBases opens the bases of a set that publishes patches, and removes those of another
-// one. A dry run reads those that exist.
-func (s *Session) openBases(ctx context.Context, set *setState) error {
-	name := filepath.Join(s.site.State, basesName, "default")
-	if set.Name != "" {
-		name = filepath.Join(s.site.State, basesName, "set", set.Name)
-	}
-	create := set.Patches && !s.site.DryRun
-	dir, err := openStore(name, create)
-	if !create && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("opening the directory for the bytes that patches are made from: %w", err)
-	}
-	s.closers = append(s.closers, dir)
-	if set.Patches {
-		set.bases = &bases{dir}
-	}
-	if s.site.DryRun {
-		return nil
-	}
-	err = dir.Clean(ctx)
-	if err == nil && !set.Patches {
-		err = (&bases{dir}).clear(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("removing bytes that no patches are made from: %w", err)
-	}
-	return nil
-}
-
-// clear removes all bases.
-func (b *bases) clear(ctx context.Context) error {
-	if err := b.unmark(ctx); err != nil {
-		return err
-	}
-	for {
-		batch, err := b.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		n := 0
-		for info, err := range b.List(ctx, "") {
-			if err != nil {
-				return errors.Join(err, batch.Discard())
-			}
-			batch.Delete(info.Key)
-			if n++; n == pruneSize {
-				break
-			}
-		}
-		if n == 0 {
-			return batch.Discard()
-		}
-		if err := errors.Join(batch.Commit(ctx), batch.Discard()); err != nil {
-			return err
-		}
-	}
-}
-
-// through returns of which change on the bases are not up to date; -1 if they are of no
-// publication.
-func (b *bases) through(ctx context.Context) (int64, error) {
-	text, err := b.read(ctx, markKey)
-	if err != nil || text == nil {
-		return -1, err
-	}
-	var m baseMark
-	if json.Unmarshal(text, &m) != nil {
-		return -1, nil
-	}
-	return m.Through, nil
-}
-
-// read returns an object; nil if there is none, or it is too long to be a base.
-func (b *bases) read(ctx context.Context, key string) ([]byte, error) {
-	r, info, err := b.Get(ctx, key, 0, -1)
-	if errors.Is(err, blob.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	if info.Size > patch.MaxBytes {
-		return nil, nil
-	}
-	return io.ReadAll(io.LimitReader(r, patch.MaxBytes))
-}
-
 // patching is the making of patches in one publication.
 type patching struct {
-	links       map[int64]resourcesync.Link // by the number of the change
-	current     bool                        // the bases are those of the last publication
-	made        int64
-	bytes       int64
-	whole       int64 // bytes of the versions made by patches
-	contents    *contents
-	batch       blob.Batch
-	kept        *spool.File      // the new patches, for Change Dumps; nil if there are none
-	places      map[int64]extent // of the patches in kept, by the number of the change
-	pending     map[string]bool  // keys that the batch changes
-	touched     map[string]bool  // in a dry run: keys whose base would be replaced
-	pendingSize int
+	links    map[int64]resourcesync.Link // by the number of the change
+	current  bool                        // the bases are those of the last publication
+	made     int64                       // patches
+	bytes    int64                       // of these
+	whole    int64                       // bytes of the versions that they make
+	contents *contents
+	bases    baseWriter
+	kept     *spool.File      // the new patches, for Change Dumps; nil if there are none
+	places   map[int64]extent // of the patches in kept, by the number of the change
+	touched  map[string]bool  // in a dry run: keys whose base would be replaced; else nil
 }
 
 // extent is where a patch is among those kept.
@@ -181,9 +49,6 @@ type extent struct{ at, n int64 }
 const (
 	// maxPatches bounds the patches of a publication: their links are in memory.
 	maxPatches = 50_000
-	// basesBatch and basesBytes bound the bases that are replaced together.
-	basesBatch = 250
-	basesBytes = 64 << 20
 	// patchRoom is how long the link to a patch is in a Change List, about, and not less.
 	patchRoom = 400
 )
@@ -287,13 +152,13 @@ var errStopped = errors.New("stopped")
 // makePatches makes the patches of the new changes, and replaces the bases.
 func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (err error) {
 	p := &r.patching
-	p.pending, p.touched = map[string]bool{}, map[string]bool{}
-	if !r.site.DryRun {
-		if err := r.bases.unmark(ctx); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.discardBases()) }()
+	p.bases = baseWriter{bases: r.bases}
+	if r.site.DryRun {
+		p.touched = map[string]bool{}
+	} else if err := r.bases.unmark(ctx); err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, p.bases.discard()) }()
 	for ch, err := range r.facts.Changes(ctx, r.id, r.last.ChangesThrough, r.seq) {
 		if err == nil {
 			err = ctx.Err()
@@ -308,50 +173,56 @@ func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (e
 			return err
 		}
 	}
-	return r.flushBases(ctx)
+	return p.bases.flush(ctx)
 }
 
 // patchOf makes the patch of one change, if it pays, and replaces the base of its resource.
-func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.Patch) bool) error {
+func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.Patch) bool) (err error) {
 	p, key := &r.patching, baseKey(ch.URI)
-	if p.pending[key] {
-		if err := r.flushBases(ctx); err != nil {
+	if p.bases.pending[key] {
+		if err := p.bases.flush(ctx); err != nil {
 			return err
 		}
 	}
 	var after []byte
-	var err error
 	if ch.Change != resourcesync.Deleted {
 		if after, err = p.contents.whole(ctx, ch.Resource); err != nil {
 			return err
 		}
 	}
 	if ch.Change == resourcesync.Updated && after != nil && len(p.links) < maxPatches && !p.touched[key] {
-		before, err := r.bases.read(ctx, key)
-		if err != nil {
+		if err := r.patchFrom(ctx, key, ch, after, yield); err != nil {
 			return err
-		}
-		kind, data, err := patch.Best(ctx, ch.Type, before, after)
-		if err != nil {
-			return err
-		}
-		if before != nil && data != nil {
-			made := source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
-			if err := p.keep(&made); err != nil {
-				return err
-			}
-			p.links[ch.Seq] = made.PatchLink(r.site.BaseURL)
-			p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+int64(len(after))
-			if !yield(made) {
-				return errStopped
-			}
 		}
 	}
 	if r.site.DryRun {
 		p.touched[key] = true
 		return nil
 	}
-	return r.putBase(ctx, key, after)
+	return p.bases.put(ctx, key, after)
+}
+
+// patchFrom makes the patch of an update from the base at key, if there is one and the patch
+// pays.
+func (r *run) patchFrom(ctx context.Context, key string, ch catalog.Change, after []byte, yield func(source.Patch) bool) error {
+	before, err := r.bases.read(ctx, key)
+	if err != nil || before == nil {
+		return err
+	}
+	kind, data, err := patch.Best(ctx, ch.Type, before, after)
+	if err != nil || data == nil {
+		return err
+	}
+	p, made := &r.patching, source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
+	if err := p.keep(&made); err != nil {
+		return err
+	}
+	p.links[ch.Seq] = made.PatchLink(r.site.BaseURL)
+	p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+int64(len(after))
+	if !yield(made) {
+		return errStopped
+	}
+	return nil
 }
 
 // whole returns the bytes of a resource; nil if they are too many, or are there no more.
@@ -373,120 +244,4 @@ func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error
 		return nil, nil // it has changed since it was recorded
 	}
 	return data.Bytes(), err
-}
-
-// putBase replaces a base in the open batch; nil removes it.
-func (r *run) putBase(ctx context.Context, key string, data []byte) error {
-	p := &r.patching
-	if p.batch == nil {
-		batch, err := r.bases.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		p.batch = batch
-	}
-	p.pending[key] = true
-	p.pendingSize += len(data)
-	if data == nil {
-		p.batch.Delete(key)
-	} else {
-		o, err := p.batch.Create(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err = o.Write(data); err != nil {
-			return errors.Join(err, o.Discard())
-		}
-		if err := o.Close(); err != nil {
-			return err
-		}
-		p.batch.Put(o, blob.Put{Key: key})
-	}
-	if len(p.pending) < basesBatch && p.pendingSize < basesBytes {
-		return nil
-	}
-	return r.flushBases(ctx)
-}
-
-// flushBases commits the open batch.
-func (r *run) flushBases(ctx context.Context) error {
-	p := &r.patching
-	if p.batch == nil {
-		return nil
-	}
-	err := p.batch.Commit(ctx)
-	return errors.Join(err, r.discardBases())
-}
-
-// discardBases drops the open batch.
-func (r *run) discardBases() error {
-	p := &r.patching
-	if p.batch == nil {
-		return nil
-	}
-	err := p.batch.Discard()
-	p.batch, p.pendingSize = nil, 0
-	clear(p.pending)
-	return err
-}
-
-// unmark says that the bases are of no publication.
-func (b *bases) unmark(ctx context.Context) error {
-	batch, err := b.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer batch.Discard()
-	batch.Delete(markKey)
-	return batch.Commit(ctx)
-}
-
-// settleBases marks the bases as those of the publication that was written, after making
-// them anew if they were of another one.
-func (r *run) settleBases(ctx context.Context) error {
-	if r.bases == nil {
-		return nil
-	}
-	if !r.patching.current {
-		if err := r.copyBases(ctx); err != nil {
-			return fmt.Errorf("copying the bytes that patches are made from: %w", err)
-		}
-	}
-	text, err := json.Marshal(baseMark{r.last.ChangesThrough})
-	if err == nil {
-		_, err = blob.Write(ctx, r.bases.Dir, bytes.NewReader(text), blob.Put{Key: markKey})
-	}
-	if err != nil {
-		return fmt.Errorf("storing the bytes that patches are made from: %w", err)
-	}
-	return nil
-}
-
-// copyBases makes all bases anew. A resource that has changed since the publication gets
-// none: its published bytes are gone.
-func (r *run) copyBases(ctx context.Context) (err error) {
-	p := &r.patching
-	p.pending = map[string]bool{}
-	if p.contents, err = r.contents(ctx, r.now); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.discardBases()) }()
-	if err := r.bases.clear(ctx); err != nil {
-		return err
-	}
-	for m, err := range r.facts.Members(ctx, r.id) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil && m.Changed.Before(r.now) {
-			var data []byte
-			if data, err = p.contents.whole(ctx, m); err == nil && data != nil {
-				err = r.putBase(ctx, baseKey(m.URI), data)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return r.flushBases(ctx)
 }

@@ -170,7 +170,8 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 	e := scan.Listed{URI: copied, Path: m.Path, LastMod: m.LastMod, Length: m.Length, Digests: m.Digests, Type: m.Type,
 		Encoding: m.said.Encoding, ChangeFreq: m.said.ChangeFreq, Told: true}
 	keep := strings.Fields(scan.RuleFor(l.rules, m.Path).KeepLinks)
-	said := resourcesync.Remainder{Priority: m.said.Priority, Attrs: m.said.Attrs, Foreign: m.said.Foreign}
+	said := m.said
+	said.Encoding, said.ChangeFreq = "", "" // e has them
 	if l.OriginalURIs {
 		var err error
 		if e.URI, err = l.original(m.URI, via.Href, copyOf); err != nil {
@@ -274,7 +275,8 @@ func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 		bare.Remainder = text
 		return err == nil && bare.Check() == nil
 	}
-	fit := resourcesync.Remainder{}
+	fit := *said // what is added below may not fit, the rest does
+	fit.Priority, fit.Attrs, fit.Foreign, fit.Links = resourcesync.Priority{}, nil, "", nil
 	add := func(part func(*resourcesync.Remainder)) {
 		more := fit
 		part(&more)

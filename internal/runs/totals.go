@@ -8,6 +8,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
+	"instep/transfer"
 )
 
 // The exit codes of a run that came to its end.
@@ -25,7 +26,7 @@ type Totals struct {
 	Failed     int64                     // resources that could not be brought
 	Bytes      int64                     // of resources
 	Unverified int64                     // resources brought that nothing of the Source's proves
-	Patches    destination.PatchCounts   // what patches have saved and cost
+	Patches    transfer.PatchCounts      // what patches have saved and cost
 	Taken      int64                     // files that were in the directory and not known, and were taken over
 	Planned    int64                     // requests that a plan will send
 	Via        map[destination.Via]int64 // resources that are brought, by way

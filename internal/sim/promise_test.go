@@ -187,6 +187,7 @@ func play(t *testing.T, of story) *trial {
 		t.Errorf("%s: %v", of, err)
 		return h
 	}
+	h.choose()
 	h.sync()
 	for step := range h.steps {
 		if of.has(step) {
@@ -216,6 +217,9 @@ type trial struct {
 	faults []string  // switches of this step
 	honest bool      // no list ever lied, nor kept silent of its moment, or of an order that is not the standard's
 	lied   bool      // some list did
+
+	copies    sync.Map // Resource by digest: each version that there was
+	lacksNext bool     // the second pages of Change Lists are missing
 
 	approved bool
 	log      []string
@@ -306,11 +310,16 @@ func (h *trial) open() error {
 	if h.shape = shapes[h.rng.IntN(len(shapes))]; h.of.plain {
 		h.shape = nil
 	}
-	silent := h.of.seed%16 == 3 // its Resource Lists do not tell their moment, so what they lack may exist
+	silent := h.has(silentLists)
 	if silent {
-		h.shape = append(slices.Clone(h.shape), "28")
+		h.shape = append(slices.Clone(h.shape), string(silentLists))
 	}
 	h.kind(strings.Join(h.shape, "+"))
+	if !silent {
+		for _, b := range habits[h.of.seed%16] {
+			h.kind(string(b))
+		}
+	}
 	h.steps = h.upTo(6)
 	h.honest = !vague(h.shape) && !silent
 	h.round(0)
@@ -327,6 +336,7 @@ func (h *trial) openRecord(m *Model) {
 	for set := range m.Sets() {
 		for r := range m.Resources(set) {
 			h.rec.past[r.Path] = []version{{time.Time{}, sumOf(&r)}}
+			h.keepCopy(r)
 		}
 	}
 	h.s.wire.observe = h.rec.hear
@@ -384,7 +394,7 @@ func (h *trial) round(d time.Duration) {
 				return
 			}
 			now := version{ch.Datetime, sumOf(&ch.Resource)}
-			if ch.Change == "deleted" {
+			if h.keepCopy(ch.Resource); ch.Change == "deleted" {
 				now.sum = ""
 			}
 			h.rec.past[ch.Path] = append(h.rec.past[ch.Path], now)
@@ -401,7 +411,7 @@ func (h *trial) settle() {
 	if err != nil {
 		h.t.Errorf("%s: %v", h.of, err)
 	}
-	h.s.Switch(on...)
+	h.s.Switch(h.habitual(on)...)
 }
 
 func (h *trial) fault(names ...string) {
@@ -433,6 +443,7 @@ func (h *trial) step() {
 	if h.rng.IntN(6) == 0 {
 		h.c.d.Include = nil
 	}
+	h.choose()
 	h.sync()
 	h.s.Override(nil)
 	if len(h.faults) > 0 {
@@ -587,11 +598,12 @@ func summaryOf(rep *destination.Report) (text string) {
 
 // wanted reports whether a resource passes the filter.
 func (h *trial) wanted(p string) bool {
-	if len(h.c.d.Include) == 0 {
-		return true
+	in := func(globs []string) bool {
+		ok, err := path.Match(globs[0], path.Base(p))
+		return ok && err == nil
 	}
-	ok, err := path.Match(h.c.d.Include[0], path.Base(p))
-	return ok && err == nil
+	d := h.c.d
+	return (len(d.Include) == 0 || in(d.Include)) && (len(d.Exclude) == 0 || !in(d.Exclude))
 }
 
 func (h *trial) cursors() map[string]time.Time {
@@ -607,9 +619,9 @@ func (h *trial) cursors() map[string]time.Time {
 
 // rest is the end of a history: nothing is wrong any more, and nothing changes.
 func (h *trial) rest() {
-	h.c.d.Include = nil
+	h.askForAll()
 	h.s.Override(nil)
-	h.shape = slices.DeleteFunc(slices.Clone(h.shape), func(quirk string) bool { return quirk == "28" }) // lists tell what is gone again
+	h.shape = slices.DeleteFunc(slices.Clone(h.shape), func(quirk string) bool { return quirk == string(silentLists) }) // lists tell what is gone again
 	h.fault()
 	h.round(time.Second)
 	h.s.o.Model.cfg.Rate = 0

@@ -180,6 +180,12 @@ func scan(rows *sql.Rows) (v Version, err error) {
 	return v, err
 }
 
+// drop removes the row of a state.
+func (x *index) drop(ctx context.Context, v *Version) error {
+	_, err := x.db.ExecContext(ctx, "DELETE FROM version WHERE path = ? AND since = ?", v.Path, v.Since.UnixMicro())
+	return err
+}
+
 // ended is true of a state with a later one that began before the moment ?1.
 func ended(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"

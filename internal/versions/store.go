@@ -135,8 +135,30 @@ type verified struct {
 // Place gives states that are kept a file each in a bucket, at Version.Place, where a web
 // server finds them: hard links to the bytes of the Store where both buckets are on one file
 // system that has them, else copies. It leaves out deletions, states that are not kept, and
-// those that have their file already.
+// those that have their file already. A state whose file would be in the place of a directory,
+// or has a name that the bucket does not take, is no longer kept.
 func (s *Store) Place(ctx context.Context, to blob.Bucket, states []Version) error {
+	err := s.placeAll(ctx, to, states)
+	if !noPlace(err) {
+		return err
+	}
+	for i := range states {
+		err := s.placeAll(ctx, to, states[i:i+1])
+		if noPlace(err) {
+			err = s.drop(ctx, &states[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func noPlace(err error) bool {
+	return errors.Is(err, blob.ErrClash) || errors.Is(err, blob.ErrKey) || errors.Is(err, blob.ErrForeign)
+}
+
+func (s *Store) placeAll(ctx context.Context, to blob.Bucket, states []Version) error {
 	batch, err := to.Begin(ctx)
 	if err != nil {
 		return err

@@ -322,6 +322,29 @@ func TestPlaceSharesTheBytes(t *testing.T) {
 	}
 }
 
+// TestAStateWithoutAPlaceIsNotKept: a URI can be above another one, which files cannot.
+func TestAStateWithoutAPlaceIsNotKept(t *testing.T) {
+	s, _ := openStore(t)
+	to, err := blob.OpenDir(t.TempDir(), blob.DirOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	above, below, other := state(t, "a", "1", start), state(t, "a/b", "2", start), state(t, "c", "3", start)
+	keep(t, s, above, below, other)
+	if err := s.Place(t.Context(), to, []versions.Version{above.Version, below.Version, other.Version}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"a": 1, "a/b": 0, "c": 1} {
+		if got := listed(t, s, path); len(got) != want {
+			t.Errorf("of %q are kept %+v, want %d", path, got, want)
+		}
+	}
+	if _, err := to.Stat(t.Context(), other.Place()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPlacesAreParsedBack(t *testing.T) {
 	v := versions.Version{Path: "a b/ü.txt", Since: start.Add(1234567 * time.Microsecond)}
 	if since, name, ok := versions.ParsePlace(v.Place()); !ok || name != v.Path || !since.Equal(v.Since) {

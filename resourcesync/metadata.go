@@ -8,6 +8,77 @@ import (
 	"slices"
 )
 
+// Metadata is an rs:md element: of a root (Capability, At, Completed, From,
+// Until) or of an entry (the rest). The zero value of a field is absence.
+type Metadata struct {
+	Capability Capability
+	At         Datetime // snapshot documents: state of the set at this moment or later (1.1 §7)
+	Completed  Datetime // snapshot documents: when taking the snapshot ended
+	From       Datetime // change documents: changes since this moment are listed
+	Until      Datetime // change documents: closed at this moment; absent while open
+
+	Change   Change
+	Datetime Datetime // time of the change
+	Digests  Digests  // digests of the representation, hex encoded on the wire (1.1 §7)
+	Length   Length   // of the representation
+	Type     string   // media type
+	Encoding string   // content coding
+	Path     string   // member of a package, with its leading slash
+
+	Attrs []Attr
+}
+
+// isZero reports whether nothing is said.
+func (m *Metadata) isZero() bool {
+	return m.Capability == "" && m.At.IsZero() && m.Completed.IsZero() && m.From.IsZero() && m.Until.IsZero() &&
+		m.Change == "" && m.Datetime.IsZero() && len(m.Digests) == 0 && !m.Length.Known() &&
+		m.Type == "" && m.Encoding == "" && m.Path == "" && len(m.Attrs) == 0
+}
+
+// merge adds the attributes of other. It returns the name of an attribute that has
+// different values in both, and then m must not be used; "" if there is none.
+func (m *Metadata) merge(other *Metadata) (differs string) {
+	mergeValue(&differs, "capability", &m.Capability, other.Capability)
+	mergeValue(&differs, "at", &m.At, other.At)
+	mergeValue(&differs, "completed", &m.Completed, other.Completed)
+	mergeValue(&differs, "from", &m.From, other.From)
+	mergeValue(&differs, "until", &m.Until, other.Until)
+	mergeValue(&differs, "change", &m.Change, other.Change)
+	mergeValue(&differs, "datetime", &m.Datetime, other.Datetime)
+	mergeValue(&differs, "length", &m.Length, other.Length)
+	mergeValue(&differs, "type", &m.Type, other.Type)
+	mergeValue(&differs, "encoding", &m.Encoding, other.Encoding)
+	mergeValue(&differs, "path", &m.Path, other.Path)
+	switch {
+	case len(m.Digests) == 0:
+		m.Digests = other.Digests
+	case len(other.Digests) > 0 && !slices.Equal(m.Digests, other.Digests):
+		differs = "hash"
+	}
+	for _, a := range other.Attrs {
+		i := slices.IndexFunc(m.Attrs, func(b Attr) bool { return b.Space == a.Space && b.Name == a.Name })
+		switch {
+		case i < 0:
+			m.Attrs = append(m.Attrs, a)
+		case m.Attrs[i] != a:
+			differs = a.Name
+		}
+	}
+	return differs
+}
+
+// mergeValue takes the value of the attribute name, whose zero value says nothing, unless there is another one.
+func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
+	var nothing T
+	switch {
+	case other == nothing:
+	case *mine == nothing:
+		*mine = other
+	case *mine != other:
+		*differs = name
+	}
+}
+
 // MaxRemainder is the longest stored text of a Remainder, in bytes.
 const MaxRemainder = 16 << 10
 

@@ -1,0 +1,67 @@
+package missed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"instep/blob"
+	"instep/internal/versions"
+)
+
+// Store has the versions that were brought to a mirror. They are known by the URIs of their
+// resources, and are beside the states that the mirror has held itself.
+type Store struct {
+	*versions.Store
+	bytes *blob.Dir
+}
+
+// bytesDir is where the bytes are, in the state of the mirror.
+const bytesDir = "content/versions"
+
+// Open opens the versions in the state directory of a mirror, and makes the store if there is
+// none. The caller holds the lock of the mirror.
+func Open(ctx context.Context, state string) (*Store, error) {
+	name := filepath.Join(state, filepath.FromSlash(bytesDir))
+	if err := os.MkdirAll(name, 0o700); err != nil { //nolint:forbidigo // the state directory is the user's choice
+		return nil, fmt.Errorf("making the directory for versions: %w", err)
+	}
+	dir, err := blob.OpenDir(name, blob.DirOptions{})
+	if err == nil {
+		err = dir.Clean(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of versions: %w", err)
+	}
+	return withBytes(ctx, state, dir, versions.Open)
+}
+
+// OpenReadOnly opens the versions in the state directory of a mirror for reading; nil if it has none.
+func OpenReadOnly(ctx context.Context, state string) (*Store, error) {
+	dir, err := blob.OpenDir(filepath.Join(state, filepath.FromSlash(bytesDir)), blob.DirOptions{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of versions: %w", err)
+	}
+	s, err := withBytes(ctx, state, dir, versions.OpenReadOnly)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return s, err
+}
+
+func withBytes(ctx context.Context, state string, dir *blob.Dir, open func(context.Context, string, blob.Bucket) (*versions.Store, error)) (*Store, error) {
+	s, err := open(ctx, state, dir)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return &Store{s, dir}, nil
+}
+
+// Close ends all use of the store.
+func (s *Store) Close() error { return errors.Join(s.Store.Close(), s.bytes.Close()) }
