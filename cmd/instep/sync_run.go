@@ -71,8 +71,8 @@ func (s *syncer) check() (err error) {
 	if s.at, err = s.a.parseMoment("at", s.f.at); err != nil {
 		return err
 	}
-	if s.f.at != "" && (s.f.watch.on || s.f.ore) {
-		return usagef("--at does not go with --watch or --ore: the past does not change, and maps have none")
+	if s.f.at != "" && (s.f.watch.on || s.f.ore || s.f.versions) {
+		return usagef("--at does not go with --watch, --versions or --ore: one moment of the past does not change, and maps have none")
 	}
 	if s.f.ore && s.f.watch.on {
 		return usagef("--ore does not go with --watch: maps are read once, at the begin of a run")
