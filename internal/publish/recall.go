@@ -8,7 +8,8 @@ import (
 	"instep/source"
 )
 
-// said is the value of a set's policySetting: what its documents state about the set.
+// said is the value of a set's policySetting: what the published documents contain
+// about the set.
 type said struct {
 	Policy source.Policy
 	Source source.About
@@ -20,8 +21,8 @@ type said struct {
 	Withdrawn []string `json:",omitempty"`
 }
 
-// recall fills the fields of About that were not given from the last publication. The
-// only set of a Source gets the About of the Source if it has none.
+// recall fills the fields of About that were not given with those of the last
+// publication. If a Source has only one set, the set uses the About of the Source.
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {
