@@ -61,8 +61,8 @@ func writeCSV(w io.Writer, lines ...[]string) error {
 }
 
 // harmless changes a text so that a spreadsheet does not read it as a formula, and
-// removes control characters. A path gets the prefix ./ , which does not change its
-// meaning.
+// escapes control characters. It adds the prefix "./", which does not change the
+// meaning of a path.
 func harmless(s string) string {
 	s = printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
