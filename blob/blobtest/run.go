@@ -8,7 +8,8 @@ import (
 	"instep/blob"
 )
 
-// Run tests that the buckets made by open, each empty, keep the contract of blob.Bucket.
+// Run tests that the buckets that open creates, each empty, fulfil the contract of
+// blob.Bucket.
 func Run(t *testing.T, open func(t *testing.T) blob.Bucket) {
 	for _, c := range []struct {
 		name string
