@@ -428,7 +428,7 @@ func isPlain(name string) bool {
 		!strings.Contains(name, `\`) && !strings.Contains(name, "//") && !strings.Contains(name, "/./")
 }
 
-// errEncrypted and the others are reasons why a member cannot be read.
+// errEncrypted is the reason why an encrypted member cannot be read.
 var errEncrypted = errors.New("it is encrypted; expected a member that anybody can read")
 
 type methodError struct{ method uint16 }
