@@ -28,7 +28,7 @@ type leads struct {
 type ref struct {
 	uri  string
 	line int   // from 1; 0 if it has none
-	err  error // why it cannot be followed
+	err  error // the reason why the reference cannot be followed
 }
 
 // reference checks that u may be followed; err is the reason if there is no u.

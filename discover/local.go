@@ -15,12 +15,10 @@ import (
 )
 
 // Local is a Source whose documents are files: those below one directory, as "instep
-// publish --out" writes them, or one list that somebody has sent. It is the cache of a
-// Client ([fetch.Client.WithCache]) that requests no document: linked documents are
-// searched for below the directory and nowhere else.
-//
-// The documents keep the URIs by which they link each other, so that the Source is the same
-// as by HTTP, and resources are those of its origin.
+// publish --out" writes them, or a single list. It is used as the cache of a Client
+// ([fetch.Client.WithCache]) that requests no documents: linked documents are read only
+// from the directory. The documents keep their URIs, so that the Source is the same as
+// over HTTP, and resources have its origin.
 type Local struct {
 	URI  string // URI of the first document
 	dir  string // for people

@@ -93,8 +93,8 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	t.note(n)
 }
 
-// fromList goes from a list of resources or packages up to its Capability List (1.1 §9). A
-// list that names none is a set of its own.
+// fromList finds the Capability List of a list of resources or packages (1.1 §9). A
+// list without one is a set of its own.
 func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	first, seen := d, []string{d.base.String()}
 	for range maxUp {

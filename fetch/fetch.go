@@ -102,12 +102,10 @@ type Request struct {
 	Resume Resume
 }
 
-// Response is an answer with status 200, 206 if a part was asked for, or 304 if the
-// request was conditional.
-//
-// It occupies one slot of its host and one of Options.Total until Body has returned an
-// error (io.EOF too) or was closed. So do not wait for another request while a body is
-// open: it may never get a slot.
+// Response is a response with status 200, 206 if a part was requested, or 304 if the
+// request was conditional. It occupies one slot of its host and one of Options.Total
+// until Body has returned an error (including io.EOF) or was closed. So do not wait for
+// another request while a body is open: it may never get a slot.
 type Response struct {
 	URL           string // URL of the response, after redirects
 	Status        int    // 200, 206 or 304
@@ -166,7 +164,7 @@ func (r *Response) MaxAge() time.Duration {
 	return time.Duration(max(age, 0)) * time.Second
 }
 
-// Client gets resources. It is safe for concurrent use.
+// Client sends requests. It is safe for concurrent use.
 type Client struct {
 	opt    Options
 	policy *addressPolicy

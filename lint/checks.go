@@ -237,8 +237,8 @@ func (u *undecided) count(e *entry) {
 	}
 }
 
-// undecidedWants reports whether a rule of 1.0 is checked in case the document is of
-// 1.0 as well.
+// undecidedWants reports whether a rule of 1.0 is checked in case the document also
+// follows 1.0.
 func (r *run) undecidedWants(rule *Rule) bool {
 	return r.auto && r.profile == Profile11 && rule.In(Profile10) && ofChanges(r.readKind)
 }

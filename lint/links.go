@@ -6,7 +6,7 @@ import (
 	"instep/resourcesync"
 )
 
-// eachLink is a step for the links of each entry.
+// eachLink calls f for each link of each entry.
 func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
 	return steps{entry: func(e *entry) {
 		for i := range e.Links {
@@ -33,7 +33,8 @@ func relation(r *run, rule *Rule) steps {
 	return s
 }
 
-// duplicateAttributes: the attributes of rs:md apply to a mirror as well (1.1 §14.2).
+// duplicateAttributes checks that links to mirrors do not repeat attributes of rs:md,
+// which apply to them as well (1.1 §14.2).
 func duplicateAttributes(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelDuplicate && (len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "") {

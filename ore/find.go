@@ -16,11 +16,9 @@ import (
 	"instep/internal/weblink"
 )
 
-// Finder finds Resource Maps. It sends one request after the other. Only Client has to
-// be set.
-//
-// Links are followed to any host, since maps may describe resources of others; the Client
-// refuses private addresses and redirects to other origins.
+// Finder finds Resource Maps. It sends one request at a time. Only Client is required.
+// It follows links to any host, since maps may describe resources of other hosts; the
+// Client refuses private addresses and redirects to other origins.
 type Finder struct {
 	Client *fetch.Client
 	Limits Limits // limits for each map

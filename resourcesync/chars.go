@@ -30,9 +30,9 @@ const (
 	allLines  = '\n' * eachByte
 )
 
-// plainLines returns how many bytes at the begin of b are ASCII without control
-// characters other than line feeds, 32 at a time; it may stop early, but not where
-// fewer than 32 are left.
+// plainLines returns how many bytes at the start of b are ASCII without control
+// characters other than line feeds. It checks 32 bytes at a time and may stop early,
+// but only while at least 32 are left.
 func plainLines(b []byte) int {
 	i := 0
 	for ; i <= len(b)-32; i += 32 {

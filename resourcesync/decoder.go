@@ -84,10 +84,10 @@ func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 // [Lenient].
 func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
 
-// AsDialect reads the document as one of that dialect, and notes what is usual in it as
-// legal. Some dialects cannot be recognised: a document of edition 1.0 looks like one of
-// 1.1. A document with signs of a dialect is read as that all the same; see
-// [Header.Dialect].
+// AsDialect reads the document in a given dialect, and marks notes of its usual
+// features as legal. Some dialects cannot be recognised: a document of edition 1.0
+// looks like one of 1.1. If a document shows signs of another dialect, that dialect is
+// used; see [Header.Dialect].
 func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
 // NewDecoder returns a Decoder for the document in r. The document may be compressed
@@ -127,15 +127,12 @@ func (d *Decoder) Header() (Header, error) {
 	return h, nil
 }
 
-// Entries returns the entries in document order. If and only if the loop ends by itself
-// without an error, the document was complete, and nothing came after its end tag. The
-// error is a [*DecodeError]; one of kind [BadEntry] is about a single entry, of which only
-// the Line is given, and the loop may continue; any other error ends the sequence.
-//
-// A bad entry is still listed by the Source: a caller that skips it does not know the whole
-// list.
-//
-// A loop that is left early can be continued by a further call.
+// Entries returns the entries in document order. The document was complete, with
+// nothing after its end tag, if and only if the loop ends by itself without an error.
+// Errors are a [*DecodeError]. An error of kind [BadEntry] concerns a single entry, of
+// which only the Line is given, and the loop may continue; any other error ends the
+// sequence. A bad entry is still listed by the Source: a caller that skips it does not
+// know the whole list. After leaving the loop early, call Entries again to continue.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		_, err := d.Header()
@@ -289,7 +286,7 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate notes a tolerated deviation from the standard.
+// tolerate notes a deviation from the standard.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()

@@ -37,8 +37,8 @@ type Series struct {
 	// until.
 	Header Header
 
-	// URI returns the URI of a part: 0 is the list itself, or its index; parts count from
-	// 1.
+	// URI returns the URI of a part; 0 is the list itself or its index, and parts count
+	// from 1.
 	URI func(part int) string
 
 	// Create begins a document. Number 0 is created first. If one document is not

@@ -60,7 +60,7 @@ type Options struct {
 	// Patches publishes patches of changed files as well (1.1 §14.4). State then has a copy of
 	// each file of up to 16 MiB.
 	Patches bool
-	// Dumps offers Resource Dumps and Change Dumps as well (1.1 §11, §13).
+	// Dumps also offers Resource Dumps and Change Dumps (1.1 §11, §13).
 	Dumps bool
 	// MaxDelete is the largest number of resources, as "50" or "5%", that may vanish
 	// between two publications. The default "" refuses more than 5 that are also more

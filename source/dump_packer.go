@@ -27,7 +27,7 @@ type packer struct {
 
 	members []pack.Member // members of the next package that its manifest names
 	patches []pack.Member // the patches that those link
-	bytes   int64         // bytes of the members that have any
+	bytes   int64         // total length of the members
 	trial   *resourcesync.Encoder
 }
 
@@ -128,7 +128,7 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 		return gone(err)
 	}
 	k.items = append(k.items, item)
-	clear(k.members) // resources needed to open the bytes
+	clear(k.members) // release the resources that Open functions hold
 	clear(k.patches)
 	k.members, k.patches, k.bytes, k.trial = k.members[:0], k.patches[:0], 0, nil
 	if next != nil && !k.header.From.IsZero() {

@@ -28,7 +28,7 @@ const (
 	rankPackages            // written to their final keys before the commit
 	rankManifests           // copies of the manifests in the packages
 	rankPatches             // Change Lists link them
-	rankChanges             // changes, before the snapshot whose at they cover
+	rankChanges             // Change Lists, before the snapshots whose at they cover
 	rankArchiveParts        // of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps

@@ -141,8 +141,8 @@ const (
 	ItemChangeList   ItemKind = "changelist"
 	ItemChangeDump   ItemKind = "changedump"
 	ItemPackage      ItemKind = "package"     // package of a Change Dump
-	ItemMap          ItemKind = "resourcemap" // Key is its name, Keys are its files, At is when it changed
-	ItemPatch        ItemKind = "patch"       // Number is that of the change, Key is its file
+	ItemMap          ItemKind = "resourcemap" // of a Resource Map: Key is its name, Keys are its files, At is its last change
+	ItemPatch        ItemKind = "patch"       // of a patch: Number is that of the change, Key is the file of the patch
 )
 
 // Item is a document of a set that stays published when later publications add others
@@ -157,8 +157,8 @@ type Item struct {
 	From, Until   time.Time // of changes
 	Through       int64     // Snapshot.Through or Window.Through
 	Entries       int64
-	Bytes         int64  // bytes of the documents and packages
-	Of            int64  // of a package: the Number of its Change Dump; of a Change Dump: the Number of its first package
+	Bytes         int64  // size of the documents and packages
+	Of            int64  // for a package: the Number of its Change Dump; for a Change Dump: the Number of its first package
 	Length        int64  // of a package or a patch
 	SHA256        Sum    // of a package or a patch; of a map Map.Sum
 	Type          string `json:",omitempty"` // media type of a patch

@@ -134,7 +134,7 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // otherwise it was written by another version of this program
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // otherwise another version of this program wrote the checkpoint
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at

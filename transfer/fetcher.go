@@ -172,8 +172,9 @@ func (f *Fetcher) FetchMemento(ctx context.Context, s Store, w harvest.Resource)
 	return f.fetchAt(ctx, s, w, w.Memento)
 }
 
-// arrive notes when the bytes of w came, if anything depends on that. An answer that has no
-// Date, or comes from elsewhere with another clock, came after the documents.
+// arrive records when the bytes of w arrived, if anything depends on it. A response
+// without Date, or from another host with its own clock, counts as later than the
+// documents.
 func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, at string) {
 	if !Timed(w) {
 		return

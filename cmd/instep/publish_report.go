@@ -91,7 +91,7 @@ func publishedPatches(rep *publish.SetReport) *patchCounts {
 	return &patchCounts{Made: num(rep.Patches), Saved: num(rep.Patched - rep.PatchBytes)}
 }
 
-// some returns a count, or nil for 0, which is left out.
+// some returns a pointer to a count, or nil for 0, which omits the field.
 func some(n int64) *int64 {
 	if n == 0 {
 		return nil

@@ -35,7 +35,8 @@ type changeRecord struct {
 	Was    string `json:"hash_before,omitempty"`
 }
 
-// statusRecord is the record of a command's progress, or of one of its arguments.
+// statusRecord describes the progress of a command, or the state of one of its
+// arguments.
 type statusRecord struct {
 	recordHead
 

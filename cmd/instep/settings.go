@@ -17,10 +17,10 @@ import (
 	"instep/mirror"
 )
 
-// The flags whose values are stored with a mirror: by the run that makes it, and later by
-// --remember. Not among them are consent (--max-delete, --adopt, --accept-rollback,
-// --allow-*), the bounds of one run (--max-time, --max-transfer) and properties of the
-// machine.
+// The flags whose values are stored with a mirror: by the run that creates it, and
+// later by --remember. Not stored are consents (--max-delete, --adopt,
+// --accept-rollback, --allow-*), limits of one run (--max-time, --max-transfer) and
+// properties of the machine.
 var (
 	filterFlags = []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "accept"}
 	plainFlags  = []string{

@@ -49,8 +49,8 @@ const (
 	Error   Level = "error"   // an entry was left out because 1.1 has no place for it
 )
 
-// Decision is a choice of the conversion, where the document was ambiguous or differed from
-// 1.1.
+// Decision is a choice that the conversion made because the document was ambiguous or
+// differed from 1.1.
 type Decision struct {
 	Part  string // path of the part of a nested manifest; "" for the document itself
 	Line  int    // line, from 1; 0 if it concerns the document as a whole

@@ -81,7 +81,7 @@ func (c *converter) read(ctx context.Context, r io.Reader, part string) (*docume
 	return d, nil
 }
 
-// add takes an entry.
+// add adds an entry.
 func (d *document) add(it item) error {
 	e := &it.Entry
 	if !e.Datetime.IsZero() {
@@ -165,8 +165,8 @@ func isManifest(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityResourceDumpManifest || c == resourcesync.CapabilityChangeDumpManifest
 }
 
-// nested reports whether the document is a manifest whose entries are in others.
-// 1.1 knows manifests of one document only (1.1 §11.2).
+// nested reports whether the document is a manifest whose entries are in further
+// documents. In 1.1 a manifest is always a single document (1.1 §11.2).
 func (d *document) nested() bool {
 	return d.header.Root == resourcesync.SitemapIndex && isManifest(d.header.Capability)
 }

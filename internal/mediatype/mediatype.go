@@ -1,8 +1,7 @@
-// Package mediatype says of which media type a file is, in the same way on every
-// host: by the extension of its name, else by how its bytes begin.
-//
-// Types have no parameters. For an extension of several types (.ts, .obj) the bytes decide.
-// Source code without a registered type is text/plain.
+// Package mediatype determines the media type of a file, in the same way on every host:
+// by the extension of its name, otherwise by its first bytes. Types have no parameters.
+// If an extension has several types (.ts, .obj) the bytes decide. Source code without a
+// registered type is text/plain.
 package mediatype
 
 import (

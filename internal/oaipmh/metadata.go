@@ -81,8 +81,8 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	return f, nil
 }
 
-// standalone returns an element with the namespaces of the elements around it: all prefixes
-// that occur in it, since values may use them too.
+// standalone returns an element with the namespace declarations of the enclosing
+// elements for all prefixes that occur in its text, since values may use them too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte

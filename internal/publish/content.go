@@ -93,7 +93,7 @@ type contents struct {
 	tree  scan.Tree
 	input Opener
 
-	relations *relations // that manifests link to
+	relations *relations // links to add to the manifests
 	patching  *patching  // patches for manifests and their packages
 }
 

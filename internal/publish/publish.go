@@ -107,8 +107,8 @@ type SetReport struct {
 	Resources, Bytes                             int64 // number and total length of the resources in the set
 	Created, Updated, Deleted, Unchanged, Failed int64
 	Hashed                                       int64            // bytes read for hashing
-	Kept                                         int64            // bytes of changed resources that are kept until they are in a Change Dump; in a dry run, those that would be kept
-	Packaged                                     int64            // bytes of resources that went into packages; in a dry run, those that would
+	Kept                                         int64            // bytes of changed resources kept until a Change Dump contains them; in a dry run, those that would be kept
+	Packaged                                     int64            // bytes of resources put into packages; in a dry run, those that would be
 	Patches                                      int64            // patches published
 	PatchBytes, Patched                          int64            // their bytes, and those of the resources that they make
 	Failures                                     []Event          // the first failures

@@ -17,7 +17,7 @@ type said struct {
 	// Patches asks for a publication when it is switched on: it stores the bytes from which
 	// patches are made.
 	Patches bool `json:",omitempty"`
-	// Withdrawn sets are included since they change the Source Description.
+	// Withdrawn lists withdrawn sets, since they change the Source Description.
 	Withdrawn []string `json:",omitempty"`
 }
 

@@ -47,8 +47,8 @@ type setState struct {
 	content *store
 	// bases keeps the published bytes of the resources; nil if no patches are made.
 	bases *bases
-	// recording excludes changes of an application during a scan and the moment of a
-	// publication: otherwise a scan could compare with one state and record on another.
+	// recording blocks Record during a scan and while the time of a publication is set:
+	// a scan must compare and record the same state.
 	recording sync.Mutex
 
 	// pending are documents of a committed publication that have not been written yet.

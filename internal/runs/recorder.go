@@ -61,7 +61,7 @@ func begin(state string, r Run, now func() time.Time) (_ *Recorder, err error) {
 	return rec, prune(root)
 }
 
-// ID is the number of the run.
+// ID returns the number of the run.
 func (r *Recorder) ID() int64 { return r.run.ID }
 
 // Add records a row. If a resource fails again in the same run for the same cause, it

@@ -25,11 +25,11 @@ type Totals struct {
 	destination.Counts
 	Failed     int64                     // resources that could not be fetched
 	Bytes      int64                     // of resources
-	Unverified int64                     // resources brought that nothing of the Source's proves
-	Patches    transfer.PatchCounts      // what patches have saved and cost
-	Taken      int64                     // files that were in the directory and not known, and were taken over
-	Planned    int64                     // requests that a plan will send
-	Via        map[destination.Via]int64 // resources that are brought, by way
+	Unverified int64                     // resources fetched whose bytes no fact of the Source proves
+	Patches    transfer.PatchCounts      // bytes that patches have saved and cost
+	Taken      int64                     // unknown files in the directory that were taken over as resources
+	Planned    int64                     // number of requests that a plan will send
+	Via        map[destination.Via]int64 // number of resources to fetch, by way
 	Failures   []destination.Failure     // the first failures
 	Origins    map[string]int64          // resources on other origins than the Source's, by origin
 	Partial    []error                   // why documents could not be used

@@ -73,7 +73,7 @@ func (d *Dir) entered(name string) (Reason, error) {
 }
 
 // isState reports whether a directory below the root is the state of a mirror or a
-// publisher, which is never published. If the root itself is one, Ours decides.
+// publisher, which is never published. If the root itself is a state, Ours decides.
 func (d *Dir) isState(dir string) (bool, error) {
 	if dir == "." {
 		return false, nil

@@ -93,7 +93,7 @@ func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer 
 	return x.verify(x.read, x.all)
 }
 
-// verify compares the bytes that were read with the listing.
+// verify compares the bytes read with the listing.
 func (x *look) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
 		return fmt.Errorf("the listing says %d bytes, there are %d", x.Length.Int64(), length)

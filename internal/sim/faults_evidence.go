@@ -97,7 +97,7 @@ var shapeFaults = []*Switch{
 	}, nil)),
 }
 
-// profile10 is the form of version 1.0.
+// profile10 returns a switch that writes documents in the form of version 1.0.
 func profile10() *Switch {
 	sw := inPackages("profile-1.0", "changes have lastmod and no datetime, as in version 1.0, in manifests too", lastmodOnly, nil)
 	manifests := sw.doc

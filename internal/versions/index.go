@@ -187,7 +187,8 @@ func (x *index) drop(ctx context.Context, v *Version) error {
 	return err
 }
 
-// ended is true of a state with a later one that began before the moment ?1.
+// ended returns an SQL condition: the state in row has a later state that began before
+// the time ?1.
 func ended(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
 }

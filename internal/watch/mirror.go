@@ -9,7 +9,7 @@ import (
 // mirror is a mirror that is polled for completed runs. Watching its files would not
 // help: they exist before their rows in the catalog are committed.
 type mirror struct {
-	changes chan change // closed when there will be no more
+	changes chan change // closed after the last change
 
 	runs func(context.Context) (string, error)
 	warn func(error)

@@ -33,7 +33,7 @@ func (e *LateError) Unwrap() error { return e.Err }
 // tree is a directory whose changes, including those in subdirectories, the kernel
 // reports.
 type tree struct {
-	changes chan change // closed when there will be no more
+	changes chan change // closed after the last change
 
 	dir, out string // absolute
 	notify   *fsnotify.Watcher

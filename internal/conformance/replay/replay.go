@@ -101,8 +101,8 @@ func (s *Set) follow(r *Replayed, lists []Interval, read func(*Document) ([]chan
 	return nil
 }
 
-// listed returns the changes of a Change List and checks that they are in order and within
-// its interval.
+// listed returns the changes in a Change List and checks that they are sorted and
+// within its interval.
 func listed(d *Document) ([]change, error) {
 	from, err := moment(d.MD.From)
 	if err != nil {
