@@ -16,12 +16,12 @@ import (
 	"instep/internal/durable"
 )
 
-// DirOptions are the options of OpenDir; the zero value is good.
+// DirOptions are the options of OpenDir. The zero value is usable.
 type DirOptions struct {
-	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object can have a key there, or the key of a directory above.
+	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object may have a key inside it, or the key of one of its parents.
 	FileMode fs.FileMode // mode of new files, before umask; default 0640
 	DirMode  fs.FileMode // mode of new directories, before umask; default 0750
-	Workers  int         // parallel syncs; default 32
+	Workers  int         // number of parallel syncs; default 32
 }
 
 // Dir is a Bucket in a directory: an object is the regular file at its key. A
@@ -37,19 +37,19 @@ type Dir struct {
 	o    DirOptions
 	disk durable.Disk
 
-	naming chan struct{}       // a lock for naming, and for the fields below
-	known  map[string]struct{} // directories that exist, and whose names are durable
+	naming chan struct{}       // lock for changing names and for the fields below
+	known  map[string]struct{} // existing directories whose names are durable
 
-	nameless chan struct{} // has room for the files without a name that may be open
+	nameless chan struct{} // semaphore for open files without a name
 
-	mu     sync.Mutex // guards the rest
-	temp   *tempDir   // once an object was created
+	mu     sync.Mutex // guards the fields below
+	temp   *tempDir   // created with the first object
 	serial uint64     // number of the last temporary object
 }
 
 var _ Bucket = (*Dir)(nil)
 
-// maxKnown bounds Dir.known; a directory that was dropped from it costs one more look.
+// maxKnown bounds Dir.known. A directory that was dropped from it costs one more check.
 const maxKnown = 8192
 
 // OpenDir opens the existing directory at name.
@@ -94,7 +94,7 @@ func (d *Dir) Close() error {
 	return errors.Join(err, d.root.Close())
 }
 
-// check returns an ErrKey for a key that no object can have.
+// check returns an ErrKey for a key that an object cannot have.
 func (d *Dir) check(key string) error {
 	if err := ValidKey(key); err != nil {
 		return err
@@ -137,13 +137,13 @@ func (d *Dir) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser,
 	return rangeReader{io.NewSectionReader(f, off, n), f}, info, nil
 }
 
-// rangeReader reads a part of a file, and closes it.
+// rangeReader reads a part of a file and closes the file.
 type rangeReader struct {
 	io.Reader
 	io.Closer
 }
 
-// span cuts a range as Get takes it to an object of the given size.
+// span clips a range, as passed to Get, to an object of the given size.
 func span(off, n, size int64) (int64, int64, error) {
 	if off < 0 {
 		return 0, 0, fmt.Errorf("offset %d is negative", off)
@@ -199,9 +199,9 @@ func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
 	return infoOf(key, st), nil
 }
 
-// absent turns an error from opening or looking at key into ErrNotExist if there is no
-// object because of a directory at key or a file above it, and into ErrForeign if there is
-// something else.
+// absent converts an error about key: into ErrNotExist if there is no object because
+// key is a directory or has a file above it, and into ErrForeign if there is something
+// else.
 func (d *Dir) absent(key string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotExist
@@ -229,7 +229,7 @@ func infoOf(key string, st fs.FileInfo) Info {
 	return Info{Key: key, Size: st.Size(), ModTime: st.ModTime()}
 }
 
-// List implements Bucket. It holds a chunk of one directory for each level.
+// List implements Bucket. It holds a chunk of one directory per level in memory.
 func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		dir := "."
@@ -252,7 +252,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	}
 }
 
-// walk is one listing; its methods return false when it has ended.
+// walk is one listing. Its methods return false when it has ended.
 type walk struct {
 	ctx    context.Context
 	d      *Dir
@@ -313,8 +313,8 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	return w.yield(infoOf(key, st), nil)
 }
 
-// Clean removes objects that interrupted runs left half written. Callers hold a lock:
-// there must be no open batch.
+// Clean removes objects that interrupted runs left half written. The caller must hold a
+// lock: no batch may be open.
 func (d *Dir) Clean(ctx context.Context) error {
 	if err := d.clean(ctx); err != nil {
 		return fmt.Errorf("remove left-over temporary files in %q: %w", d.o.Temp, err)

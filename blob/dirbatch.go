@@ -31,7 +31,7 @@ type dirBatch struct {
 	group *durable.Group
 	steps steps
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	objects map[*dirObject]struct{}
 	spent   bool
 }
@@ -40,14 +40,14 @@ type dirBatch struct {
 type dirObject struct {
 	b *dirBatch
 
-	mu     sync.Mutex // guards the rest
-	f      *os.File   // nil once closed
-	temp   string     // key of the temporary file; "" while it has no name, and once it has its own or is gone
-	failed error      // the first failed Write: the object is incomplete
-	closed bool       // Close has succeeded
+	mu     sync.Mutex // guards the fields below
+	f      *os.File   // nil when closed
+	temp   string     // key of the temporary file; "" while it has no name, and after it was renamed or removed
+	failed error      // the first failed Write, which makes the object incomplete
+	closed bool       // Close succeeded
 
-	nameless *os.File    // f if it was made without a name: open beyond Close, until the batch ends
-	taken    fs.FileInfo // info of a taken object at the time of Take, at temp
+	nameless *os.File    // f if it was created without a name: stays open after Close until the batch ends
+	taken    fs.FileInfo // FileInfo at the time of Take, for a taken object at temp
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {
@@ -105,8 +105,8 @@ func (b *dirBatch) take(ctx context.Context, key string) (*dirObject, error) {
 
 var _ Linker = (*dirBatch)(nil)
 
-// Link implements Linker for another Dir on the same file system: by a hard link, so that both
-// files have the mode and the time of the older one.
+// Link implements Linker for another Dir on the same file system. It creates a hard
+// link, so that both files have the mode and time of the older one.
 func (b *dirBatch) Link(ctx context.Context, from Bucket, key string) (Object, error) {
 	other, ok := from.(*Dir)
 	if !ok {
@@ -168,8 +168,8 @@ func (o *dirObject) Close() error {
 	return err
 }
 
-// release closes the temporary file if it was made without a name: such a file stays open
-// until the batch ends, since closing it earlier would lose its bytes.
+// release closes the temporary file if it was created without a name. Such a file stays
+// open until the batch ends, since closing it earlier would lose its bytes.
 func (o *dirObject) release() error {
 	f := o.nameless
 	if f == nil {
@@ -188,7 +188,7 @@ func (o *dirObject) Discard() error {
 	return o.drop()
 }
 
-// drop closes and removes the temporary file if it is still there.
+// drop closes and removes the temporary file if it still exists.
 func (o *dirObject) drop() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -263,7 +263,7 @@ func (b *dirBatch) Commit(ctx context.Context) (err error) {
 	return nil
 }
 
-// ready reports why o can't be put.
+// ready returns an error if o cannot be put.
 func (b *dirBatch) ready(o Object) error {
 	d, ok := o.(*dirObject)
 	if !ok || d.b != b {

@@ -12,11 +12,11 @@ import (
 	"instep/internal/durable"
 )
 
-// naming is one run of names being given and taken; its owner holds Dir.naming.
+// naming is one run of changes of names. Its owner holds Dir.naming.
 type naming struct {
 	d       *Dir
 	parents durable.Parents
-	seen    map[string]struct{} // directories seen or made, whose names may not be durable yet
+	seen    map[string]struct{} // directories seen or created, whose names may not be durable yet
 	touched map[string]struct{} // directories to sync
 }
 
@@ -27,7 +27,7 @@ func (d *Dir) newNaming() *naming {
 // end closes the open files of the run.
 func (n *naming) end() error { return n.parents.Forget() }
 
-// settle remembers the directories after their names were made durable.
+// settle records the directories as known after their names were made durable.
 func (n *naming) settle() {
 	if len(n.d.known)+len(n.seen) > maxKnown {
 		n.d.forget()
@@ -106,10 +106,10 @@ func (n *naming) put(o *dirObject, s step) error {
 	return nil
 }
 
-// setModTime sets the time before the object has its name, so that no reader sees another
-// time. It is durable once the directory is synced, on a file system with a journal; after
-// an earlier power cut the object has the time of writing. An object taken from another
-// user keeps its time, which only that user may set.
+// setModTime sets the time before the object gets its name, so that no reader sees
+// another time. On a file system with a journal the time is durable once the directory
+// is synced; after a power cut before that, the object has the time of writing. An
+// object that belongs to another user keeps its time, since only that user may set it.
 func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -125,7 +125,7 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 }
 
 // name gives the object its key. A file without a name cannot replace an existing file
-// directly: it gets a temporary name first, and is then renamed. replaces is true if a
+// directly: it first gets a temporary name and is then renamed. replaces reports that a
 // file is known to exist at the key.
 func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
@@ -147,7 +147,7 @@ func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	return n.place(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
 }
 
-// untouched fails unless a taken object is unchanged and in its place.
+// untouched returns an error unless a taken object is unchanged and still at its key.
 func (n *naming) untouched(o *dirObject) error {
 	if err := n.dir(path.Dir(o.temp), false); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (n *naming) untouched(o *dirObject) error {
 	return err
 }
 
-// keep gives the object at key a second name, and reports whether there is one.
+// keep gives the object at key a second name, and reports whether there is an object.
 func (n *naming) keep(key, keep string) (there bool, err error) {
 	if there, err = n.object(key); err != nil || !there {
 		return false, err
@@ -174,7 +174,7 @@ func (n *naming) keep(key, keep string) (there bool, err error) {
 	return err == nil, err
 }
 
-// keepSuffix is of the temporary copies of objects to be replaced.
+// keepSuffix is the suffix of temporary copies of objects to be replaced.
 const keepSuffix = ".keep"
 
 func (n *naming) move(from, to string) error {
@@ -215,14 +215,15 @@ func (n *naming) object(key string) (bool, error) {
 	return err == nil, err
 }
 
-// rename gives the file at from the key to.
+// rename renames the file at from to the key to.
 func (n *naming) rename(from, to string, ifAbsent bool) error {
 	return n.place(to, ifAbsent,
 		func() error { return n.d.disk.RenameNew(&n.parents, from, to) },
 		func() error { return n.d.disk.Rename(&n.parents, from, to) })
 }
 
-// place puts something at key by first, and by replace where an object is there.
+// place creates something at key with first, or with replace if there is already an
+// object.
 func (n *naming) place(key string, ifAbsent bool, first, replace func() error) error {
 	err := n.into(key, first)
 	if !errors.Is(err, fs.ErrExist) {
@@ -237,7 +238,7 @@ func (n *naming) place(key string, ifAbsent bool, first, replace func() error) e
 	return replace()
 }
 
-// clash returns an error if there is something at key that is not an object.
+// clash returns an error if there is something other than an object at key.
 func (n *naming) clash(key string) error {
 	kind, err := n.parents.Type(key)
 	switch {
@@ -251,8 +252,8 @@ func (n *naming) clash(key string) error {
 	return nil
 }
 
-// into makes the directory of key and calls do, which creates something at key. If another
-// process removed the directory in between, into does both again.
+// into creates the directory of key and calls do, which creates something at key. If
+// another process removed the directory meanwhile, it repeats both.
 func (n *naming) into(key string, do func() error) error {
 	dir := path.Dir(key)
 	try := func() error {
@@ -276,9 +277,9 @@ func (n *naming) into(key string, do func() error) error {
 
 func (n *naming) touch(dir string) { n.touched[dir] = struct{}{} }
 
-// dir makes sure that dir and all above it are directories, not links; it makes them if
-// create is set. A name that it sees for the first time counts as not durable, since an
-// interrupted run may have made it.
+// dir ensures that dir and all its parents are directories rather than links. With
+// create, it creates missing ones. A directory seen for the first time counts as not
+// durable, since an interrupted run may have created it.
 func (n *naming) dir(dir string, create bool) error {
 	if _, ok := n.d.known[dir]; ok {
 		return nil
@@ -302,7 +303,7 @@ func (n *naming) dir(dir string, create bool) error {
 	return nil
 }
 
-// isDir returns an error unless dir is a directory, seen without following links.
+// isDir returns an error unless dir is a directory. It does not follow links.
 func (n *naming) isDir(dir string) error {
 	kind, err := n.parents.Type(dir)
 	switch {
@@ -316,11 +317,11 @@ func (n *naming) isDir(dir string) error {
 	return fmt.Errorf("%w at %q where a directory is needed", ErrForeign, dir)
 }
 
-// left removes the directories that are empty now that nothing is at key.
+// left removes the directories that have become empty because key was removed.
 func (n *naming) left(key string) {
 	dir := path.Dir(key)
 	for dir != "." && n.d.root.Remove(dir) == nil {
-		_ = n.parents.Forget() // another of that name is another one; they were only read
+		_ = n.parents.Forget() // directories opened earlier may have been removed; they were only read
 		delete(n.d.known, dir)
 		delete(n.seen, dir)
 		delete(n.touched, dir)

@@ -11,10 +11,10 @@ import (
 	"instep/internal/durable"
 )
 
-// tempDir is where objects are while they are written.
+// tempDir is the directory of objects being written.
 type tempDir struct {
 	root *os.Root
-	dir  *os.File // the same, for files without a name; nil if there are none
+	dir  *os.File // the same directory, for files without a name; nil if they are not supported
 }
 
 func (t *tempDir) close() error {
@@ -25,10 +25,10 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create opens a new temporary file. Where the system supports it, the file has no name and
-// temp is empty: nothing is left of it when the process is killed, and the temporary
-// directory need not change. Such a file stays open until its batch ends, so their number
-// is bounded.
+// create opens a new temporary file. If the system supports it, the file has no name
+// and temp is empty: nothing of it remains when the process is killed, and the
+// temporary directory need not change. Such a file stays open until its batch ends, so
+// their number is limited.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
 	return f, key, err
 }
 
-// nameTemp calls name with keys for temporary objects until it finds a free one:
-// interrupted runs may have left others.
+// nameTemp calls name with keys for temporary objects until one is free: interrupted
+// runs may have left some.
 func (d *Dir) nameTemp(name func(key string) error) (string, error) {
 	for {
 		key := d.tempKey()
@@ -108,8 +108,8 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for files without a name. It returns nil if
-// they do not work there for any reason: temporary names are used then.
+// openNameless opens the temporary directory for files without a name. It returns nil
+// if they do not work there for any reason; temporary names are used then.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {
@@ -124,8 +124,8 @@ func (d *Dir) openNameless(temp *os.Root) *os.File {
 
 var errOtherMode = errors.New("a file that had no name has another mode")
 
-// probe makes a file without a name, names it and removes it. It also fails if the mode is
-// wrong: some systems ignore the umask here.
+// probe creates a file without a name, names it and removes it. It also returns an
+// error if the mode is wrong, since some systems ignore the umask here.
 func (d *Dir) probe(temp *os.Root, dir *os.File) error {
 	named, key, err := d.createNamed(temp)
 	if err != nil {

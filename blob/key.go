@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Bounds of a key, in bytes.
+// Limits of a key in bytes.
 const (
 	MaxKey     = 4096
 	MaxSegment = 255
 )
 
-// ValidKey returns nil if key is a slash-separated relative path of UTF-8 text without
-// empty, "." and ".." segments and without NUL, at most MaxKey bytes long and MaxSegment
-// bytes a segment. Otherwise the error is an ErrKey. A bucket may refuse further keys:
-// those of its temporary objects, or names that its system cannot write.
+// ValidKey returns nil if key is a slash-separated relative path of UTF-8 text, without
+// empty, "." and ".." segments and without NUL, of at most MaxKey bytes and MaxSegment
+// bytes per segment. Otherwise the error is an ErrKey. A bucket may refuse further
+// keys: those of its temporary objects, or names that its system cannot write.
 func ValidKey(key string) error {
 	switch {
 	case len(key) > MaxKey:

@@ -15,14 +15,14 @@ import (
 
 // Mem is a Bucket in memory, for tests and temporary data.
 type Mem struct {
-	Now func() time.Time // gives Info.ModTime; nil leaves it zero
+	Now func() time.Time // returns Info.ModTime; nil leaves it zero
 
-	mu      sync.RWMutex // guards the rest
+	mu      sync.RWMutex // guards the fields below
 	objects map[string]memEntry
 	below   map[string]int // number of objects below a directory
 }
 
-// memEntry is an object that has a key; its bytes never change.
+// memEntry is an object with a key. Its bytes never change.
 type memEntry struct {
 	data    []byte
 	modTime time.Time
@@ -120,9 +120,9 @@ type memBatch struct {
 type memObject struct {
 	b *memBatch
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	data  []byte
-	taken string // key that it was taken from
+	taken string // key from which it was taken
 	state objectState
 }
 
@@ -196,7 +196,7 @@ func (b *memBatch) Discard() error {
 	return nil
 }
 
-// spend reports whether the batch was still to be spent.
+// spend marks the batch as used up, and reports whether it was not before.
 func (b *memBatch) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +225,7 @@ func (b *memBatch) Commit(ctx context.Context) error {
 	return nil
 }
 
-// ready reports why o can't be put.
+// ready returns an error if o cannot be put.
 func (b *memBatch) ready(o Object) error {
 	m, ok := o.(*memObject)
 	if !ok || m.b != b {

@@ -14,7 +14,7 @@ var (
 	errTouched      = errors.New("another object is there by now")
 )
 
-// steps are the operations of a batch at its commit, in the order of the calls.
+// steps are the operations of a batch, in the order of the calls.
 type steps struct {
 	mu   sync.Mutex // guards list until the batch commits
 	list []step
@@ -55,7 +55,7 @@ func (s *steps) add(st step) {
 	s.list = append(s.list, st)
 }
 
-// check looks at every step before the first one takes effect.
+// check checks every step before the first one takes effect.
 func (s *steps) check(key func(string) error, ready func(Object) error) error {
 	put := make(map[Object]struct{}, len(s.list))
 	for _, st := range s.list {

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Write stores all that r yields, with the options p, in its own batch, and returns
-// the number of bytes. If r fails nothing is stored.
+// Write stores everything that r yields in a batch of its own, with the options p, and
+// returns the number of bytes. If r fails, nothing is stored.
 func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err error) {
 	batch, err := b.Begin(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err erro
 	return n, batch.Commit(ctx)
 }
 
-// ErrTooLarge is wrapped by ReadAll.
+// ErrTooLarge means that an object exceeds the limit of ReadAll.
 var ErrTooLarge = errors.New("object is too large")
 
 // ReadAll returns the bytes of the object at key, or an error if they exceed limit.

@@ -2,8 +2,8 @@ package discover
 
 import "slices"
 
-// Choose returns the sets with these names or Capability List URIs; all if there are none. A name
-// that is not offered is an UnknownSetError.
+// Choose returns the sets with these names or Capability List URIs; all if none are
+// given. If the Source does not have a set it returns an UnknownSetError.
 func (s *Source) Choose(names []string) ([]Set, error) {
 	if len(names) == 0 {
 		return s.Sets, nil
@@ -19,7 +19,7 @@ func (s *Source) Choose(names []string) ([]Set, error) {
 	return sets, nil
 }
 
-// UnknownSetError says that a set asked for is not offered.
+// UnknownSetError reports a requested set that the Source does not have.
 type UnknownSetError struct {
 	Name    string
 	Offered []Set

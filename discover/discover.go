@@ -15,47 +15,47 @@ import (
 	"instep/resourcesync"
 )
 
-// Finder says how to look for a Source.
+// Finder configures a search for a Source.
 type Finder struct {
 	Client *fetch.Client // required
 
 	// AllowOrigins are origins (scheme://host[:port]) whose documents may be read in
 	// addition to the Source's own.
 	AllowOrigins []string
-	// MaxDocuments bounds the documents read in all, and those that one of them may name;
-	// 10,000 if 0. The entries of all together may take 64 MiB.
+	// MaxDocuments bounds the documents read in all, and those that one of them may
+	// link; 0 is 10,000. All entries together may take 64 MiB.
 	MaxDocuments int
-	Limits       resourcesync.Limits // limits of each document; zero is good
-	Strict       bool                // refuse documents with values the standard does not allow
+	Limits       resourcesync.Limits // limits of each document; zero values are the defaults
+	Strict       bool                // refuse documents with values that the standard does not allow
 }
 
 // Source is the result of a search.
 type Source struct {
-	Given       string   // the URI Find was asked about
-	Description string   // URI of the Source Description, or of the document that names the Capability Lists, or lists, in its place; empty if there is none or it is unknown
+	Given       string   // the URI given to Find
+	Description string   // URI of the Source Description, or of the document that lists the Capability Lists, or lists, instead of one; empty if there is none or it is unknown
 	Origin      string   // scheme://host[:port] of the first document that was read
 	Origins     []string // all origins of the Source: Origin, and that of the given URI if it redirects to https
 	Sets        []Set    // at least one
-	Complete    bool     // whether Sets has all sets of the Source Description
-	Way         Way      // the way that led to it
+	Complete    bool     // whether Sets contains all sets of the Source Description
+	Way         Way      // the way by which it was found
 	Tried       []Attempt
-	Notices     []Notice // deviations and omissions, in the order met: the first 1,000, and the number of the others
+	Notices     []Notice // deviations and omissions, in the order found: the first 1,000, then the number of the others
 	Requests    int      // requests sent
 }
 
 // Set is a set of resources: one Capability List (1.1 §9).
 type Set struct {
-	// URI of the Capability List. A list without one has its own URI here.
+	// URI of the Capability List; for a list without one, the URI of the list
 	URI           string
-	Name          string   // last part of the path of the set's directory, for people; may be empty
+	Name          string   // last path segment of the set's directory, for people; may be empty
 	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
 	ChangeLists   []string // Change Lists or their indexes
 	Other         map[resourcesync.Capability][]string
 	ChangeFreq    resourcesync.ChangeFreq // changefreq of the Change Lists in the Capability List; may be empty
 
-	// Err says why the Capability List could not be used. The set exists all the
-	// same, and nothing may be concluded about it.
+	// Err is the reason why the Capability List could not be used; nil if it could. The
+	// set exists nevertheless, and nothing may be concluded about its resources.
 	Err error
 }
 
@@ -73,13 +73,13 @@ func (s *Set) Documents(c resourcesync.Capability) []string {
 // Way is a way to look for a Source.
 type Way string
 
-// The ways, in the words of the reports.
+// Values of Way, as used in reports.
 const (
-	WayDocument  Way = "document"        // the URI given is a ResourceSync document
-	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" in the answer of the given URI
-	WayHTML      Way = "html-link"       // link elements with rel="resourcesync" of the page at the URI given
+	WayDocument  Way = "document"        // the given URI is a ResourceSync document
+	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" in the response to the given URI
+	WayHTML      Way = "html-link"       // link elements with rel="resourcesync" in the page at the given URI
 	WayWellKnown Way = "well-known"      // .well-known/resourcesync at the root of the host
-	WayBelow     Way = "well-known-path" // .well-known/resourcesync below the path given
+	WayBelow     Way = "well-known-path" // .well-known/resourcesync below the path of the given URI
 	WayRobots    Way = "robots-txt"      // Sitemap lines of robots.txt at the root of the host
 )
 
@@ -87,22 +87,22 @@ const (
 type Attempt struct {
 	Way     Way
 	URL     string
-	Outcome string // "found", or why not
+	Outcome string // "found", or the reason why not
 	Err     error  // nil if found
-	Page    error  // says that a page for people answered, not a document; nil if none did
+	Page    error  // set if an HTML page was served instead of a document
 }
 
-// Notice is something tolerated or left out that the user should know.
+// Notice reports to the user something that was tolerated or left out.
 type Notice struct {
-	URI         string             // the document it is about
-	Line        int                // line of the entry, from 1; 0 if it is not about one
-	Quirk       resourcesync.Quirk // the habit of Sources it is about; 0 if none
+	URI         string             // the document concerned
+	Line        int                // line of the entry, from 1; 0 if no entry is concerned
+	Quirk       resourcesync.Quirk // number of the Sources' habit; 0 if none
 	Msg         string
-	AllowOrigin string // origin that has to be allowed to read it; empty if another origin is not the cause
+	AllowOrigin string // origin that would have to be allowed; empty if that is not the cause
 }
 
-// Find searches for the Source behind a URI. Errors: an [*Error] that lists every way
-// tried, or one that ends the search at once, such as the end of ctx.
+// Find searches for the Source behind a URI. It returns an [*Error] that lists every
+// way tried, or an error that ends the search at once, such as that of ctx.
 func Find(ctx context.Context, f Finder, given string) (*Source, error) {
 	return newSearch(f, given).run(ctx)
 }

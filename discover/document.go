@@ -12,12 +12,12 @@ import (
 	"instep/resourcesync"
 )
 
-// doc is a document that was read to its end, as far as the search needs it.
+// doc holds the parts of a completely read document that the search needs.
 type doc struct {
 	base    *url.URL // URL of the document
 	header  resourcesync.Header
 	entries []entry // entries of a Source Description or a Capability List, nil for others
-	leads   bool    // some entry has a name that only a Source Description uses
+	leads   bool    // an entry has a capability that only a Source Description uses
 }
 
 // entry is an entry of a Source Description or a Capability List.
@@ -29,8 +29,8 @@ type entry struct {
 	freq        resourcesync.ChangeFreq
 }
 
-// brokenError is an unusable ResourceSync document: the search must not continue as if it
-// did not exist.
+// brokenError is an unusable ResourceSync document. The search must not continue as if
+// it did not exist.
 type brokenError struct {
 	uri string
 	err error
@@ -39,8 +39,8 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// Broken returns the URI of the document that ended the search because it cannot be used;
-// "" if none did.
+// Broken returns the URI of the unusable document that ended the search; "" if that is
+// not the reason.
 func (e *Error) Broken() string {
 	if broken, ok := errors.AsType[*brokenError](e.Tried[len(e.Tried)-1].Err); ok {
 		return broken.uri
@@ -48,11 +48,11 @@ func (e *Error) Broken() string {
 	return ""
 }
 
-// notDocumentError is an answer that is not a ResourceSync document.
+// notDocumentError is a response that is not a ResourceSync document.
 type notDocumentError struct {
 	uri, what string
-	plain     bool         // the answer is a Sitemap
-	page      *fetch.Error // evidence that the answer is a page for people; nil if it is none
+	plain     bool         // the response is a Sitemap
+	page      *fetch.Error // evidence that the response is an HTML page; nil if it is none
 	err       error
 }
 
@@ -64,7 +64,7 @@ func (e *notDocumentError) Error() string {
 }
 func (e *notDocumentError) Unwrap() error { return e.err }
 
-// load fetches a document and reads it to its end.
+// load requests a document and reads it completely.
 func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, 0)
 	if err != nil {
@@ -75,7 +75,8 @@ func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// open requests a document. Its body may have limit bytes; 0 is the limit for documents.
+// open requests a document. limit is the largest length of its body; 0 is the limit for
+// documents.
 func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Response, error) {
 	if t.s.left.Add(-1) < 0 {
 		return nil, fmt.Errorf("more than %d documents to read", t.s.most)
@@ -92,13 +93,13 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 	return resp, nil
 }
 
-// maxHead is the number of bytes in which the header of a document must end: a longer one
-// is a page or an attack.
+// maxHead is the number of bytes in which the header of a document must end. If it does
+// not, the response is a page or an attack.
 const maxHead = 512 << 10
 
-// read extracts the needed parts of the document in an answer. The kind of the document
-// counts only after its end was read. If there is no document, begin is the beginning of
-// the answer, as far as it was read.
+// read extracts the needed parts of the document in a response. The kind of the
+// document is final only after its end has been read. If there is no document, begin
+// contains the start of the response, as far as it was read.
 func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
@@ -145,8 +146,8 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// tell turns the notes on one document into notices. It skips legal ones, and relative
-// URIs, which are reported where they are followed.
+// tell turns the notes about one document into notices. It skips legal ones, and
+// relative URIs, which are reported where they are followed.
 func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
@@ -156,7 +157,7 @@ func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// keep keeps an entry.
+// keep stores an entry.
 func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 	if t.s.room.Add(-kept.size()) < 0 {
@@ -166,7 +167,7 @@ func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
 	return nil
 }
 
-// forget drops the entries of a document that names no others.
+// forget drops the entries of a document that links no other documents.
 func (d *doc) forget(t *trip) {
 	for i := range d.entries {
 		t.s.room.Add(d.entries[i].size())
@@ -174,21 +175,21 @@ func (d *doc) forget(t *trip) {
 	d.entries = nil
 }
 
-// size is the memory that an entry takes, in bytes, more or less.
+// size estimates the memory of an entry in bytes.
 func (e *entry) size() int64 {
 	const frame = 64
 	return int64(frame + len(e.loc) + len(e.capability) + len(e.describedBy))
 }
 
-// brief cuts a capability to a length that is enough for every known one.
+// brief truncates a capability to a length that suffices for every known one.
 func brief(c resourcesync.Capability) resourcesync.Capability {
 	const most = 100
 	return resourcesync.Capability(cut(string(c), most))
 }
 
-// headerError distinguishes a broken document from an answer that is not a document. A
-// document whose first element is beyond the limits is not one: it is a page or an attack.
-// The page of a bot wall is a temporary failure, since the document may be behind it.
+// headerError distinguishes a broken document from a response that is not a document.
+// If the first element exceeds the limits it is not a document but a page or an attack.
+// A bot wall is a temporary failure, since a document may be behind it.
 func headerError(bad *document.Error) error {
 	if !slices.ContainsFunc([]error{document.ErrNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(bad.Err, k) }) {
 		return &brokenError{bad.URI, bad.Err}
@@ -200,7 +201,7 @@ func headerError(bad *document.Error) error {
 	return none
 }
 
-// pageOf is the page for people that an error is about; nil if it is about none.
+// pageOf returns the error about an HTML page inside err; nil if there is none.
 func pageOf(err error) *fetch.Error {
 	var none *notDocumentError
 	if errors.As(err, &none) {
@@ -209,8 +210,8 @@ func pageOf(err error) *fetch.Error {
 	return nil
 }
 
-// loadNamed loads a document that another document of the Source names. An HTML page in
-// its place is a temporary error: the Source is blocked or being repaired.
+// loadNamed loads a document to which another document of the Source links. An HTML
+// page instead of it is a temporary error: the Source is blocked or being repaired.
 func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	d, err := t.load(ctx, uri)
 	if page := pageOf(err); page != nil {
@@ -219,20 +220,20 @@ func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// holdsDocuments reports whether the entries of a document are documents of the
-// Source that discovery has to follow.
+// holdsDocuments reports whether the entries of a document are further documents that
+// discovery has to follow.
 func holdsDocuments(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityDescription || c == resourcesync.CapabilityCapabilityList
 }
 
-// names reports whether an entry of a Source Description or a Capability List is a
-// document of the same kind, as in an index (1.1 §8). Some Sources write a urlset as
-// if it were one.
+// names reports whether an entry of a Source Description or Capability List is a
+// document of the same kind, as in an index (1.1 §8). Some Sources use a urlset like
+// an index.
 func (d *doc) names(e *entry) bool {
 	return e.capability == d.header.Capability || e.capability == "" && d.header.Root == resourcesync.SitemapIndex
 }
 
-// is reports whether the document is of the kind its place promises.
+// is reports whether the document has the expected root and capability.
 func (d *doc) is(r resourcesync.Root, c resourcesync.Capability) error {
 	if d.header.Root == r && d.header.Capability == c {
 		return nil
@@ -240,7 +241,7 @@ func (d *doc) is(r resourcesync.Root, c resourcesync.Capability) error {
 	return &CapabilityError{URI: d.base.String(), Want: c, Got: d.header.Capability, Root: d.header.Root}
 }
 
-// resolve makes the URI of a document out of a loc or href as written.
+// resolve turns a loc or href into the URI of a document.
 func (d *doc) resolve(t *trip, ref string, line int) (*url.URL, error) {
 	u, err := fetch.ParseReference(ref)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Error means that no Source was found behind a URI. It wraps the error of each way, the
-// last one first, so that errors.Is(err, fetch.Temporary) works and errors.As finds the
+// Error means that no Source was found behind a URI. It wraps the error of each way,
+// the last one first. So errors.Is(err, fetch.Temporary) works, and errors.As finds the
 // *fetch.Error or *resourcesync.DecodeError that ended the search.
 type Error struct {
 	Given    string
@@ -44,7 +44,7 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Summary says in a sentence that the site offers no Source, and where one was searched for.
+// Summary returns one sentence: the site has no Source, and where it was searched.
 func (e *Error) Summary() string {
 	var tried []string
 	for _, a := range e.Tried {
@@ -55,8 +55,8 @@ func (e *Error) Summary() string {
 	return e.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
 }
 
-// triedPlace describes one place where a Source was searched for, with the result; a
-// missing Link header is not mentioned.
+// triedPlace describes one place where a Source was searched, with the result. It does
+// not mention a missing Link header.
 func triedPlace(a Attempt) string {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -94,18 +94,19 @@ func triedOutcome(a Attempt) string {
 	return "no ResourceSync document"
 }
 
-// ForeignError is a document on an origin that is neither the Source's nor allowed.
+// ForeignError reports a document on an origin that is neither the Source's nor
+// allowed.
 type ForeignError struct {
 	URI    string // the document
-	Origin string // the origin or address that the user would have to allow
+	Origin string // the origin or address that would have to be allowed
 }
 
-// Error names the document and the switch that allows it.
+// Error names the document and the option that allows it.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%q is on another origin than the Source; allow it with --allow-origin %s", e.URI, e.Origin)
 }
 
-// CapabilityError is a document that isn't of the kind its place promises.
+// CapabilityError reports a document of another kind than its place requires.
 type CapabilityError struct {
 	URI       string
 	Want, Got resourcesync.Capability
@@ -117,7 +118,7 @@ func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }
 
-// noPlaceError is an entry that does not belong into its document.
+// noPlaceError reports an entry that does not belong in its document.
 type noPlaceError struct {
 	capability resourcesync.Capability
 	where      string
@@ -133,7 +134,7 @@ func (e *noPlaceError) Error() string {
 	return fmt.Sprintf("capability %q is unknown", string(e.capability))
 }
 
-// kindOf names a kind of document for people.
+// kindOf returns a name for a kind of document, for people.
 func kindOf(r resourcesync.Root, c resourcesync.Capability) string {
 	switch {
 	case c == "" && r == resourcesync.SitemapIndex:

@@ -11,26 +11,27 @@ import (
 	"instep/resourcesync"
 )
 
-// maxLeads bounds how many references of one page or robots.txt are followed.
+// maxLeads bounds the number of references of one page or robots.txt that are followed.
 const maxLeads = 100
 
-// leads are references outside of ResourceSync to possible documents of the Source.
+// leads are references to possible documents of the Source, found outside of
+// ResourceSync documents.
 type leads struct {
 	at    string // the page or robots.txt that has the references
 	none  string // the reason if there are no references
 	refs  []ref
 	want  resourcesync.Capability // expected capabilities of the documents
-	quirk resourcesync.Quirk      // the habit of letting them lead to others
+	quirk resourcesync.Quirk      // the habit that is noted when there are several references
 }
 
 // ref is a reference to a document.
 type ref struct {
 	uri  string
 	line int   // from 1; 0 if it has none
-	err  error // why it can't be followed
+	err  error // the reason why the reference cannot be followed
 }
 
-// reference checks that u may be followed; err says why there is no u.
+// reference checks that u may be followed; err is the reason if there is no u.
 func (s *search) reference(u *url.URL, line int, err error) ref {
 	if err == nil {
 		u, err = fetch.Parse(u.String())
@@ -44,13 +45,13 @@ func (s *search) reference(u *url.URL, line int, err error) ref {
 	return ref{uri: u.String(), line: line}
 }
 
-// nowhereError is a page or a robots.txt that leads to no Source.
+// nowhereError reports a page or robots.txt that leads to no Source.
 type nowhereError struct {
 	none   string // the reason if no reference was followed
 	refs   int
 	plain  int    // number of plain Sitemaps among refs
 	first  string // the first plain Sitemap
-	reason error  // why one of the others leads nowhere
+	reason error  // why one of the others does not lead to a Source
 }
 
 func (e *nowhereError) Error() string {
@@ -70,9 +71,10 @@ func (e *nowhereError) Unwrap() error { return e.reason }
 
 var errAsked = errors.New("looked at before")
 
-// gather follows references and collects the sets of all that lead to some: there may be
-// one for each set (1.1 §6.3.4). It skips references that are missing, not documents or not
-// the Source's; an unusable document ends the search, as elsewhere.
+// gather follows references and collects the sets that they lead to: there may be a
+// reference for each set (1.1 §6.3.4). It skips references that are broken, or lead to
+// something other than a document of the Source; an unusable document ends the search,
+// as elsewhere.
 func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 	if len(l.refs) > maxLeads {
 		t.note(Notice{URI: l.at, Line: l.refs[maxLeads].line, Msg: fmt.Sprintf("%d references; those after the first %d are not followed", len(l.refs), maxLeads)})
@@ -110,7 +112,7 @@ func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 	return nil
 }
 
-// followRef finds the sets that one reference leads to.
+// followRef finds the sets to which one reference leads.
 func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error {
 	if r.err != nil {
 		return r.err
@@ -133,7 +135,7 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 	return nil
 }
 
-// merge adds the sets that are new.
+// merge appends the sets that are not in the list yet.
 func merge(sets, more []Set) []Set {
 	for _, m := range more {
 		if !slices.ContainsFunc(sets, func(s Set) bool { return s.URI == m.URI }) {
@@ -143,8 +145,8 @@ func merge(sets, more []Set) []Set {
 	return sets
 }
 
-// description returns the one Source Description that all references lead to, or else the
-// page or robots.txt with the references, which then lists the sets.
+// description returns the one Source Description to which all references lead, or else
+// the page or robots.txt with the references, which takes its place.
 func (l *leads) description(sets []Set, of []string) string {
 	first := of[0]
 	if slices.ContainsFunc(of, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {

@@ -15,12 +15,10 @@ import (
 )
 
 // Local is a Source whose documents are files: those below one directory, as "instep
-// publish --out" writes them, or one list that somebody has sent. It is the cache of a
-// Client ([fetch.Client.WithCache]) that requests no document: linked documents are
-// searched for below the directory and nowhere else.
-//
-// The documents keep the URIs by which they link each other, so that the Source is the same
-// as by HTTP, and resources are those of its origin.
+// publish --out" writes them, or a single list. It is used as the cache of a Client
+// ([fetch.Client.WithCache]) that requests no documents: linked documents are read only
+// from the directory. The documents keep their URIs, so that the Source is the same as
+// over HTTP, and resources have its origin.
 type Local struct {
 	URI  string // URI of the first document
 	dir  string // for people
@@ -28,19 +26,19 @@ type Local struct {
 	base *url.URL // URL of the directory; its path ends with a slash
 }
 
-// NoHost is the site of documents that link nothing: its host never exists (RFC 6761
-// §6.4).
+// NoHost is the site of documents that contain no links: its host never exists (RFC
+// 6761 §6.4).
 const NoHost = "http://file.invalid/"
 
-// firstNames are where the documents of a directory begin.
+// firstNames are the names of documents at which a Source can begin.
 var firstNames = []string{
 	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
 }
 
-// OpenLocal reads a document in a directory by name, or the first document of the directory
-// if name is ".". dir is the name of the directory in messages. fsys must not lead out of
-// it.
+// OpenLocal reads a document in a directory by name; if name is ".", the first document
+// of the directory. dir is the name of the directory for messages. fsys must not lead
+// out of it.
 func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
 	l := &Local{fsys: fsys, dir: dir}
 	if name == "." {
@@ -74,12 +72,12 @@ func (l *Local) has(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// maxLinks bounds how many links of a document are searched for its own URI.
+// maxLinks bounds the number of links in a document that are used to determine its URI.
 const maxLinks = 100
 
 var errLinks = errors.New("as many links as are needed")
 
-// links returns the absolute links of a document, those to other documents first.
+// links returns the absolute links of a document, first those to other documents.
 func (l *Local) links(name string) ([]*url.URL, error) {
 	f, err := l.open(name)
 	if err != nil {
@@ -109,12 +107,12 @@ func (l *Local) links(name string) ([]*url.URL, error) {
 	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
 		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
 	}
-	return links, nil // problems with the other entries are reported when they are read
+	return links, nil // problems in later entries are reported when these are read
 }
 
-// place returns the URI of the directory. It is the one by which a link in a document
-// points to a file of the directory; without such a link it is the URI in which the
-// document would be beside its targets.
+// place returns the URI of the directory. It is chosen so that a link in a document
+// leads to an existing file of the directory. If no link does, the document is assumed
+// to be in the same directory as its targets.
 func (l *Local) place(name string, links []*url.URL) *url.URL {
 	for _, u := range links {
 		rest := strings.TrimPrefix(u.Path, "/")
@@ -136,7 +134,7 @@ func (l *Local) place(name string, links []*url.URL) *url.URL {
 	return u
 }
 
-// above is the URI of a directory on the host of u.
+// above returns the URI of a directory on the host of u.
 func above(u *url.URL, dir string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: dir}
 }
@@ -158,8 +156,7 @@ func (l *Local) open(name string) (fs.File, error) {
 
 var _ fetch.Cache = (*Local)(nil)
 
-// Load implements [fetch.Cache]: a document is a file of the directory, or it is not
-// there.
+// Load implements [fetch.Cache]: a document is a file of the directory, or absent.
 func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	refuse := func(kind fetch.Kind, msg string, err error) (*fetch.Cached, error) {
 		return nil, &fetch.Error{Op: "read", URL: uri, Kind: kind, Msg: msg, Err: err}
@@ -183,5 +180,6 @@ func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	return &fetch.Cached{URL: u.String(), Length: info.Size(), Final: true, Body: f}, nil
 }
 
-// Store implements [fetch.Cache] and does nothing, since documents are files already.
+// Store implements [fetch.Cache]. It does nothing, since the documents are already
+// files.
 func (l *Local) Store(context.Context, string, *fetch.Cached) {}

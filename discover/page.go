@@ -16,18 +16,18 @@ import (
 	"instep/resourcesync"
 )
 
-// page is an answer that may link to the Source (1.1 §6.3.3).
+// page is a response that may link to the Source (1.1 §6.3.3).
 type page struct {
-	base   *url.URL // URL of the answer
+	base   *url.URL // URL of the response
 	header []weblink.Link
 	isHTML bool
 	html   weblink.Page
-	err    error // error while reading the HTML; the links before it count
+	err    error // error while reading the HTML; links before it are used
 }
 
 // visit reads the given URI: a document, or a page whose links may be followed next. A
-// resource of any size may have a Link header, so the bound on documents applies only once
-// it is known to be one.
+// resource of any size may have a Link header, so the size limit for documents applies
+// only after it is known to be one.
 func (s *search) visit(ctx context.Context, t *trip, uri string) error {
 	d, err := s.readGiven(ctx, t, uri)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, erro
 	return d, err
 }
 
-// read reads the links of HTML, beginning with the part that was read already.
+// read reads the links in HTML; begin is the part already read.
 func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
 		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
@@ -62,8 +62,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML judges by the served media type. A file that is not meant as a page must not lead
-// the search.
+// isHTML judges by the served media type: a file that is not meant as a page must not
+// influence the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)
@@ -86,7 +86,7 @@ func (s *search) byHeader(ctx context.Context, t *trip) error {
 	return s.gather(ctx, t, &l)
 }
 
-// leads returns the references in the links of a page.
+// leads returns the references among the links of a page.
 func (p *page) leads() leads {
 	return leads{
 		at: p.base.String(), none: "no link with rel=\"resourcesync\"",
@@ -94,8 +94,8 @@ func (p *page) leads() leads {
 	}
 }
 
-// isAbout reports whether a link of the header is about the given URI. Links with another
-// anchor do not count.
+// isAbout reports whether a link in a header concerns the given URI. Links with another
+// anchor are ignored.
 func (p *page) isAbout(l *weblink.Link) bool {
 	if l.Anchor == "" {
 		return true
@@ -131,7 +131,7 @@ func (s *search) byHTML(ctx context.Context, t *trip) error {
 	return s.gather(ctx, t, &l)
 }
 
-// resolved is the reference of an HTML page.
+// resolved returns the reference of an HTML page.
 func (s *search) resolved(p *page, href string, line int) ref {
 	whole, err := p.html.Resolve(p.base.String(), href)
 	if err != nil {
@@ -141,8 +141,8 @@ func (s *search) resolved(p *page, href string, line int) ref {
 	return s.reference(u, line, err)
 }
 
-// byRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It skips plain Sitemaps,
-// which most of them are.
+// byRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It skips plain
+// Sitemaps, which are the majority.
 func (s *search) byRobots(ctx context.Context, t *trip, uri string) error {
 	base, lines, err := t.robots(ctx, uri)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *search) byRobots(ctx context.Context, t *trip, uri string) error {
 	return nil
 }
 
-// robots reads the Sitemap lines of a robots.txt.
+// robots reads the Sitemap lines in a robots.txt.
 func (t *trip) robots(ctx context.Context, uri string) (*url.URL, []weblink.Sitemap, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {

@@ -14,39 +14,40 @@ import (
 )
 
 const (
-	maxDocuments = 10_000   // documents read in one search
-	maxUp        = 8        // links up from the document given
-	atATime      = 4        // Capability Lists read at a time
-	maxKept      = 64 << 20 // bytes of the entries of all documents
-	maxNotices   = 1_000    // notices that are listed; the others are only counted
-	maxMessage   = 1_000    // bytes of the text of a notice
+	maxDocuments = 10_000   // largest number of documents read in one search
+	maxUp        = 8        // largest number of up links followed from the given document
+	atATime      = 4        // number of Capability Lists read concurrently
+	maxKept      = 64 << 20 // memory for the entries of all documents, in bytes
+	maxNotices   = 1_000    // number of notices listed; further ones are only counted
+	maxMessage   = 1_000    // largest length of a notice in bytes
 )
 
 // search is one call of Find.
 type search struct {
 	f       Finder
 	most    int
-	left    atomic.Int64                       // documents that may still be read
+	left    atomic.Int64                       // number of documents that may still be read
 	room    atomic.Int64                       // remaining bytes for entries
 	told    atomic.Int64                       // notices
-	allowed map[string]bool                    // origins that may be read beside the Source's own
-	asked   map[string]bool                    // URIs that a way, or a link followed on one, began with
+	allowed map[string]bool                    // origins that may be read besides the Source's own
+	asked   map[string]bool                    // URIs with which a way, or a link followed on one, began
 	way     Way                                // the current way
-	page    *page                              // the answer at the given URI; nil if there was none
-	called  map[string]resourcesync.Capability // capability by which Source Descriptions name a URI; set before that is read
+	page    *page                              // the response for the given URI; nil if there was none
+	called  map[string]resourcesync.Capability // capability that Source Descriptions state for a URI; set before that URI is read
 	src     *Source
 }
 
-// trip collects the results of a part of the search. Each belongs to one goroutine.
+// trip collects the results of one part of the search. It is used by a single
+// goroutine.
 type trip struct {
 	s         *search
 	notices   []Notice
-	leftOut   error // why the first entry was left out
-	passPlain bool  // the number of plain Sitemaps, recognised by their headers and not read further
+	leftOut   error // reason why the first skipped entry was skipped
+	passPlain bool  // skip plain Sitemaps after their header
 	requests  int
 }
 
-// note records a notice. Beyond a limit notices are only counted, which bounds the memory.
+// note records a notice. Beyond a limit it only counts, which bounds the memory.
 func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
@@ -55,7 +56,7 @@ func (t *trip) note(n Notice) {
 	t.notices = append(t.notices, n)
 }
 
-// cut shortens a text from a Source to at most most bytes.
+// cut truncates a text from a Source to at most most bytes.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -69,7 +70,7 @@ func (s *search) join(t *trip) {
 	s.src.Requests += t.requests
 }
 
-// countRest says how many notices there were beyond the bound.
+// countRest adds a notice with the number of notices beyond the limit.
 func (s *search) countRest() {
 	if more := s.told.Load() - maxNotices; more > 0 {
 		s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
@@ -90,7 +91,7 @@ func newSearch(f Finder, given string) *search {
 	return s
 }
 
-// way is one place to look at.
+// way is one place to search.
 type way struct {
 	way Way
 	url string
@@ -132,8 +133,8 @@ func newAttempt(w way, err error) Attempt {
 	return a
 }
 
-// due reports whether a way is still to be tried. It is not if a link has led there
-// already, or if the page with the links could not be fetched.
+// due reports whether a way still has to be tried. It need not be if a link has led
+// there already, or if the page with the links could not be fetched.
 func (s *search) due(w way) bool {
 	if w.way == WayHeader || w.way == WayHTML {
 		return s.page != nil
@@ -181,7 +182,7 @@ func (s *search) fail(last Attempt) error {
 }
 
 // ends reports whether an error ends the search: if a Source exists but is broken or
-// unavailable now, no other one may be taken in its place.
+// unavailable, no other Source may be used instead.
 func ends(err error) bool {
 	var none *notDocumentError
 	var broken *brokenError
@@ -197,9 +198,10 @@ func ends(err error) bool {
 	return true
 }
 
-// ways lists where to search for the Source of a URI: the URI and its links, the well-known
-// URIs, robots.txt. A URI that ends in a slash is a site, or a part of one that may have a
-// well-known URI of its own, which then comes first. Any other may well be a document.
+// ways lists where to search for the Source of a URI: the URI and its links, the
+// well-known URIs, robots.txt. A URI that ends in a slash is a site, or a part of one
+// that may have a well-known URI, which then comes first. Any other URI may be a
+// document itself.
 func ways(given *url.URL) []way {
 	at := func(path string) string {
 		u := *given

@@ -12,12 +12,12 @@ import (
 // reading is the result of reading a Capability List.
 type reading struct {
 	set   Set
-	own   bool  // the list is one itself, not only an index of others
-	named []Set // sets of the Capability Lists that it names: only the URI and the description of each
-	none  error // the reason why it is no Capability List, if it was named with an unknown capability
+	own   bool  // the list is a Capability List of its own, not only an index of others
+	named []Set // sets of the Capability Lists that it links, with only URI and description
+	none  error // why it is no Capability List, if it was linked with an unknown capability
 }
 
-// set reads a set out of its Capability List (1.1 §9).
+// set reads a set from its Capability List (1.1 §9).
 func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
 	r := reading{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
 	if d.header.Capability == resourcesync.CapabilityCapabilityList {
@@ -68,8 +68,8 @@ func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string
 	}
 }
 
-// learn finds the capability of the document of an entry without capability, or with an
-// unknown one.
+// learn determines the capability of the document in an entry that has no capability,
+// or an unknown one.
 func (t *trip) learn(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
 	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "no capability is given"}
 	if called != "" {
@@ -114,8 +114,8 @@ func isListing(c resourcesync.Capability) bool {
 	return false
 }
 
-// setName returns the name of the directory with a set's documents, unless it is one that
-// every Source has.
+// setName returns the name of the directory with a set's documents, unless every Source
+// has a directory of that name.
 func setName(u *url.URL) string {
 	switch name := path.Base(path.Dir(u.Path)); name {
 	case "/", ".", "resourcesync", ".well-known":

@@ -15,7 +15,7 @@ import (
 	"instep/resourcesync"
 )
 
-// follow reads the document at uri and finds the sets it leads to.
+// follow reads the document at uri and finds the sets to which it leads.
 func (s *search) follow(ctx context.Context, t *trip, uri string) error {
 	d, err := t.load(ctx, uri)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *search) follow(ctx context.Context, t *trip, uri string) error {
 	return s.from(ctx, t, d)
 }
 
-// from finds the sets that a document leads to.
+// from finds the sets to which a document leads.
 func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 	s.settle(d.base)
 	uri := d.base.String()
@@ -37,15 +37,15 @@ func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 		return s.fromCapabilityList(ctx, t, d)
 	case !isListing(h.Capability):
 		return &notDocumentError{uri: uri, what: kindOf(h.Root, h.Capability)}
-	case d.leads: // followed by its capability, its documents would be mirrored as resources
+	case d.leads: // if it were read by its stated capability, documents would be mirrored as resources
 		return &brokenError{uri, fmt.Errorf("it says that it is %s, and names documents as a Source Description does", kindOf(h.Root, h.Capability))}
 	}
 	return s.fromList(ctx, t, d)
 }
 
-// settle fixes the Source's origin by the first document that was read. A redirect
-// from http to https leaves both its own; to any other origin only the user's
-// consent leads, and that origin has to be allowed for more than this document.
+// settle sets the Source's origin from the first document read. After a redirect from
+// http to https both origins belong to the Source. Any other redirect needs the user's
+// consent, and its target must be allowed for more than this document.
 func (s *search) settle(at *url.URL) {
 	o := fetch.Origin(at)
 	if was := s.src.Origin; o != was && strings.TrimPrefix(o, "https://") == strings.TrimPrefix(was, "http://") {
@@ -72,7 +72,8 @@ func (s *search) link(t *trip, d *doc, ref string, line int) (string, error) {
 	return u.String(), s.own(u)
 }
 
-// leaveOut records an entry of a document, or a link of a page, that can't be followed.
+// leaveOut records an entry of a document, or a link of a page, that cannot be
+// followed.
 func (t *trip) leaveOut(uri string, line int, err error) {
 	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("left out: %v", err)}
 	var fe *ForeignError
@@ -85,15 +86,15 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	case errors.As(err, &place):
 		n.Quirk = resourcesync.QuirkCapabilityNew
 	}
-	// Prefer the reason that the user can do something about.
+	// Prefer a reason that the user can remove.
 	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
 		t.leftOut = err
 	}
 	t.note(n)
 }
 
-// fromList goes from a list of resources or packages up to its Capability List (1.1 §9). A
-// list that names none is a set of its own.
+// fromList finds the Capability List of a list of resources or packages (1.1 §9). A
+// list without one is a set of its own.
 func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	first, seen := d, []string{d.base.String()}
 	for range maxUp {
@@ -130,15 +131,15 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	return &brokenError{first.base.String(), fmt.Errorf("no Capability List after %d links up", maxUp)}
 }
 
-// alone makes a set of a list that has no usable Capability List.
+// alone makes a set from a list without a usable Capability List.
 func (s *search) alone(t *trip, d *doc, why string) error {
 	uri := d.base.String()
 	c := d.header.Capability
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
-	// A list that has a Capability List is not a set of its own because that fails at the
-	// moment.
+	// If the Capability List exists but fails at the moment, the list must not become a
+	// set of its own.
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}
@@ -153,8 +154,8 @@ func (s *search) alone(t *trip, d *doc, why string) error {
 	return nil
 }
 
-// fromCapabilityList takes just the set of the Capability List given, or those of the
-// Capability Lists that it names.
+// fromCapabilityList uses only the set of the given Capability List, or those of the
+// Capability Lists that it links.
 func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error {
 	r, err := t.set(ctx, d)
 	if err != nil {
@@ -176,8 +177,8 @@ func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error 
 	return err
 }
 
-// fromDescription reads the Capability Lists that a Source Description or its
-// index names.
+// fromDescription reads the Capability Lists to which a Source Description or its index
+// links.
 func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	s.src.Description = d.base.String()
 	parts, err := s.descriptions(ctx, t, d)
@@ -197,8 +198,8 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	return err
 }
 
-// descriptions returns d and the Source Descriptions that it names: the parts of an index
-// (1.1 §8), one level, or those in a urlset that is written like an index.
+// descriptions returns d and the Source Descriptions that it links: the parts of an
+// index (1.1 §8), one level deep, or those in a urlset that is used like an index.
 func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
 	parts := []*doc{d}
 	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
@@ -212,7 +213,7 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, err
 	return parts, nil
 }
 
-// namedBy reads the Source Descriptions that d names and that were not read before.
+// namedBy reads the Source Descriptions that d links and that have not been read yet.
 func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
 	var parts []*doc
 	for i := range d.entries {
@@ -232,7 +233,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 		if err == nil {
 			err = p.is(resourcesync.URLSet, resourcesync.CapabilityDescription)
 		}
-		if err != nil { // otherwise the sets of a missing part would seem withdrawn
+		if err != nil { // otherwise the sets in a missing part would seem deleted
 			return nil, &brokenError{uri, err}
 		}
 		seen[uri] = true
@@ -244,11 +245,12 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 	return parts, nil
 }
 
-// inDescription is where an entry is that has no place there.
+// inDescription is the name, in messages, of the document in which an entry is
+// misplaced.
 const inDescription = "a Source Description"
 
-// capabilityLists lists the sets that a Source Description names. An entry without a
-// capability must be a set; one with an unknown capability may be one.
+// capabilityLists returns the sets in a Source Description. An entry without a
+// capability is taken for a set; one with an unknown capability may be one.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
@@ -285,7 +287,7 @@ func dropRepeated(t *trip, d *doc, sets []Set) []Set {
 	})
 }
 
-// whyNoSets explains a Source Description that leads nowhere.
+// whyNoSets returns the reason why a Source Description leads to no sets.
 func whyNoSets(t *trip) error {
 	if t.leftOut != nil {
 		return fmt.Errorf("the Source Description names no Capability List that can be read: %w", t.leftOut)
@@ -293,13 +295,13 @@ func whyNoSets(t *trip) error {
 	return errors.New("the Source Description names no Capability List")
 }
 
-// readSets reads Capability Lists and those that they name, level by level and each once,
-// and returns their sets. One that fails is an error of its set, unless there is no other
-// set. The search began at d.
+// readSets reads Capability Lists and those that they link, level by level and each
+// once, and returns their sets. A failure becomes the error of its set, unless there is
+// no other set. The search began at d.
 func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
 	var sets []Set
 	var errs []error
-	var none error // why something was no Capability List
+	var none error // why a document was no Capability List
 	seen := map[string]bool{d.base.String(): true}
 	for len(level) > 0 {
 		var stubs []Set
@@ -334,7 +336,7 @@ func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, 
 	return sets, nil
 }
 
-// readLevel reads Capability Lists, some at a time.
+// readLevel reads Capability Lists, several concurrently.
 func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	trips, read := make([]*trip, len(stubs)), make([]reading, len(stubs))
 	var g errgroup.Group
@@ -353,7 +355,7 @@ func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	return read
 }
 
-// readSet completes a set by its Capability List.
+// readSet completes a set from its Capability List.
 func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	d, err := t.loadNamed(ctx, stub.URI)
 	if none := t.noCapabilityList(stub.URI, d, err); none != nil {
@@ -371,8 +373,8 @@ func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	return reading{set: stub, own: true}
 }
 
-// noCapabilityList returns the reason why a document named with an unknown capability is
-// no Capability List; nil if it is one or cannot be fetched now.
+// noCapabilityList returns the reason why a document linked with an unknown capability
+// is no Capability List; nil if it is one or cannot be fetched at present.
 func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
 	c := t.s.called[uri]
 	switch {

@@ -20,25 +20,26 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxEntries is how many entries a document of up to fetch.MaxDocument may have.
+// MaxEntries is the largest number of entries in a document of up to fetch.MaxDocument
+// bytes.
 const MaxEntries = 1_000_000
 
-// EntriesWithin is the number of entries that a document of that many bytes may have. It
-// grows with the bytes, so that one limit suffices for readers of larger documents.
+// EntriesWithin returns the largest number of entries in a document of a given length.
+// It grows with the length, so that readers of larger documents need only one limit.
 func EntriesWithin(bytes int64) int {
 	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }
 
-// Document is a document that was read to its end tag. Close it.
+// Document is a completely read document. It must be closed.
 type Document struct {
-	URI      string              // the URI of the request
+	URI      string              // the requested URI
 	Base     *url.URL            // URL of the document; nil if it has none
-	Served   time.Time           // the Date that it was sent with; zero if there was none
-	Modified time.Time           // its Last-Modified; zero if there was none
-	Header   resourcesync.Header // the header as known at the end of the document
+	Served   time.Time           // Date header of the response; zero if there was none
+	Modified time.Time           // Last-Modified header of the response; zero if there was none
+	Header   resourcesync.Header // the header, including elements after the entries
 	Bad      int                 // number of entries without a usable URI: their resources are unknown
 
-	file *spool.File // empty if the bytes were not kept
+	file *spool.File // empty if the bytes were not stored
 	opts []resourcesync.Option
 }
 
@@ -57,8 +58,8 @@ func (d *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// Absolute resolves a relative loc against the document and returns others unchanged, also
-// one that is not a URI.
+// Absolute resolves a relative loc against the document. It returns other texts
+// unchanged, even one that is not a URI.
 func (d *Document) Absolute(loc string) string {
 	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
 		return loc

@@ -10,20 +10,20 @@ import (
 // invalid.
 type Error struct {
 	URI      string
-	Err      error  // usually a *resourcesync.DecodeError; or the error that Entry returned
-	Transfer error  // why bytes could not be transferred or stored; nil if the text is invalid
+	Err      error  // usually a *resourcesync.DecodeError; or the error returned by Reader.Entry
+	Transfer error  // why the transfer or storing failed; nil if the text is invalid
 	Headless bool   // not even the header could be read
-	Head     []byte // the bytes before the header was found, or those with which the document begins
+	Head     []byte // the start of the response: up to where the header was found, or all that was read
 }
 
 // Error names the document and the fault.
 func (e *Error) Error() string { return e.URI + ": " + e.Unwrap().Error() }
 
-// Unwrap returns Transfer, or else Err.
+// Unwrap returns Transfer if it is set, otherwise Err.
 func (e *Error) Unwrap() error { return cmp.Or(e.Transfer, e.Err) }
 
-// Page is the error for a page for people that answered in place of a document; nil if it is
-// none. The Source may send the document another time.
+// Page returns the error for an HTML page that was served instead of a document; nil if
+// it was not one. The Source may serve the document at another time.
 func (e *Error) Page() *fetch.Error {
 	if head := e.Begin(); fetch.IsPage(head) {
 		return fetch.Blocked(e.URI, head)
@@ -31,5 +31,5 @@ func (e *Error) Page() *fetch.Error {
 	return nil
 }
 
-// Begin is the part of Head that shows whether it is a page.
+// Begin returns the part of Head that IsPage needs.
 func (e *Error) Begin() []byte { return e.Head[:min(len(e.Head), fetch.PageHead)] }

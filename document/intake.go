@@ -8,19 +8,19 @@ import (
 	"instep/fetch"
 )
 
-// ErrNoHead is wrapped if the bytes in which the header of a document has to be have none: this is a
-// page, or a bomb.
+// ErrNoHead means that there is no document header within the allowed number of bytes:
+// the response is an HTML page or an attack.
 var ErrNoHead = errors.New("no header of a document")
 
-// intake passes the bytes of a document to the decoder. It fails if the text before the
-// header, or after it, is too long.
+// intake passes the bytes of a document to the decoder. It returns an error if the text
+// before the header, or after it, is too long.
 type intake struct {
 	from   io.Reader
-	most   int64 // bytes before the header, and then after it
+	most   int64 // number of bytes still allowed, first before and then after the header
 	left   int64 // of them
 	found  bool
-	head   []byte // the bytes before the header was found, or those with which the document begins
-	keep   int64  // bytes of head at most
+	head   []byte // the start of the response: up to where the header was found, or all that was read
+	keep   int64  // largest length of head
 	failed error  // of from
 }
 
@@ -42,7 +42,8 @@ func (in *intake) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headFound records that this is a document, and how many more bytes it may have.
+// headFound records that the header was found, and sets the number of further bytes
+// allowed.
 func (in *intake) headFound(most int64) {
 	in.found, in.most, in.left, in.keep = true, most, most, fetch.PageHead
 }

@@ -14,15 +14,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Fetcher gets documents. [*fetch.Client] is one.
+// Fetcher requests documents; [*fetch.Client] implements it.
 type Fetcher interface {
-	// Document returns the answer to a request for the document at uri, of which at most limit
-	// bytes are read. The caller closes the body.
+	// Document returns the response to a request for the document at uri. At most limit
+	// bytes of it are read. The caller closes the body.
 	Document(ctx context.Context, uri string, limit int64, v fetch.Validators) (*fetch.Response, error)
 }
 
-// Opener is a Fetcher of documents that have a name instead of a URI: files, objects in a
-// bucket. Their entries stay unresolved.
+// Opener is a Fetcher for documents with a name instead of a URI: files, or objects in
+// a bucket. The URIs of their entries are not resolved.
 type Opener func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Document implements Fetcher.
@@ -34,31 +34,33 @@ func (open Opener) Document(ctx context.Context, name string, _ int64, _ fetch.V
 	return &fetch.Response{Body: body, ContentLength: -1}, nil
 }
 
-// Reader has the origin of documents and the options. All fields but From may be zero.
+// Reader reads documents. Only From is required.
 type Reader struct {
 	From   Fetcher
-	Spool  string              // directory of temporary files; "": the system's
-	Limit  int64               // bytes of a document on the wire, and decompressed if that is more than fetch.MaxDocument; 0: fetch.MaxDocument
-	Head   int64               // bytes within which its header has to be found; 0: Limit
-	Limits resourcesync.Limits // limits of the decoder; zero is good
+	Spool  string              // directory for temporary files; "" is the system's
+	Limit  int64               // largest document in bytes, as transferred and, if it is more than fetch.MaxDocument, decompressed; 0 is fetch.MaxDocument
+	Head   int64               // number of bytes in which the header must be found; 0 is Limit
+	Limits resourcesync.Limits // limits of the decoder; zero values are the defaults
 	Strict bool                // refuse documents with values that the standard does not allow
-	Once   bool                // keep no bytes: the document has its header, but neither Raw nor Entries
+	Once   bool                // do not store the bytes: the document then has its header, but neither Raw nor Entries
 
-	Notes *resourcesync.NoteTally // collects the notes, also those of an unusable document; may be nil
+	Notes *resourcesync.NoteTally // collects the notes, including those of an unusable document; may be nil
 
-	// Enough is asked before the first entry; md says that the rs:md of the header was read. The
-	// rest is not read, and not checked, if it returns true. May be nil.
+	// Enough is called before the first entry; md reports whether the rs:md of the
+	// header has been read. If it returns true, the rest is neither read nor checked.
+	// May be nil.
 	Enough func(d *Document, md bool) bool
 
-	// Entry is called with each entry as it is read, unresolved, or with the error of an
-	// unusable one, of which only the line is known. The entry is valid until Entry
-	// returns. The document may still be incomplete, so nothing may act on it. An error
-	// ends the reading. May be nil.
+	// Entry is called with each entry while the document is read, with unresolved URIs,
+	// or with the error of an unusable entry, of which only the line is known. The
+	// entry is valid until Entry returns. The document may still turn out to be
+	// incomplete, so Entry must not act on it yet. If it returns an error, reading
+	// ends. May be nil.
 	Entry func(d *Document, e *resourcesync.Entry, err error) error
 }
 
-// Read gets the document at uri and reads it to its end. Errors of From are returned
-// unchanged; all others are an [*Error].
+// Read requests the document at uri and reads it completely. Errors of From are
+// returned unchanged; all others are an [*Error].
 func (r *Reader) Read(ctx context.Context, uri string) (*Document, error) {
 	resp, err := r.From.Document(ctx, uri, r.limit(), fetch.Validators{})
 	if err != nil {
@@ -68,7 +70,8 @@ func (r *Reader) Read(ctx context.Context, uri string) (*Document, error) {
 	return r.Take(uri, resp)
 }
 
-// Take reads the document of an answer to its end. It does not close the body. The error is an [*Error].
+// Take reads the document in a response completely. It does not close the body. The
+// error is an [*Error].
 func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	d := &Document{URI: uri, file: spool.NewFile(r.Spool, r.limit()), opts: r.options()}
 	if resp.URL != "" {
@@ -87,7 +90,7 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	}
 	headless, err := r.decode(d, in)
 	if err == nil && !r.Once {
-		_, err = io.Copy(io.Discard, in) // bytes after the end tag belong to the raw bytes
+		_, err = io.Copy(io.Discard, in) // Raw includes bytes after the end tag
 	}
 	if err == nil {
 		return d, nil
@@ -112,7 +115,8 @@ func (r *Reader) options() []resourcesync.Option {
 	return opts
 }
 
-// decode reads the document to its end. headless says that not even its header was found.
+// decode reads the document completely. headless reports that even its header was not
+// found.
 func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	opts := r.options()
 	if r.Notes != nil {
@@ -126,7 +130,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}
-	var entry resourcesync.Entry // allocated once for all of them
+	var entry resourcesync.Entry // allocated once for all entries
 	for e, err := range dec.Entries() {
 		bad := errors.Is(err, resourcesync.BadEntry)
 		if err != nil && !bad {

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// addressPolicy says which addresses may be dialled for which host and port.
+// addressPolicy decides which addresses may be dialled for a host and port.
 type addressPolicy struct {
 	hint    string                  // hint on how to allow a private address; its host:port is appended
 	mu      sync.RWMutex            // guards allowed
@@ -30,9 +30,10 @@ func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
 	return p, nil
 }
 
-// TrustSource allows the Source the user has given to be private: if its host
-// resolves to addresses none of which is public, these addresses, for that host
-// and port, may be dialled from now on. What a proxy dials it resolves itself.
+// TrustSource permits the Source that the user named to have private addresses. If its
+// host resolves only to addresses that are not public, these may be dialled from now
+// on, for that host and port. A proxy resolves names itself, so this has no effect with
+// one.
 func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	u, err := Parse(raw)
 	if err != nil {
@@ -61,8 +62,8 @@ func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	return nil
 }
 
-// checkURL refuses a literal address before anything is asked for; with a proxy
-// nothing else would see it.
+// checkURL returns an error for a literal address that is not permitted, before any
+// request. With a proxy it is the only check of addresses.
 func (p *addressPolicy) checkURL(u *url.URL) error {
 	host, port := hostPort(u)
 	a, err := netip.ParseAddr(host)
@@ -119,8 +120,8 @@ const (
 	metadata
 )
 
-// classify judges an address by the registries of IANA for addresses of special
-// purpose. An address that carries an IPv4 address is judged by both.
+// classify classifies an address by the IANA registries of special-purpose addresses.
+// If an address contains an IPv4 address, both are judged and the worse class counts.
 func classify(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if slices.Contains(metadataAddrs, a) {
@@ -136,7 +137,7 @@ func classify(a netip.Addr) addressClass {
 	return direct(a)
 }
 
-// direct judges an address by its own prefix.
+// direct classifies an address by its own prefix.
 func direct(a netip.Addr) addressClass {
 	if a.Is4() {
 		if inAny(special4, a) {
@@ -145,7 +146,7 @@ func direct(a netip.Addr) addressClass {
 		return public
 	}
 	if nat64.Contains(a) {
-		return public // the address inside decides
+		return public // the IPv4 address inside it decides
 	}
 	if !global6.Contains(a) || inAny(special6, a) {
 		return private
@@ -153,8 +154,8 @@ func direct(a netip.Addr) addressClass {
 	return public
 }
 
-// embedded returns the IPv4 address that traffic to an IPv6 address may end at:
-// NAT64 (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC 5214), IPv4-compatible (RFC 4291).
+// embedded returns the IPv4 address at which traffic to an IPv6 address may end: NAT64
+// (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC 5214), IPv4-compatible (RFC 4291).
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
@@ -187,13 +188,13 @@ var (
 	special4 = prefixes(
 		"0.0.0.0/8",       // this network
 		"10.0.0.0/8",      // private
-		"100.64.0.0/10",   // shared, carrier NAT
+		"100.64.0.0/10",   // shared address space (carrier-grade NAT)
 		"127.0.0.0/8",     // loopback
 		"169.254.0.0/16",  // link-local
 		"172.16.0.0/12",   // private
 		"192.0.0.0/24",    // protocol assignments
 		"192.0.2.0/24",    // documentation
-		"192.88.99.0/24",  // 6to4 relays, given up
+		"192.88.99.0/24",  // 6to4 relays, deprecated
 		"192.168.0.0/16",  // private
 		"198.18.0.0/15",   // benchmarks
 		"198.51.100.0/24", // documentation
@@ -202,19 +203,19 @@ var (
 		"240.0.0.0/4",     // reserved, broadcast
 	)
 	special6 = prefixes(
-		"2001::/23",     // protocol assignments, with Teredo, benchmarks, ORCHID
+		"2001::/23",     // IETF protocol assignments, including Teredo, benchmarking and ORCHID
 		"2001:db8::/32", // documentation
 		"3fff::/20",     // documentation
 	)
 
-	// metadataAddrs are addresses at which a cloud machine hands its credentials to any
-	// local program.
+	// metadataAddrs are addresses at which a cloud service gives the machine's
+	// credentials to any local program.
 	metadataAddrs = []netip.Addr{
 		netip.MustParseAddr("169.254.169.254"), // most clouds
-		netip.MustParseAddr("169.254.170.2"),   // containers on AWS
+		netip.MustParseAddr("169.254.170.2"),   // AWS container credentials
 		netip.MustParseAddr("169.254.170.23"),
 		netip.MustParseAddr("100.100.100.200"), // Alibaba
-		netip.MustParseAddr("168.63.129.16"),   // Azure, a public address
+		netip.MustParseAddr("168.63.129.16"),   // Azure; in a public address block
 		netip.MustParseAddr("192.0.0.192"),     // Oracle
 		netip.MustParseAddr("fd00:ec2::254"),   // AWS
 		netip.MustParseAddr("fd00:ec2::23"),

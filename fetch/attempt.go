@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// attempt is one Get: a request with its redirects, tried again where that may help.
+// attempt is one Get: a request with its redirects and retries.
 type attempt struct {
 	c     *Client
 	req   Request
 	start *url.URL
-	span  string // the Range field of req.Part
+	span  string // value of the Range header for req.Part
 	tries int
 	sent  int
 }
@@ -40,7 +40,7 @@ func (c *Client) newAttempt(r Request) (*attempt, error) {
 	return a, nil
 }
 
-// once sends the request one time and follows its redirects.
+// once sends the request once and follows redirects.
 func (a *attempt) once(ctx context.Context) (*Response, error) {
 	a.tries++
 	u := a.start
@@ -67,7 +67,7 @@ func (a *attempt) once(ctx context.Context) (*Response, error) {
 	}
 }
 
-// exchange is one request that was answered, and the place of the host it holds.
+// exchange is a request with its response, and the slot of the host that it occupies.
 type exchange struct {
 	url     *url.URL
 	resp    *http.Response
@@ -78,8 +78,8 @@ type exchange struct {
 	sent    time.Time
 }
 
-// drain reads the rest of an answer if it is small and arrives at once, so that the
-// connection can be used again. read is the number of bytes read before.
+// drain reads the rest of a response if it is small and arrives at once, so that the
+// connection can be reused. read is the number of bytes already read.
 func (ex *exchange) drain(read int64) {
 	if ex.resp.ContentLength-read > maxDrain {
 		return
@@ -89,7 +89,7 @@ func (ex *exchange) drain(read int64) {
 	watch.Stop()
 }
 
-// close ends the exchange and gives the place back.
+// close ends the exchange and releases the slot.
 func (ex *exchange) close() {
 	_ = ex.resp.Body.Close()
 	ex.cancel(nil)
@@ -101,7 +101,7 @@ func (ex *exchange) discard() {
 	ex.close()
 }
 
-// send sends one request and reads the header of its answer.
+// send sends one request and reads the header of the response.
 func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	c := a.c
 	if err := c.policy.checkURL(u); err != nil {
@@ -116,7 +116,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	own, cancel := context.WithCancelCause(ctx)
 	begin := c.opt.Now()
 	a.sent++
-	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport's own time-outs hold until the body, see [body]
+	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport enforces time-outs up to the body, for which see [body]
 	if c.opt.Observe != nil {
 		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
 		if resp != nil {
@@ -138,7 +138,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 }
 
 func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
-	h := a.c.header // shared by all requests and never changed; most requests need no other header
+	h := a.c.header // shared by all requests and never modified; most requests need no other header
 	more := a.c.creds[origin]
 	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || !a.req.Datetime.IsZero() || a.req.Fresh || a.req.Gzip {
 		h = h.Clone()
@@ -174,7 +174,7 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *ht
 	return r.WithContext(ctx)
 }
 
-// answer turns the last answer into a Response or an error.
+// answer turns the last response into a Response or an error.
 func (a *attempt) answer(ex *exchange) (*Response, error) {
 	resp := ex.resp
 	has, err := a.judge(ex)
@@ -202,7 +202,7 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 	}, nil
 }
 
-// judge returns an error unless the answer, and the bytes in it, can be used.
+// judge returns an error unless the response, and the bytes in it, can be used.
 func (a *attempt) judge(ex *exchange) (served, error) {
 	resp := ex.resp
 	switch {
@@ -219,7 +219,7 @@ func (a *attempt) judge(ex *exchange) (served, error) {
 	return served{}, a.refusal(ex)
 }
 
-// refusal is the error for an answer that isn't what was asked for.
+// refusal returns the error for a response that does not match the request.
 func (a *attempt) refusal(ex *exchange) *Error {
 	resp := ex.resp
 	e := &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode}
@@ -259,14 +259,14 @@ func (a *attempt) refusal(ex *exchange) *Error {
 	return e
 }
 
-// failed is the error for a request without an answer.
+// failed returns the error for a request without a response.
 func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("get %q: %w", u, ctx.Err())
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // an error of the dialler, which does not know the URI
+		e := *fe // an error of the dialler, which lacks the URI
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}
@@ -282,7 +282,7 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "there is no switch to trust it blindly; add its CA"
 	case errors.As(err, &record):
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may only speak http"
-	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls reports an alert of the other side with this text
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls reports a TLS alert of the server with this text
 		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "it may want a client certificate, or speak no TLS of version 1.2 or later"
 	default:
 		return a.later(e, nil)
@@ -290,7 +290,7 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	return e
 }
 
-// isPage reports whether an answer is a page for people.
+// isPage reports whether a response is an HTML page.
 func isPage(h http.Header) bool {
 	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (t == "text/html" || t == "application/xhtml+xml")

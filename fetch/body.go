@@ -14,30 +14,30 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxDrain is how much of an unwanted rest is read to keep the connection, in
-// bytes, and drainTime how long that may take.
+// maxDrain and drainTime bound the bytes and the time spent on reading the rest of an
+// unwanted response, so that its connection can be reused.
 const (
 	maxDrain  = 16 << 10
 	drainTime = 100 * time.Millisecond
 )
 
-// errWatch ends an exchange whose body comes too slowly.
+// errWatch ends an exchange whose body arrives too slowly.
 var errWatch = errors.New("waited too long")
 
-// body watches an answer's body: its size, silence and rate. It gives the place of
-// the host back at the end.
+// body is a response body with limits on its size, its pauses and its rate. At its end
+// it releases the slot of the host.
 type body struct {
 	ex   *exchange
 	opt  *Options
-	all  *rate.Limiter // limits the bytes of all bodies together; nil is no limit
+	all  *rate.Limiter // limits the total rate of all bodies; nil is no limit
 	max  int64         // bytes allowed
-	want int64         // bytes announced; -1: unknown
-	n    int64         // bytes that came
-	err  error         // the error of every further Read
-	idle bool          // the event that the watch waits for: any byte, or enough of them
+	want int64         // expected length; -1 if unknown
+	n    int64         // number of bytes read
+	err  error         // returned by every further Read
+	idle bool          // what the watch waits for: any byte (true), or enough bytes
 	rate rateWindow
 
-	watch *time.Timer // ends the exchange; runs only during a Read
+	watch *time.Timer // timer that ends the exchange; it runs only during a Read
 }
 
 func newBody(c *Client, ex *exchange, limit, want int64) *body {
@@ -54,7 +54,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	rest := b.most() - b.n
-	if int64(len(p)) > rest { // reading one byte more shows that the body is too large
+	if int64(len(p)) > rest { // reading one byte more detects a body that is too large
 		p = p[:rest+1]
 	}
 	if b.all != nil {
@@ -75,7 +75,7 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF && b.n < b.want:
 		return n, b.end(b.failed(io.ErrUnexpectedEOF))
-	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // the end may be our own doing
+	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // this end may be caused by the watch
 		return n, b.end(b.failed(err))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
@@ -87,14 +87,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.hold(n)
 }
 
-// isFramed reports whether the end of a body of so many bytes (-1: unknown) is marked. A
-// body that lasts until the connection ends looks complete wherever it is cut off.
+// isFramed reports whether the response marks the end of a body of this length (-1 if
+// unknown). If a body ends with the connection, a truncated one looks complete.
 func isFramed(resp *http.Response, length int64) bool {
 	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// hold waits until n more bytes are allowed. Meanwhile unread bytes fill the network
-// buffers, which slows the sender down.
+// hold waits until the bandwidth limit allows n more bytes. Meanwhile unread bytes fill
+// the network buffers, which slows the sender down.
 func (b *body) hold(n int) error {
 	if b.all == nil || n == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (b *body) hold(n int) error {
 	return nil
 }
 
-// most returns how many bytes the body may have.
+// most returns the maximum number of bytes of the body.
 func (b *body) most() int64 {
 	if b.want >= 0 {
 		return min(b.max, b.want)
@@ -114,8 +114,8 @@ func (b *body) most() int64 {
 	return b.max
 }
 
-// tooMuch is the error for a body that exceeds its Content-Range. net/http checks a
-// Content-Length, but not a Content-Range.
+// tooMuch returns the error for a body longer than its Content-Range. net/http checks
+// Content-Length, but not Content-Range.
 func (b *body) tooMuch() error {
 	if b.want >= 0 && b.want <= b.max {
 		return &Error{
@@ -126,7 +126,8 @@ func (b *body) tooMuch() error {
 	return tooLarge("read", b.ex.url, b.max, "more")
 }
 
-// startWatch ends the exchange if the Read that follows waits too long.
+// startWatch starts the timer that ends the exchange if the following Read takes too
+// long.
 func (b *body) startWatch() {
 	d := min(b.opt.IdleTimeout, b.rate.rest(b.opt))
 	b.idle = d == b.opt.IdleTimeout
@@ -137,7 +138,7 @@ func (b *body) startWatch() {
 	b.watch.Reset(d)
 }
 
-// Close ends the exchange. A small rest is read, so that the connection lives on.
+// Close ends the exchange. It reads a small rest, so that the connection can be reused.
 func (b *body) Close() error {
 	if b.err == nil {
 		b.ex.drain(b.n)
@@ -153,7 +154,7 @@ func (b *body) end(err error) error {
 	return err
 }
 
-// failed is the error for a body that broke.
+// failed returns the error for a body that broke off.
 func (b *body) failed(err error) error {
 	switch watched := errors.Is(context.Cause(b.ex.ctx), errWatch); {
 	case watched && b.idle:
@@ -187,7 +188,7 @@ type rateWindow struct {
 	waited time.Duration
 }
 
-// add counts n bytes that arrived in d and reports whether that is fast enough.
+// add counts n bytes that arrived in d, and reports whether the rate is high enough.
 func (w *rateWindow) add(n int, d time.Duration, o *Options) bool {
 	w.came += int64(n)
 	w.waited += d
@@ -201,7 +202,7 @@ func (w *rateWindow) add(n int, d time.Duration, o *Options) bool {
 	return true
 }
 
-// rest is how long the next byte may take.
+// rest returns how long the next byte may take.
 func (w *rateWindow) rest(o *Options) time.Duration {
 	if o.MinRate < 0 || w.came >= w.least(o) {
 		return math.MaxInt64
@@ -209,7 +210,7 @@ func (w *rateWindow) rest(o *Options) time.Duration {
 	return o.RateWindow - w.waited
 }
 
-// least returns how many bytes have to arrive in a window.
+// least returns the minimum number of bytes in a window.
 func (w *rateWindow) least(o *Options) int64 {
 	return int64(float64(o.MinRate) * o.RateWindow.Seconds())
 }

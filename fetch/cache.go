@@ -10,32 +10,33 @@ import (
 	"time"
 )
 
-// Cache keeps documents from one run to the next, so that documents that have not changed
-// are not transferred again. [Client.Document] reads and fills it, [Client.FreshDocument]
-// only fills it. It is safe for concurrent use.
+// Cache stores documents between runs, so that unchanged documents are not transferred
+// again. [Client.Document] reads and fills it, [Client.FreshDocument] only fills it. It
+// is safe for concurrent use.
 type Cache interface {
 	// Load returns the cached document at a URI, or nil. Its bytes are those that were
-	// stored: a damaged document counts as absent. An error ends the request.
+	// stored; a damaged document counts as absent. An error ends the request.
 	Load(ctx context.Context, uri string) (*Cached, error)
-	// Store replaces the cached document at a URI. If the cache cannot store it, or has no
-	// room, it forgets the old one too.
+	// Store replaces the cached document at a URI. If the new document cannot be
+	// stored, the old one is removed too.
 	Store(ctx context.Context, uri string, d *Cached)
 }
 
-// Cached is a document as a [Cache] keeps it.
+// Cached is a document in a [Cache].
 type Cached struct {
 	URL        string      // final URL of the document, after redirects
-	Header     http.Header // the header fields of the answer that describe the document
+	Header     http.Header // header fields of the response that describe the document
 	Validators Validators
 	Length     int64 // length of Body in bytes
 
-	// Final says that no server is asked whether the document has changed.
+	// Final means that the document is used without asking a server whether it has
+	// changed.
 	Final bool
 	// Body is the document. The caller of Load closes it; Store only reads it.
 	Body io.ReadCloser
 }
 
-// MaxCached is the longest document that a [Cache] is given, in bytes.
+// MaxCached is the largest document that is stored in a [Cache], in bytes.
 const MaxCached = 4 << 20
 
 // keptFields are the header fields that are cached with a document.
@@ -48,10 +49,10 @@ func (c *Client) WithCache(cache Cache) *Client {
 	return &with
 }
 
-// HasCache reports whether the Client keeps documents.
+// HasCache reports whether the Client caches documents.
 func (c *Client) HasCache() bool { return c.cache != nil }
 
-// throughCache is Get for a document that may be kept.
+// throughCache is Get for a document that may be cached.
 func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error) {
 	kept, err := c.cache.Load(ctx, r.URL)
 	if err != nil {
@@ -70,8 +71,8 @@ func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error)
 	return c.revalidate(ctx, r, kept)
 }
 
-// revalidate asks the server whether a cached document is still current. A 304 counts only
-// if it is about the same version at the same URL.
+// revalidate asks the server whether a cached document is still current. It accepts a
+// 304 only for the same version at the same URL.
 func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Response, error) {
 	r.Validators = kept.Validators
 	resp, err := c.keep(ctx, r)
@@ -97,15 +98,16 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 	return same, nil
 }
 
-// agree reports whether the validators of a 304 do not contradict v. Servers that only
-// compare modification times answer 304 to anything older than the cached document.
+// agree reports whether the validators of a 304 are compatible with v. Servers that
+// only compare modification times answer 304 to anything older than the cached
+// document.
 func (v Validators) agree(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }
 	return same(weak(v.ETag), weak(other.ETag)) && same(v.LastModified, other.LastModified)
 }
 
-// response builds an answer from the cached document.
+// response builds a response from the cached document.
 func (d *Cached) response() *Response {
 	h := d.Header.Clone()
 	if h == nil {
@@ -117,7 +119,7 @@ func (d *Cached) response() *Response {
 	}
 }
 
-// keep is Get that also stores the answer in the cache where that is allowed.
+// keep is Get, and stores the response in the cache if that is allowed.
 func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
 	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && lasting(resp) {
@@ -126,13 +128,13 @@ func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	return resp, err
 }
 
-// settled is how long before the answer, at least, a document with a Last-Modified must have
-// been modified to be cached: a write soon afterwards may get the same time and, with some
-// servers, the same ETag.
+// settled is the minimum age of a document with a Last-Modified at the time of the
+// response for it to be cached: a later write within this time may leave it the same
+// and, on some servers, the ETag too.
 const settled = 2 * time.Second
 
-// lasting reports whether an answer may be cached, and whether a later version would have
-// other validators.
+// lasting reports whether a response may be cached and a later version would have other
+// validators.
 func lasting(resp *Response) bool {
 	if strings.Contains(strings.ToLower(resp.Header.Get("Cache-Control")), "no-store") || resp.Header.Get("Content-Encoding") != "" {
 		return false
@@ -146,7 +148,8 @@ func lasting(resp *Response) bool {
 	return err == nil && date.Sub(modified) >= settled
 }
 
-// keeping is the body of an answer that goes into a cache once it was read to its end.
+// keeping is a response body that is added to the cache when it has been read
+// completely.
 type keeping struct {
 	io.ReadCloser
 	ctx   context.Context
@@ -154,7 +157,7 @@ type keeping struct {
 	uri   string
 	resp  *Response
 	buf   bytes.Buffer
-	over  bool // the document is too long to be cached, or read to its end
+	over  bool // the document is too long to be cached, or has been read completely
 }
 
 func (k *keeping) Read(p []byte) (int, error) {

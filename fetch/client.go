@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	maxHeader   = 64 << 10 // bytes of an answer's header
-	maxResource = 10 << 30 // the limit of a body if the request gives none
+	maxHeader   = 64 << 10 // length limit of a response header
+	maxResource = 10 << 30 // length limit of a body if the request sets none
 )
 
 // MaxDocument is the default of Options.MaxDocument (FAULTS §5).
 const MaxDocument = 200 << 20
 
-// LargerDocuments says how a larger document is read than MaxDocument allows.
+// LargerDocuments is the hint on how to read documents larger than MaxDocument.
 const LargerDocuments = "--max-document raises the bound, in a configuration from.max_document"
 
-// New makes a Client. It fails if an origin, an address or a credential in o is malformed
-// or not allowed.
+// New returns a Client. It fails if an origin, an address or a credential in o is
+// malformed or not allowed.
 func New(o Options) (*Client, error) {
 	c := &Client{
 		opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{},
@@ -77,7 +77,7 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// parseOrigin parses scheme://host[:port], with nothing after it but a slash.
+// parseOrigin parses scheme://host[:port], optionally with a slash at the end.
 func parseOrigin(s string) (*url.URL, error) {
 	u, err := Parse(s)
 	if err != nil {
@@ -89,10 +89,10 @@ func parseOrigin(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Now is the time by the client's clock.
+// Now returns the time of the client's clock.
 func (c *Client) Now() time.Time { return c.opt.Now() }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() {
 	c.rt.CloseIdleConnections()
 	for _, t := range c.certified {
@@ -100,10 +100,10 @@ func (c *Client) Close() {
 	}
 }
 
-// Document gets a ResourceSync document: Get with the media types of documents and, if
-// limit is 0, the bound Options.MaxDocument on the transferred bytes. If v is empty, it
-// sends the validators of the cached copy, if there is one ([Client.WithCache]), or answers
-// with that copy at once if it is Final.
+// Document requests a ResourceSync document: it is Get with the media types of
+// documents and, if limit is 0, the bound Options.MaxDocument on the transferred bytes.
+// If v is empty and the document is cached ([Client.WithCache]), it sends the cached
+// validators, or returns the cached copy without a request if that is Final.
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
 	r := c.document(uri, limit)
 	r.Validators = v
@@ -113,7 +113,8 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 	return bounded(c.throughCache(ctx, r))
 }
 
-// bounded adds to the error about a document that is too large how to raise the limit.
+// bounded adds a hint on how to raise the limit to the error about a document that is
+// too large.
 func bounded(resp *Response, err error) (*Response, error) {
 	var fe *Error
 	if errors.As(err, &fe) && fe.Kind == TooLarge {
@@ -122,9 +123,8 @@ func bounded(resp *Response, err error) (*Response, error) {
 	return resp, err
 }
 
-// FreshDocument is Document that asks the server anew: caches on the way that honour
-// Cache-Control: no-cache are bypassed, and the cache of the Client is not read, but stores
-// the answer.
+// FreshDocument is Document without caches: proxies that honour Cache-Control: no-cache
+// are bypassed, and the Client's cache is not read, but stores the response.
 func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
 	r := c.document(uri, limit)
 	if r.Fresh = true; c.cache == nil {
@@ -133,17 +133,17 @@ func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*R
 	return bounded(c.keep(ctx, r))
 }
 
-// MaxDocument is how many bytes a document may have.
+// MaxDocument returns the largest allowed size of a document in bytes.
 func (c *Client) MaxDocument() int64 { return c.opt.MaxDocument }
 
 func (c *Client) document(uri string, limit int64) Request {
 	return Request{URL: uri, Accept: "application/xml, text/xml;q=0.9, */*;q=0.1", MaxBytes: cmp.Or(limit, c.opt.MaxDocument)}
 }
 
-// Get requests a resource and returns when the header of the answer has arrived. It follows
-// redirects and retries as the Options say. Any status except 200, 206 if a part was
-// requested, and 304 if validators were sent, is an *Error. If ctx ends, its error is
-// wrapped.
+// Get requests a resource and returns when the header of the response has arrived. It
+// follows redirects and retries as the Options allow. Any status is an *Error, except
+// 200, 206 if a part was requested, and 304 if validators were sent. If ctx is done,
+// its error is wrapped.
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	a, err := c.newAttempt(r)
 	if err != nil {

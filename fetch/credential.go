@@ -13,15 +13,15 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Credential is sent to one origin and to no other. An origin may have several, but only
-// one Authorization.
+// Credential is sent only to one origin. An origin may have several, but only one
+// Authorization.
 type Credential struct {
 	Origin      string           // scheme://host[:port]
-	Header      http.Header      // such as Authorization
-	Certificate *tls.Certificate // client certificate, shown if the server asks for one; at most one for an origin, which must be https
+	Header      http.Header      // header fields, such as Authorization
+	Certificate *tls.Certificate // client certificate, used if the server requests one; at most one per origin, which must be https
 }
 
-// reserved are the fields that the client sets itself, or that are about the
+// reserved are the header fields that the client sets itself, or that concern the
 // connection.
 var reserved = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true, "Host": true,
@@ -30,8 +30,8 @@ var reserved = map[string]bool{
 	"Transfer-Encoding": true, "Upgrade": true, "User-Agent": true,
 }
 
-// checkField refuses a header field that cannot be a credential. The error does not
-// contain the value.
+// checkField returns an error for a header field that cannot be a credential. The error
+// does not contain the value.
 func checkField(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
@@ -71,8 +71,7 @@ func (c *Client) addCredential(cr *Credential) error {
 	return nil
 }
 
-// addCertificate gives the origin connections of its own; the certificate is shown on no
-// others.
+// addCertificate gives the origin separate connections. Only they use the certificate.
 func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	origin := Origin(u)
 	switch {
@@ -89,7 +88,7 @@ func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	return nil
 }
 
-// roundTripper returns the connections that lead to an origin.
+// roundTripper returns the transport for an origin.
 func (c *Client) roundTripper(origin string) *http.Transport {
 	if t := c.certified[origin]; t != nil {
 		return t
@@ -101,8 +100,8 @@ func (c *Client) roundTripper(origin string) *http.Transport {
 //
 //	https://host[:port] Name: value
 //
-// each of which is a header field for one origin. Empty lines and those that begin
-// with # are left out. An error names the line and never the value.
+// each of which is a header field for one origin. It skips empty lines and those that
+// begin with #. An error contains the line number and never the value.
 func ReadCredentials(r io.Reader) ([]Credential, error) {
 	var all []Credential
 	in := bufio.NewScanner(r)
@@ -133,7 +132,7 @@ func parseCredential(line string) (Credential, error) {
 	}
 	origin, field := line[:i], strings.TrimSpace(line[i:])
 	if _, err := parseOrigin(origin); err != nil {
-		return Credential{}, bad // err could repeat a part of the secret
+		return Credential{}, bad // the original error could contain a part of the secret
 	}
 	name, value, ok := strings.Cut(field, ":")
 	if !ok {

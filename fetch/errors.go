@@ -10,43 +10,43 @@ import (
 // fetch.NotFound).
 type Kind uint8
 
-// The kinds of failure.
+// Values of Kind.
 const (
-	Temporary Kind = iota + 1 // not reachable, too slow, cut off or busy (429, 5xx): another time may work
-	Refused                   // our own policy refuses the scheme, address, redirect or certificate; nothing was read
+	Temporary Kind = iota + 1 // unreachable, too slow, truncated or busy (429, 5xx): a later attempt may succeed
+	Refused                   // refused by our own policy: scheme, address, redirect or certificate; nothing was read
 	NotFound                  // 404 or 410
 	Denied                    // 401, 403, 407 or 451
-	TooLarge                  // more bytes than allowed
-	Protocol                  // the answer breaks the protocol, or another try would not change it
+	TooLarge                  // larger than allowed
+	Protocol                  // the response violates the protocol, or retrying would not help
 )
 
 var kindNames = [...]string{"", "temporary failure", "refused", "not found", "denied", "too large", "unusable answer"}
 
-// Error names the kind.
+// Error returns the name of the kind.
 func (k Kind) Error() string { return kindNames[k] }
 
-// Error is a request that failed. URL is the URI at which it failed, which after a
-// redirect is not the one asked for.
+// Error is a failed request. URL is the URI at which it failed, which after a redirect
+// is not the requested one.
 type Error struct {
 	Op     string // the operation: "get", "read", "resolve"
 	URL    string
 	Kind   Kind
-	Status int    // HTTP status; 0 if there was no answer
-	Msg    string // the expectation and the answer, in words
-	Hint   string // the next step for the user; may be empty
-	Err    error  // the cause, if there is one
+	Status int    // HTTP status; 0 without a response
+	Msg    string // what was expected and what came, in words
+	Hint   string // what the user can do next; may be empty
+	Err    error  // the cause, or nil
 
-	RetryAfter   time.Duration // how long the host asked to wait; 0 if it did not
-	AllowOrigin  string        // origin to allow; "" if another origin is not the cause
-	AllowPrivate string        // host:port to allow; "" if a private address is not the cause
-	Requests     int           // requests made, answered or not
+	RetryAfter   time.Duration // how long the host asked us to wait; 0 if it did not
+	AllowOrigin  string        // origin that would have to be allowed; "" if that is not the cause
+	AllowPrivate string        // host:port that would have to be allowed; "" if a private address is not the cause
+	Requests     int           // number of requests sent, with or without response
 	Restart      bool          // a body broke off and cannot be continued; requesting all of it again may help
 
 	delay time.Duration // pause before the next try
-	retry bool          // another try may help
+	retry bool          // retrying may help
 }
 
-// Error is a failed request: the operation, the answer, and the next step.
+// Error describes the failed request: the operation, the response, and what to do next.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q: %s", e.Op, e.URL, e.Msg)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// hosts has the limits and the state of each origin, and the slots of all.
+// hosts has the limits and the state of each origin, and the slots for all requests.
 type hosts struct {
 	opt   Options
 	total chan struct{}
@@ -19,20 +19,20 @@ type hosts struct {
 	m  map[string]*host
 }
 
-// host is one origin: its places, its rate and until when it is left alone.
+// host is one origin: its slots, its rate limit and when requests to it may continue.
 type host struct {
 	all    *hosts
 	places *places
 	limit  *rate.Limiter // nil is no limit
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	frozen time.Time
-	failed int       // requests in a row that got no answer
-	probe  time.Time // time of the next try of a host that is down
+	failed int       // number of consecutive requests without a response
+	probe  time.Time // time of the next attempt while the host is down
 }
 
-// downAfter is how many requests in a row have to fail before a host counts as
-// down: with four places and three more tries, everybody has given up twice.
+// downAfter is the number of consecutive requests that must fail before a host counts
+// as down: with four slots and three retries, every request has given up twice.
 const downAfter = 32
 
 func newHosts(o Options) *hosts {
@@ -53,8 +53,8 @@ func (hs *hosts) get(origin string) *host {
 	return h
 }
 
-// acquire waits until a request to the host may be sent, and takes a slot; release gives it
-// back.
+// acquire takes a slot and waits until a request to the host may be sent. release frees
+// the slot.
 func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err error) {
 	if h.down() {
 		return nil, &Error{
@@ -77,7 +77,7 @@ func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err err
 	return sync.OnceFunc(func() { <-h.all.total; h.places.give() }), nil
 }
 
-// take takes a place if there is one, or waits for it.
+// take takes a slot, and waits if none is free.
 func take(ctx context.Context, places chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -90,7 +90,8 @@ func take(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// turn waits until the host may be asked: after its freeze and by its rate.
+// turn waits until the host may be asked: until its freeze ends and its rate limit
+// allows it.
 func (h *host) turn(ctx context.Context, u *url.URL) error {
 	for {
 		d := h.wait()
@@ -129,7 +130,7 @@ func (h *host) wait() time.Duration {
 	return h.frozen.Sub(h.all.opt.Now())
 }
 
-// freeze keeps every request from the host for d.
+// freeze blocks every request to the host for d.
 func (h *host) freeze(d time.Duration) {
 	until := h.all.opt.Now().Add(d)
 	h.mu.Lock()
@@ -139,8 +140,8 @@ func (h *host) freeze(d time.Duration) {
 	}
 }
 
-// down reports whether the host is left alone because it doesn't answer. Now and
-// then it says no, and the caller tries.
+// down reports whether no requests are sent to the host because it does not answer.
+// From time to time it returns false, so that the caller tries again.
 func (h *host) down() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +156,7 @@ func (h *host) down() bool {
 	return false
 }
 
-// answered records whether a request to the host got an answer.
+// answered records whether a request to the host got a response.
 func (h *host) answered(yes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +169,7 @@ func (h *host) answered(yes bool) {
 	}
 }
 
-// pause waits for d or the end of ctx.
+// pause waits for d or until ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Netrc is a parsed netrc file: a login and password for each machine. It has no schemes
-// and ports, so only origins that the user has named are looked up.
+// Netrc is a parsed netrc file: a login and password for each machine. A netrc file
+// contains no schemes and ports, so it is used only for origins that the user has
+// named.
 type Netrc struct {
 	machines []machine
 }
@@ -39,8 +40,8 @@ func ReadNetrc(r io.Reader) (*Netrc, error) {
 	return &p.out, nil
 }
 
-// Header returns the Authorization (Basic, RFC 7617) for a host, or nil if the file has
-// none; fallback says whether its default entry counts. The first entry of a host wins.
+// Header returns the Authorization header (Basic, RFC 7617) for a host, or nil if the
+// file has none. fallback allows the default entry. The first entry of a host is used.
 func (n *Netrc) Header(host string, fallback bool) http.Header {
 	host = asciiHost(host)
 	for _, m := range n.machines {
@@ -172,7 +173,7 @@ func (p *netrcParser) quoted() (string, error) {
 	return "", errors.New("expected a quotation mark before the end of the file")
 }
 
-// skipMacro leaves a macro out: it ends with an empty line.
+// skipMacro skips a macro, which ends with an empty line.
 func (p *netrcParser) skipMacro() {
 	for p.in != "" {
 		var line string

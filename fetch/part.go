@@ -11,15 +11,15 @@ import (
 
 // Part is a range of the bytes of a resource.
 type Part struct {
-	From, Length int64 // Length 0: to the end; From -1: the last Length bytes
-	// IfRange is the strong ETag of the version that the bytes have to be of. A server that
-	// has another version answers with all of it. A Last-Modified time is accepted only with
-	// ResumeVerified, since it cannot distinguish two versions of one second.
+	From, Length int64 // Length 0: up to the end; From -1: the last Length bytes
+	// IfRange is the strong ETag of the version from which the bytes must come. A
+	// server with another version sends all of it. A Last-Modified time is accepted
+	// only with ResumeVerified, since two versions may have the same one.
 	IfRange string
 }
 
-// Strong returns the ETag if it is a strong one, else "": only that proves that two
-// answers are parts of the same bytes (RFC 9110 §8.8.3, §13.1.5).
+// Strong returns the ETag if it is strong, otherwise "": only a strong ETag proves that
+// two responses are parts of the same bytes (RFC 9110 §8.8.3, §13.1.5).
 func (v Validators) Strong() string {
 	if isStrong(v.ETag) {
 		return v.ETag
@@ -31,7 +31,8 @@ func isStrong(tag string) bool {
 	return len(tag) >= 2 && tag[0] == '"' && tag[len(tag)-1] == '"'
 }
 
-// header is the value of the Range field, or an error for a Part that cannot be asked for.
+// header returns the value of the Range header, or an error for a Part that cannot be
+// requested.
 func (p *Part) header(how Resume) (string, error) {
 	switch {
 	case p.Length < 0, p.From < -1, p.From == -1 && p.Length == 0, p.From > math.MaxInt64-p.Length:
@@ -51,19 +52,19 @@ func isTime(s string) bool {
 	return err == nil
 }
 
-// served is the range of bytes that an answer holds.
+// served is the range of bytes in a response.
 type served struct {
 	first, length int64 // length -1: unknown, up to the end of the body
-	total         int64 // -1 if the answer does not say
+	total         int64 // -1 if the response does not state it
 }
 
-// whole returns the range of an answer with status 200.
+// whole returns the range of a response with status 200.
 func whole(resp *http.Response) served {
 	return served{0, resp.ContentLength, resp.ContentLength}
 }
 
-// check parses the range of an answer with status 206. It fails unless that is exactly the
-// requested part of the requested version.
+// check parses the range of a response with status 206. It returns an error unless that
+// is exactly the requested part of the requested version.
 func (p *Part) check(resp *http.Response) (served, error) {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && t == "multipart/byteranges" {
 		return served{}, fmt.Errorf("expected one part of the bytes, got several (multipart/byteranges)")
@@ -85,9 +86,9 @@ func (p *Part) check(resp *http.Response) (served, error) {
 	return served{first, last - first + 1, total}, nil
 }
 
-// checkVersion refuses a part of another version than the one asked for. An answer to
-// If-Range has to repeat the ETag (RFC 9110 §15.3.7); a server that does not may have
-// overlooked the condition.
+// checkVersion returns an error for a part of another version than the requested one. A
+// response to If-Range must repeat the ETag (RFC 9110 §15.3.7); a server that does not
+// may have ignored the condition.
 func (p *Part) checkVersion(resp *http.Response) error {
 	tag, when := resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")
 	switch {
@@ -99,8 +100,8 @@ func (p *Part) checkVersion(resp *http.Response) error {
 	return nil
 }
 
-// expected is the range that answers p exactly, of a resource of total bytes; false if
-// there is none.
+// expected returns the range that matches p exactly, for a resource of total bytes;
+// false if there is none.
 func (p *Part) expected(total int64) (served, bool) {
 	s := served{p.From, p.Length, total}
 	if p.From == -1 {
@@ -129,7 +130,7 @@ func (p *Part) String() string {
 	return fmt.Sprintf("the bytes %d-%d", p.From, p.From+p.Length-1)
 }
 
-// parseContentRange reads "bytes first-last/total", where total may be "*" (RFC 9110
+// parseContentRange parses "bytes first-last/total", where total may be "*" (RFC 9110
 // §14.4).
 func parseContentRange(s string) (first, last, total int64, ok bool) {
 	s, ok = strings.CutPrefix(s, "bytes ")
@@ -146,6 +147,6 @@ func parseContentRange(s string) (first, last, total int64, ok bool) {
 }
 
 func digits(s string) (int64, bool) {
-	n, err := strconv.ParseUint(s, 10, 63) // no sign, unlike ParseInt
+	n, err := strconv.ParseUint(s, 10, 63) // rejects a sign, unlike ParseInt
 	return int64(n), err == nil
 }

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// places are the requests that a host is sent at a time. They become half as many when
-// it says that it is too busy, and one more after each growAfter answers in which it
-// does not, up to as many as there were.
+// places are the slots for concurrent requests to a host. Their number is halved when
+// the host answers that it is too busy, and grows by one after growAfter other
+// responses, up to the original number.
 type places struct {
 	most int
 
-	mu     sync.Mutex // guards the rest
-	open   int        // slots that exist now
+	mu     sync.Mutex // guards the fields below
+	open   int        // current number of slots
 	taken  int
-	queue  []chan struct{} // requests that wait, in their order; a channel is closed when its request has a slot
-	good   int             // answers since the last change
+	queue  []chan struct{} // waiting requests in order; a channel is closed when its request gets a slot
+	good   int             // number of good responses since the last change
 	shrunk time.Time       // time of the last reduction
 }
 
-// growAfter is how many good answers give a place back.
+// growAfter is the number of good responses after which a slot is added again.
 const growAfter = 32
 
 func newPlaces(n int) *places { return &places{most: n, open: n} }
 
-// take takes a place if there is one, or waits for it.
+// take takes a slot, and waits if none is free.
 func (p *places) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (p *places) leave(turn chan struct{}) {
 	p.admit()
 }
 
-// give gives a place back.
+// give releases a slot.
 func (p *places) give() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *places) give() {
 	p.admit()
 }
 
-// admit lets those in for whom there is a place. mu is held.
+// admit gives free slots to waiting requests. The caller holds mu.
 func (p *places) admit() {
 	for p.taken < p.open && len(p.queue) > 0 {
 		close(p.queue[0])
@@ -80,8 +80,8 @@ func (p *places) admit() {
 	}
 }
 
-// shrink halves the places for a request sent at the time given. Those that were under
-// way together count once.
+// shrink halves the number of slots because of a request sent at the given time.
+// Requests that were in flight together shrink it only once.
 func (p *places) shrink(sent, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *places) shrink(sent, now time.Time) {
 	p.open, p.shrunk = max(p.open/2, 1), now
 }
 
-// grow counts a good answer.
+// grow counts a good response.
 func (p *places) grow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

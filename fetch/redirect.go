@@ -15,8 +15,8 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// redirect returns the target of the redirect in ex, if it is allowed. Address and
-// credentials of the target are checked when it is requested.
+// redirect returns the target of the redirect in ex if it is allowed. The address and
+// credentials for the target are checked when it is requested.
 func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	from := ex.url
 	loc := ex.resp.Header.Get("Location")
@@ -51,8 +51,8 @@ func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	return to, nil
 }
 
-// isUpgrade reports whether to is the https side of the same host, both on the default
-// port. That is the only other origin that counts as the same place.
+// isUpgrade reports whether to is the https origin of the same host, both with default
+// ports. No other change of origin is followed without permission.
 func isUpgrade(from, to *url.URL) bool {
 	fh, fp := hostPort(from)
 	th, tp := hostPort(to)

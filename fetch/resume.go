@@ -8,20 +8,21 @@ import (
 	"net/http"
 )
 
-// Resume selects the proof by which a body that breaks off is continued: the rest is
-// requested up to MaxRetries times in a row, after the usual back-off. Bytes of two
-// versions are never joined knowingly.
+// Resume selects the proof that is required to continue a body that breaks off. The
+// rest is requested up to MaxRetries times in a row, after the usual back-off. Bytes of
+// two versions are never knowingly joined.
 type Resume uint8
 
-// The proofs that the rest belongs to the bytes before it.
+// Values of Resume: the proof that the rest belongs to the same version.
 const (
-	ResumeNever    Resume = iota // a body that breaks off ends with an error
+	ResumeNever    Resume = iota // never continue: a body that breaks off is an error
 	ResumeStrong                 // a strong ETag
-	ResumeVerified               // or the same Last-Modified: the caller checks a digest of the whole body
+	ResumeVerified               // a strong ETag or the same Last-Modified: the caller checks a digest of the whole body
 )
 
-// Resumable returns the Part.IfRange that requests the rest of resp with the proof how; ""
-// if nothing proves that the rest belongs to the same version.
+// Resumable returns the Part.IfRange with which the rest of resp can be requested,
+// given the required proof; "" if nothing proves that the rest belongs to the same
+// version.
 func (resp *Response) Resumable(how Resume) string {
 	if how == ResumeNever || resp.Status == http.StatusNotModified {
 		return ""
@@ -35,26 +36,26 @@ func (resp *Response) Resumable(how Resume) string {
 	return ""
 }
 
-// progress is the number of bytes after which the count of tries starts again.
+// progress is the number of bytes after which retries are counted from zero again.
 const progress = 1 << 20
 
-// resumed is a body that is continued by further requests when it breaks off.
+// resumed is a body that is continued with further requests when it breaks off.
 type resumed struct {
-	ctx     context.Context // of the Get
+	ctx     context.Context // context of the Get
 	c       *Client
 	req     Request
-	version string // the validator of this version of the bytes
-	coding  string // Content-Encoding of the first answer; positions and lengths count bytes in this coding
-	total   int64  // length of the whole resource; -1: unknown
+	version string // validator of this version of the bytes
+	coding  string // Content-Encoding of the first response; positions and lengths count encoded bytes
+	total   int64  // length of the whole resource; -1 if unknown
 	next    int64  // position of the next byte in the resource
-	end     int64  // offset after the last byte; -1: unknown
-	left    int64  // bytes allowed yet
+	end     int64  // offset after the last byte; -1 if unknown
+	left    int64  // number of bytes still allowed
 
 	body  io.ReadCloser
 	broke *Error // the reason why body ended early; reported if it cannot continue
-	err   error  // the error of every further Read
-	came  int64  // bytes since the last break
-	tries int    // failed in a row
+	err   error  // returned by every further Read
+	came  int64  // number of bytes since the last break
+	tries int    // number of consecutive failed requests
 }
 
 func newResumed(ctx context.Context, a *attempt, resp *Response, version string) *resumed {
@@ -69,7 +70,7 @@ func newResumed(ctx context.Context, a *attempt, resp *Response, version string)
 	return r
 }
 
-// Read reads on, asking for the rest where the body broke off.
+// Read reads the body, and requests the rest if the body breaks off.
 func (r *resumed) Read(p []byte) (int, error) {
 	for r.err == nil {
 		if r.broke != nil {
@@ -95,7 +96,7 @@ func (r *resumed) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// goOn requests the rest until it arrives or trying again is useless.
+// goOn requests the rest until it arrives or further attempts are useless.
 func (r *resumed) goOn() error {
 	part := &Part{From: r.next, IfRange: r.version}
 	if r.end >= 0 {
@@ -130,23 +131,23 @@ func (r *resumed) goOn() error {
 		delay = fe.delay
 	}
 	e := *r.broke
-	e.Restart = false // the number of tries is used up
+	e.Restart = false // no retries are left
 	return &e
 }
 
-// gaveUp is the error for a rest that cannot be had.
+// gaveUp returns the error for a rest that could not be fetched.
 func (r *resumed) gaveUp(err error) error {
 	var fe *Error
 	switch {
 	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
 		return r.changed("the resource ends before that now")
-	case errors.Is(err, TooLarge): // a server that has another version sends all of it
+	case errors.Is(err, TooLarge): // a server with another version sends the whole body
 		return r.changed("the server began anew, with more bytes than were left")
 	}
 	return err
 }
 
-// join continues with an answer if it holds the rest.
+// join continues the body with a response if that contains the rest.
 func (r *resumed) join(resp *Response) error {
 	why := ""
 	switch {
@@ -172,7 +173,7 @@ func (r *resumed) changed(why string) error {
 	}
 }
 
-// Close ends the exchange that is open.
+// Close ends the current exchange.
 func (r *resumed) Close() error {
 	if r.err == nil {
 		r.err = errors.New("read after Close")

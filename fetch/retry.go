@@ -12,8 +12,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// retryPolicy retries after an Error that is marked for it (retry), once its delay has
-// passed. If the delay exceeds MaxWait, it gives up at once.
+// retryPolicy retries after an Error that has retry set, when its delay has passed. It
+// gives up at once if the delay exceeds MaxWait.
 func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 	return retrypolicy.NewBuilder[*Response]().
 		HandleIf(func(_ *Response, err error) bool {
@@ -23,7 +23,7 @@ func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 		WithMaxRetries(max(o.MaxRetries, 0)).
 		WithDelayFunc(func(x failsafe.ExecutionAttempt[*Response]) time.Duration {
 			var fe *Error
-			if !errors.As(x.LastError(), &fe) { // the context has ended
+			if !errors.As(x.LastError(), &fe) { // the context is done
 				return 0
 			}
 			return fe.delay
@@ -32,27 +32,28 @@ func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 		Build()
 }
 
-// withRetries runs the request until it succeeds, fails for good or has used all its tries.
+// withRetries sends the request until it succeeds, fails permanently or has used all
+// retries.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	last, failed := a.once(ctx)
 	if failed == nil || a.req.Once {
 		return last, failed // most requests succeed at once and skip the rest of this function
 	}
 	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (_ *Response, err error) {
-		if err = failed; err != nil { // the first try is over
+		if err = failed; err != nil { // the first attempt is over
 			failed = nil
 			return nil, err
 		}
 		last, err = a.once(ctx)
 		return last, err
 	})
-	if err != nil && last != nil { // the context ended at the moment when the answer arrived
+	if err != nil && last != nil { // the context ended just when the response arrived
 		_ = last.Body.Close()
 	}
 	return resp, err
 }
 
-// backOff is how long to wait after n tries have failed.
+// backOff returns the pause after n failed attempts.
 func (o *Options) backOff(n int) time.Duration {
 	back := o.BackoffMax
 	if n < 30 {
@@ -61,17 +62,17 @@ func (o *Options) backOff(n int) time.Duration {
 	return back/2 + time.Duration(float64(back/2)*o.Rand())
 }
 
-// Again reports whether a request that failed so many times, at last with err, is to be
-// sent again from the beginning, and waits before that as the Options say. It returns true
-// only for a body that broke off and cannot be continued, up to MaxRetries times, and never
-// after ctx has ended.
+// Again reports whether a request that has failed a number of times, last with err,
+// should be sent again from the beginning. It waits before returning true, as the
+// Options require. It returns true only for a body that broke off and cannot be
+// continued, up to MaxRetries times, and never after ctx is done.
 func (c *Client) Again(ctx context.Context, failed int, err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
 }
 
-// later marks e as worth another try and sets the pause before it: the longer of the
-// back-off and the wait that the host asked for, of which at most RetryAfterMax counts.
+// later marks e as worth a retry and sets the pause before it: the longer of the
+// back-off and the time that the host asked for, limited to RetryAfterMax.
 func (a *attempt) later(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true
@@ -87,7 +88,7 @@ func (a *attempt) later(e *Error, h http.Header) *Error {
 	return e
 }
 
-// retryAfter reads a Retry-After field: seconds or an HTTP date.
+// retryAfter parses a Retry-After header: seconds or an HTTP date.
 func retryAfter(s string, now time.Time) (time.Duration, bool) {
 	const most = uint64(math.MaxInt64) / uint64(time.Second)
 	if n, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {

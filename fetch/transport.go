@@ -51,11 +51,12 @@ func (c *Client) transport() *http.Transport {
 	return t
 }
 
-// stagger is how long a dial is waited for before the next address is tried beside it.
+// stagger is how long one dial may take before the next address is dialled in parallel.
 const stagger = 250 * time.Millisecond
 
-// dial connects to host:port: it resolves the host, has the policy judge each address, and
-// dials the permitted ones. No second look-up can change the address in between.
+// dial connects to host:port: it resolves the host, checks each address against the
+// policy, and dials the permitted ones. It dials the checked addresses, so no second
+// look-up can replace them.
 func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opt.ConnectTimeout)
 	defer cancel()
@@ -103,8 +104,8 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return addrs, err
 }
 
-// race dials the addresses in their order, each a little after the one before or
-// as soon as that has failed. The first connection wins.
+// race dials the addresses in order, each stagger after the previous one or as soon as
+// that has failed. The first connection wins.
 func (c *Client) race(ctx context.Context, network, port string, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -132,7 +133,7 @@ func (c *Client) race(ctx context.Context, network, port string, addrs []netip.A
 			running--
 			if r.err == nil {
 				cancel()
-				for range running { // those that lost
+				for range running { // close the connections that came later
 					if l := <-results; l.conn != nil {
 						_ = l.conn.Close()
 					}

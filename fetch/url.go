@@ -13,13 +13,13 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// MaxURL is the longest URI that is fetched, in bytes.
+// MaxURL is the largest length of a fetched URI in bytes.
 const MaxURL = 8 << 10
 
-// Parse parses a URI that can be fetched: absolute, http or https, with a host,
-// without user name and password, of at most MaxURL bytes. Its fragment is
-// dropped, and a stray percent sign is read as ParseReference does. Any other is an
-// *Error of Kind Refused.
+// Parse parses a URI that can be fetched: absolute, http or https, with a host, without
+// user name and password, at most MaxURL bytes. It drops the fragment, and repairs
+// stray percent signs like ParseReference. For other URIs it returns an *Error of Kind
+// Refused.
 func Parse(raw string) (*url.URL, error) {
 	refuse := func(msg, hint string) (*url.URL, error) {
 		return nil, &Error{Op: "get", URL: shorten(withoutUser(raw)), Kind: Refused, Msg: msg, Hint: hint}
@@ -30,7 +30,7 @@ func Parse(raw string) (*url.URL, error) {
 	u, err := ParseReference(raw)
 	if err != nil {
 		if strings.Contains(raw, "@") {
-			return refuse("not a URI", "") // the cause could repeat a password
+			return refuse("not a URI", "") // the cause could contain a password
 		}
 		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: "not a URI", Err: parseCause(err)}
 	}
@@ -54,17 +54,17 @@ func Parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseReference is url.Parse, except that a percent sign in the path or the fragment that
+// ParseReference is url.Parse, except that a percent sign in the path or fragment that
 // begins no escape, as in /100%.txt, is read as %25. Browsers send it unchanged; strict
-// servers answer that with 400, and lenient ones treat both alike. In a query it stays,
-// since servers differ. A URI with a control character is not repaired.
+// servers then answer 400, and lenient ones treat both alike. In a query it stays
+// unchanged, since servers differ. A URI with a control character is not repaired.
 func ParseReference(ref string) (*url.URL, error) {
 	if !strings.Contains(ref, "%") || strings.ContainsFunc(ref, unicode.IsControl) {
 		return url.Parse(ref)
 	}
 	rest, fragment, _ := strings.Cut(ref, "#")
 	before, _, _ := strings.Cut(rest, "?")
-	begin := strings.Index(before, "//") // where a host may begin
+	begin := strings.Index(before, "//") // the host may begin here
 	if begin > 0 && before[begin-1] != ':' || begin < 0 {
 		begin = 0
 	} else if end := strings.IndexByte(before[begin+2:], '/'); end >= 0 {
@@ -95,7 +95,8 @@ func isHex(b byte) bool {
 	return '0' <= b && b <= '9' || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
 }
 
-// withoutUser removes a user name and password from a text that need not be a URI.
+// withoutUser removes a user name and password from a text, which may be an invalid
+// URI.
 func withoutUser(raw string) string {
 	at := strings.LastIndexByte(raw, '@')
 	if at < 0 {
@@ -108,8 +109,8 @@ func withoutUser(raw string) string {
 	return scheme + "//…" + raw[at:]
 }
 
-// escapePath keeps a path as it was written, as far as a request line allows. net/url would
-// rewrite a path with other characters and treat %2F as a slash.
+// escapePath keeps the spelling of a path as far as a request line allows. net/url
+// would rewrite a path with unusual characters and treat %2F as a slash.
 func escapePath(u *url.URL) {
 	if u.RawPath != "" {
 		u.RawPath = escape(u.RawPath, func(b byte) bool {
@@ -118,19 +119,19 @@ func escapePath(u *url.URL) {
 	}
 }
 
-// escapeQuery escapes characters that a request line cannot have. net/url leaves a query
-// as it is.
+// escapeQuery escapes characters that are not allowed in a request line. net/url does
+// not change a query.
 func escapeQuery(q string) string {
 	return escape(q, func(b byte) bool { return b > ' ' && b < 0x7f })
 }
 
-// isUnreserved reports whether b means the same with and without an escape (RFC 3986
+// isUnreserved reports whether b has the same meaning with and without escape (RFC 3986
 // §2.3).
 func isUnreserved(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-._~", b) >= 0
 }
 
-// escape escapes the bytes of s that are not safe.
+// escape percent-encodes the bytes of s that are not safe.
 func escape(s string, safe func(byte) bool) string {
 	if !slices.ContainsFunc([]byte(s), func(b byte) bool { return !safe(b) }) {
 		return s
@@ -146,9 +147,9 @@ func escape(s string, safe func(byte) bool) string {
 	return out.String()
 }
 
-// Origin returns scheme://host[:port] of u: lower case, an internationalised host
-// in its ASCII form, the port only if it isn't the default one of the scheme.
-// Two URIs are of the same origin if the results are equal.
+// Origin returns scheme://host[:port] of u: in lower case, an internationalised host in
+// its ASCII form, and the port only if it is not the scheme's default. Two URIs have
+// the same origin if the results are equal.
 func Origin(u *url.URL) string {
 	scheme := strings.ToLower(u.Scheme)
 	host, port := hostPort(u)
@@ -161,7 +162,7 @@ func Origin(u *url.URL) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// hostPort returns the canonical host and the port that u is fetched from.
+// hostPort returns the canonical host and the port from which u is fetched.
 func hostPort(u *url.URL) (host, port string) {
 	host, port = asciiHost(u.Hostname()), u.Port()
 	if port == "" {
@@ -170,13 +171,13 @@ func hostPort(u *url.URL) (host, port string) {
 	return host, port
 }
 
-// isHost reports whether a host can be the name or the address of one.
+// isHost reports whether a string is a valid host name or address.
 func isHost(host string) bool {
 	const longest = 253 // RFC 1035
 	return len(host) <= longest && !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// isPort reports whether a port is empty or can be connected to.
+// isPort reports whether a port is empty or valid.
 func isPort(port string) bool {
 	if port == "" {
 		return true
@@ -185,8 +186,8 @@ func isPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// asciiHost returns the ASCII form of a host, by which it is looked up, or the host
-// unchanged if it has none.
+// asciiHost returns the ASCII form of a host, as used for look-ups; the host unchanged
+// if it has none.
 func asciiHost(host string) string {
 	host = strings.ToLower(host)
 	for i := range len(host) {
@@ -210,7 +211,7 @@ func defaultPort(scheme string) string {
 	return ""
 }
 
-// parseCause drops the repeated URI from an error of url.Parse.
+// parseCause removes the repeated URI from an error of url.Parse.
 func parseCause(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -219,7 +220,7 @@ func parseCause(err error) error {
 	return err
 }
 
-// shorten cuts a text that is too long to show.
+// shorten truncates a text that is too long for a message.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -1,4 +1,4 @@
-// Package guard decides how many deletions at once are too many to be meant.
+// Package guard decides how many deletions at once are suspicious.
 package guard
 
 import (
@@ -17,8 +17,8 @@ type Limit struct {
 	n       int64
 }
 
-// ParseLimit parses "50" (resources) or "5%" (of the set); "" is the default. A
-// limit given replaces the default whole: "100%" allows everything, "0" nothing.
+// ParseLimit parses "50" (resources) or "5%" (of the set); "" is the default. A given
+// limit replaces the default completely: "100%" allows everything, "0" nothing.
 func ParseLimit(s string) (Limit, error) {
 	if s == "" {
 		return Limit{}, nil
@@ -42,11 +42,11 @@ func (l Limit) String() string {
 	return strconv.FormatInt(l.n, 10)
 }
 
-// few deletions are not too many unless they are of most of the set.
+// few is the number of deletions that are allowed unless they affect most of the set.
 const few = 5
 
-// Exceeded reports whether that many deletions from a set of that size (before
-// them) are too many.
+// Exceeded reports whether deletes are too many for a set that had set resources
+// before.
 func (l Limit) Exceeded(deletes, set int64) bool {
 	switch {
 	case deletes <= 0:
@@ -59,7 +59,7 @@ func (l Limit) Exceeded(deletes, set int64) bool {
 	return deletes > l.n
 }
 
-// Allows returns how many deletions from a set of that size are not too many.
+// Allows returns the largest number of deletions allowed in a set of that size.
 func (l Limit) Allows(set int64) int64 {
 	switch {
 	case !l.set:
@@ -72,7 +72,8 @@ func (l Limit) Allows(set int64) int64 {
 	return l.n
 }
 
-// moreThan reports whether n is more than percent % of set; none is negative.
+// moreThan reports whether n is more than percent % of set. Numbers must not be
+// negative.
 func moreThan(n, percent, set int64) bool {
 	nHigh, nLow := bits.Mul64(uint64(n), 100)
 	sHigh, sLow := bits.Mul64(uint64(set), uint64(percent))

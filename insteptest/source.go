@@ -31,22 +31,23 @@ import (
 	"instep/source"
 )
 
-// Options configures a Source. The zero value is good.
+// Options configure a Source. The zero value is usable.
 type Options struct {
 	Seed      uint64        // seed of all random choices
-	Resources int           // resources at the beginning; 20
-	MaxLength int64         // largest resource, in bytes; 2,000
-	Rate      float64       // changes a second of the Source's time; 1
-	Sets      int           // sets of resources; 1
+	Resources int           // number of resources at the start; default 20
+	MaxLength int64         // size of the largest resource in bytes; default 2,000
+	Rate      float64       // changes per second of the Source's time; default 1
+	Sets      int           // number of sets of resources; default 1
 	Dumps     bool          // offers Resource Dumps and Change Dumps (1.1 §11, §13)
 	Archives  bool          // offers archives of its lists and dumps
-	MaxList   int           // entries of a Resource List or Change List, at most 50,000; 5,000
-	Keep      time.Duration // how long, in the Source's time, superseded documents stay; 1 h
+	MaxList   int           // largest number of entries in a Resource List or Change List, at most 50,000; default 5,000
+	Keep      time.Duration // how long, in the Source's time, superseded documents stay; default 1 h
 }
 
 // Source is a Source that is served on loopback until the test ends.
 type Source struct {
-	// URL is where it is served, with a slash at the end: discovery starts from it.
+	// URL is the base URL of the Source, with a slash at the end. Discovery can start
+	// from it.
 	URL string
 
 	t     testing.TB
@@ -61,10 +62,11 @@ type Resource struct {
 	Type   string
 }
 
-// start is when the Source's clock begins: all its times are the same in every run.
+// start is the start time of the Source's clock, so that all times are the same in
+// every run.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NewSource makes a Source, publishes it and serves it. An error ends the test.
+// NewSource creates a Source, publishes it and serves it. An error fails the test.
 func NewSource(t testing.TB, o Options) *Source {
 	t.Helper()
 	model, err := sim.NewModel(t.Context(), sim.Config{
@@ -93,7 +95,7 @@ func NewSource(t testing.TB, o Options) *Source {
 	return s
 }
 
-// Advance moves the Source's time on by d and publishes the changes of that time. It
+// Advance advances the Source's time by d and publishes the changes of that time. It
 // returns the number of changes. It is not safe for concurrent use.
 func (s *Source) Advance(d time.Duration) int64 {
 	s.t.Helper()
@@ -104,8 +106,8 @@ func (s *Source) Advance(d time.Duration) int64 {
 	return n.Sum()
 }
 
-// Misbehave switches exactly these faults on, from the next request on, each alone or with
-// a share of its targets: "wrong-bytes", "truncate=50%", "34".
+// Misbehave turns on exactly these faults, from the next request on, each optionally
+// with a share of affected targets: "wrong-bytes", "truncate=50%", "34".
 func (s *Source) Misbehave(ways ...string) {
 	s.t.Helper()
 	on, err := sim.ParseSwitches(strings.Join(ways, ","))
@@ -115,7 +117,7 @@ func (s *Source) Misbehave(ways ...string) {
 	s.sim.Switch(on...)
 }
 
-// Behave switches all faults off, also those of single documents.
+// Behave turns all faults off, including those of single documents.
 func (s *Source) Behave() {
 	s.sim.Switch()
 	s.sim.Override(nil)
@@ -129,8 +131,8 @@ type Document struct {
 	Generations int    // number of publications that changed it, at least 1
 }
 
-// Documents returns all documents that the Source publishes or published, by URI. Beyond
-// 16 MiB the oldest generations are forgotten.
+// Documents returns all present and past documents of the Source, by URI. Beyond 16 MiB
+// the oldest generations are dropped.
 func (s *Source) Documents() []Document {
 	var all []Document
 	for _, d := range s.sim.Documents() {
@@ -141,20 +143,20 @@ func (s *Source) Documents() []Document {
 
 // Override changes how one document is served. The zero Override changes nothing.
 type Override struct {
-	// Cached serves the document from a cache, with the ETag, Last-Modified and Date of
-	// then and an Age, even if the Source has removed it.
+	// Cached serves the document from a cache, with its ETag, Last-Modified and Date of
+	// that time and an Age, even if the Source has removed it.
 	Cached bool
-	// Back is how many generations older than the newest the cached answer is.
+	// Back is which generation the cache sends, counted back from the newest.
 	Back int
-	// Hard lets the cache answer requests with Cache-Control: no-cache too.
+	// Hard means that the cache also answers requests with Cache-Control: no-cache.
 	Hard bool
-	// Status withdraws the document: the Source answers with 404 or 500, for example. A
-	// cached answer is not affected.
+	// Status makes the Source answer with a status such as 404 or 500. It does not
+	// affect responses of a cache.
 	Status int
 }
 
-// Override changes how these documents are served, by URI, from the next request on; all
-// others are served unchanged.
+// Override changes how these documents are served, by URI, from the next request on.
+// All other documents are served unchanged.
 func (s *Source) Override(of map[string]Override) {
 	s.t.Helper()
 	all := map[string]sim.Override{}

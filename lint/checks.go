@@ -2,29 +2,31 @@ package lint
 
 import "fmt"
 
-// steps are the callbacks of one rule for a document. A nil step does nothing.
+// steps are the callbacks of one rule for a document. A nil callback does nothing.
 type steps struct {
 	entry func(*entry) // called for each readable entry
 	end   func()       // called at the end, when the header is complete
 }
 
-// check is how the rules of one family are checked.
+// check describes how the rules of one family are checked.
 type check struct {
-	noted bool                    // the Decoder decides, and its notes are the findings
-	run   func(*run, *Rule) steps // reports what the Decoder does not; nil if there is nothing
+	noted bool                    // the Decoder checks the rule, and its notes become findings
+	run   func(*run, *Rule) steps // checks what the Decoder does not; nil if there is nothing more
 	by    string                  // the method that checks files that are not ResourceSync documents
 }
 
-// permitted is the check of a rule that only allows something: no document can break it.
+// permitted is the check of a rule that only permits something, which no document can
+// break.
 func permitted(*run, *Rule) steps { return steps{} }
 
-// covered is the check of a rule that sums up others: those report.
+// covered is the check of a rule that summarises other rules, which report instead of
+// it.
 func covered(*run, *Rule) steps { return steps{} }
 
-// checks has the check of each family that one document can show.
+// checks maps each family of rules that a single document can break to its check.
 var checks map[string]check
 
-// An init because the checks lead back to the table.
+// set in init, since the checks refer back to the table
 func init() {
 	checks = make(map[string]check)
 	for _, family := range notedFamilies {
@@ -78,7 +80,7 @@ var permittedFamilies = []string{
 // alsoNoted are the families that the Decoder checks in part.
 var alsoNoted = map[string]bool{"ext-attr-prefix": true, "table3": true}
 
-// plainChecks are the checks of files that are not ResourceSync documents.
+// plainChecks names the methods that check files other than ResourceSync documents.
 var plainChecks = map[string]string{
 	"html-link-rel-resourcesync": "Checker.HTML",
 	"html-link-in-head":          "Checker.HTML",
@@ -174,7 +176,7 @@ func entryChecks() map[string]func(*run, *Rule) steps {
 	}
 }
 
-// begin collects the steps of the rules that concern a document of this kind.
+// begin collects the steps of the rules that apply to a document of this kind.
 func (r *run) begin() {
 	for i := range book().rules {
 		rule := &book().rules[i]
@@ -199,7 +201,7 @@ func (r *run) checkEntry() {
 	r.later.count(r.entry)
 }
 
-// end makes the checks that need the whole document.
+// end runs the checks that need the whole document.
 func (r *run) end() {
 	for _, f := range r.atEnd {
 		f()
@@ -207,16 +209,17 @@ func (r *run) end() {
 	r.decideLater()
 }
 
-// undecided are findings of edition 1.0 in a document that may be of either edition. They
-// are reported if it turns out to be of both.
+// undecided holds findings of edition 1.0 in a document that may follow either edition.
+// They are reported if the document turns out to follow both.
 type undecided struct {
 	findings []Finding
 	dropped  int
 	entries  int
-	is11     bool // something in it is only of 1.1
+	is11     bool // something in it exists only in 1.1
 }
 
-// mostUndecided bounds the checks that wait for the end of a document.
+// mostUndecided bounds the number of findings that are held until the end of a
+// document.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {
@@ -234,8 +237,8 @@ func (u *undecided) count(e *entry) {
 	}
 }
 
-// undecidedWants reports whether a rule of 1.0 is checked in case the document is of
-// 1.0 as well.
+// undecidedWants reports whether a rule of 1.0 is checked in case the document also
+// follows 1.0.
 func (r *run) undecidedWants(rule *Rule) bool {
 	return r.auto && r.profile == Profile11 && rule.In(Profile10) && ofChanges(r.readKind)
 }

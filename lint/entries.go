@@ -6,7 +6,7 @@ import (
 	"instep/resourcesync"
 )
 
-// entryMetadata: entries of these kinds have an rs:md.
+// entryMetadata checks that entries of these kinds have an rs:md.
 func entryMetadata(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if !e.hasMD {
@@ -15,8 +15,8 @@ func entryMetadata(r *run, rule *Rule) steps {
 	}}
 }
 
-// entryCapability: the rs:md of an entry of a Capability List states the capability of
-// its target (1.1 §9).
+// entryCapability checks that the rs:md of an entry in a Capability List has the
+// capability of its target (1.1 §9).
 func entryCapability(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if e.hasMD && e.Capability == "" {
@@ -25,8 +25,8 @@ func entryCapability(r *run, rule *Rule) steps {
 	}}
 }
 
-// notACapability: descriptions, Capability Lists and manifests are no capabilities
-// of a set (1.1 §9).
+// notACapability checks that a Capability List does not list descriptions, Capability
+// Lists or manifests, which are no capabilities of a set (1.1 §9).
 func notACapability(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		switch e.Capability {
@@ -37,8 +37,8 @@ func notACapability(r *run, rule *Rule) steps {
 	}}
 }
 
-// oneEntryPerCapability: a Capability List has at most one entry of each capability
-// (1.1 §9, Archives §2.1).
+// oneEntryPerCapability checks that a Capability List has at most one entry per
+// capability (1.1 §9, Archives §2.1).
 func oneEntryPerCapability(r *run, rule *Rule) steps {
 	archives := rule.ID == "archives-one-entry-per-capability"
 	k, lines := newKeys(), make(map[key]int)
@@ -56,7 +56,7 @@ func oneEntryPerCapability(r *run, rule *Rule) steps {
 	}}
 }
 
-// entryDescribedBy: each set is described for people (1.1 §8).
+// entryDescribedBy checks that each set links to a description for people (1.1 §8).
 func entryDescribedBy(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if e.Link(resourcesync.RelDescribedBy) == "" {
@@ -65,8 +65,9 @@ func entryDescribedBy(r *run, rule *Rule) steps {
 	}}
 }
 
-// entryAttribute: recommended attributes of the entries of dumps and indexes (1.1 §11.1,
-// §12.2, §13.1, App. A). If rs:md is missing its attributes are not reported too.
+// entryAttribute checks the recommended attributes in entries of dumps and indexes (1.1
+// §11.1, §12.2, §13.1, App. A). If rs:md is missing, its attributes are not reported
+// as well.
 func entryAttribute(r *run, rule *Rule) steps {
 	name := strings.TrimSuffix(rule.ID[strings.LastIndex(rule.ID, "entry-")+len("entry-"):], "-recommended")
 	return steps{entry: func(e *entry) {
@@ -81,8 +82,8 @@ func entryAttribute(r *run, rule *Rule) steps {
 	}}
 }
 
-// lacks reports whether the rs:md of the entry does not have that attribute. An invalid
-// one is not reported as missing too.
+// lacks reports whether the rs:md of the entry lacks an attribute. An invalid attribute
+// is not reported as missing.
 func lacks(e *entry, name string) bool {
 	switch name {
 	case "type":
@@ -99,8 +100,8 @@ func lacks(e *entry, name string) bool {
 	return false
 }
 
-// typeRecommended: bitstreams (1.1 §11.2, §13.2) and alternate representations
-// (1.1 §14.3) have a media type.
+// typeRecommended checks that bitstreams (1.1 §11.2, §13.2) and links to alternate
+// representations (1.1 §14.3) have a media type.
 func typeRecommended(r *run, rule *Rule) steps {
 	if rule.ID == "ln-alternate-type-recommended" {
 		return eachLink(r, func(e *entry, l *resourcesync.Link) {
@@ -116,8 +117,9 @@ func typeRecommended(r *run, rule *Rule) steps {
 	}}
 }
 
-// pathRequired: a manifest states the path of a bitstream in the package, unless the
-// resource was deleted. For the proposal of 2013 the Decoder reads patches as links.
+// pathRequired checks that a manifest entry has the path of its bitstream in the
+// package, unless the resource was deleted. In the proposal of 2013 the Decoder reads
+// patches as links.
 func pathRequired(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
@@ -135,8 +137,8 @@ func hasPatch(e *entry) bool {
 	return false
 }
 
-// changeRequired: an entry of a change states its kind (1.1 §12.1, §13.2). The proposal
-// of 2013 has no rule that an entry without rs:md breaks.
+// changeRequired checks that an entry of a change has the attribute change (1.1 §12.1,
+// §13.2). In the proposal of 2013 no rule forbids an entry without rs:md.
 func changeRequired(r *run, rule *Rule) steps {
 	always := rule.Version == string(ProfileDLib)
 	return steps{entry: func(e *entry) {
@@ -146,9 +148,9 @@ func changeRequired(r *run, rule *Rule) steps {
 	}}
 }
 
-// lastmodRequired: before 1.1 lastmod was the time of the change (1.0 §12.1), and
-// entries with links to versions had one (1.0 §14.6). Of the proposal of 2013 the
-// Decoder reads it as the datetime.
+// lastmodRequired checks for lastmod: before 1.1 it was the time of the change (1.0
+// §12.1), and entries with links to versions had one (1.0 §14.6). In the proposal of
+// 2013 the Decoder reads it as the datetime.
 func lastmodRequired(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if !e.LastMod.IsZero() || e.was("lastmod-w3cdtf") {
@@ -168,7 +170,7 @@ func lastmodRequired(r *run, rule *Rule) steps {
 	}}
 }
 
-// lastmodOmit: lists of lists leave lastmod out (1.1 §8, §9, Archives §3.1).
+// lastmodOmit checks that lists of lists omit lastmod (1.1 §8, §9, Archives §3.1).
 func lastmodOmit(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if !e.LastMod.IsZero() {
@@ -177,7 +179,8 @@ func lastmodOmit(r *run, rule *Rule) steps {
 	}}
 }
 
-// auditable: an audit compares time, length or hash (1.1 §5.2). It is reported once.
+// auditable checks that entries have a time, length or hash, which an audit compares
+// (1.1 §5.2). It reports only the first entry.
 func auditable(r *run, rule *Rule) steps {
 	var bare, first int
 	return steps{

@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// Form is the kind of a file or answer, as its name and first bytes show it.
+// Form is the kind of a file or response, recognised by its name and first bytes.
 type Form uint8
 
 // The forms.
 const (
-	FormDocument Form = iota // for Checker.Document, which reports anything that is not a document
-	FormHTML                 // a page, for Checker.HTML
+	FormDocument Form = iota // for Checker.Document, which also reports files that are not documents
+	FormHTML                 // an HTML page, for Checker.HTML
 	FormRobots               // a robots.txt, for Checker.Robots
 	FormPackage              // a ZIP file, whose manifest is a document
 )
 
-// HeadSize is how many of the first bytes [Recognise] and [Claims] like to see.
+// HeadSize is the recommended number of first bytes for [Recognise] and [Claims].
 const HeadSize = 4096
 
-// Recognise returns the form of a file by its name (a path or URI) and first bytes, which
-// may be compressed with gzip. A page with the name of a document counts as one, in whose
-// place it was found.
+// Recognise returns the form of a file by its name (a path or URI) and first bytes,
+// which may be compressed with gzip. An HTML page with the name of a document is a
+// FormDocument, so that it is reported as a wrong document.
 func Recognise(name string, head []byte) Form {
 	head = unzipped(head)
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
@@ -42,15 +42,15 @@ func Recognise(name string, head []byte) Form {
 	return FormDocument
 }
 
-// unzipped decompresses the first bytes of gzip data, as far as they reach; it returns
-// other bytes unchanged.
+// unzipped decompresses the beginning of gzip data as far as possible. It returns other
+// bytes unchanged.
 func unzipped(head []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
 		return head
 	}
 	text := make([]byte, HeadSize)
-	n, _ := io.ReadFull(zr, text) // the data ends where the head does
+	n, _ := io.ReadFull(zr, text) // the data is cut off at the end of head
 	return text[:n]
 }
 
@@ -58,19 +58,19 @@ func hasAnyPrefix(b []byte, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(b, []byte(p)) })
 }
 
-// namedAsDocument reports whether a path or URI has the name of a ResourceSync
-// document: one in XML, or the well-known one (1.1 §6.3.2).
+// namedAsDocument reports whether a path or URI has a name that ResourceSync documents
+// have: one of XML, or the well-known name (1.1 §6.3.2).
 func namedAsDocument(name string) bool {
 	name, _, _ = strings.Cut(strings.ReplaceAll(name, `\`, "/"), "?")
 	lower := strings.TrimSuffix(strings.ToLower(name), ".gz")
 	return strings.HasSuffix(lower, ".xml") || strings.HasSuffix(lower, ".well-known/resourcesync")
 }
 
-// htmlElements are elements that pages may begin with: most of the tags around may be left
-// out.
+// htmlElements are elements with which an HTML page may begin, since most surrounding
+// tags are optional.
 var htmlElements = []string{"html", "head", "body", "title", "meta", "link", "script", "style", "p", "div", "center", "h1", "h2", "table"}
 
-// isHTML reports whether the document type or the first element is that of HTML.
+// isHTML reports whether the document type or the first element belongs to HTML.
 func isHTML(text []byte) bool {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.Strict = false
@@ -111,8 +111,8 @@ func isRobots(name string, text []byte) bool {
 	return false
 }
 
-// Candidate reports whether a file of that name, found among others, may have one of the
-// forms: its name is that of XML, HTML, ZIP or robots.txt.
+// Candidate reports whether a file with this name, found among others, may have one of
+// the forms: its name is that of XML, HTML, ZIP or robots.txt.
 func Candidate(name string) bool {
 	switch path.Ext(strings.ToLower(name)) {
 	case ".html", ".htm", ".xhtml", ".zip":
@@ -121,7 +121,7 @@ func Candidate(name string) bool {
 	return namedAsDocument(name) || baseName(name) == "robots.txt"
 }
 
-// documentNames are parts of the names that people give to documents.
+// documentNames are common parts of document names.
 var documentNames = []string{
 	"sitemap", "resourcelist", "resource-list", "resourcedump", "resource-dump", "changelist", "change-list", "changedump", "change-dump",
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
@@ -130,9 +130,9 @@ var documentNames = []string{
 // documentSigns are the first bytes of documents of every dialect.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
-// Claims reports whether a file that was found among others is, or by its name claims to
-// be, relevant for this package: most XML and most pages have nothing to do with
-// ResourceSync. name and head are those of [Recognise]; packages are not recognised.
+// Claims reports whether a file found among others is relevant for this package, or has
+// the name of a relevant one: most XML and most HTML have nothing to do with
+// ResourceSync. name and head are those of [Recognise]. Packages are not recognised.
 func Claims(name string, head []byte) bool {
 	form := Recognise(name, head)
 	head = unzipped(head)
@@ -151,14 +151,14 @@ func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// baseName is the last part of a path or URI, in small letters.
+// baseName returns the last segment of a path or URI in lower case.
 func baseName(name string) string {
 	return path.Base(strings.ToLower(strings.ReplaceAll(name, `\`, "/")))
 }
 
-// IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has the
-// name of one, and its first bytes do not mention ResourceSync, so that a list without
-// rs:md is not mistaken for one.
+// IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has
+// the name of one, and its first bytes do not mention ResourceSync. Without the second
+// condition it would also accept a list that lacks rs:md.
 func IsPlainSitemap(name string, head []byte) bool {
 	return strings.Contains(baseName(name), "sitemap") && !bytes.Contains(unzipped(head), []byte("openarchives.org/rs"))
 }

@@ -6,7 +6,7 @@ import (
 	"instep/resourcesync"
 )
 
-// eachLink is a step for the links of each entry.
+// eachLink calls f for each link of each entry.
 func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
 	return steps{entry: func(e *entry) {
 		for i := range e.Links {
@@ -15,7 +15,7 @@ func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
 	}}
 }
 
-// relation: rel is one registered type or an absolute URI (1.1 §7).
+// relation checks that rel is one registered type or an absolute URI (1.1 §7).
 func relation(r *run, rule *Rule) steps {
 	const message = "rel %q is neither a registered relation type nor an absolute URI"
 	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
@@ -33,7 +33,8 @@ func relation(r *run, rule *Rule) steps {
 	return s
 }
 
-// duplicateAttributes: the attributes of rs:md apply to a mirror as well (1.1 §14.2).
+// duplicateAttributes checks that links to mirrors do not repeat attributes of rs:md,
+// which apply to them as well (1.1 §14.2).
 func duplicateAttributes(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelDuplicate && (len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "") {
@@ -42,7 +43,7 @@ func duplicateAttributes(r *run, rule *Rule) steps {
 	})
 }
 
-// patchType: a patch has a media type (1.1 §14.4).
+// patchType checks that a link to a patch has a media type (1.1 §14.4).
 func patchType(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelPatch && l.Type == "" && !e.was("type-media-type-syntax") {
@@ -51,7 +52,7 @@ func patchType(r *run, rule *Rule) steps {
 	})
 }
 
-// patchScope: patches belong to changes (1.1 §14.4).
+// patchScope checks that only changes have links to patches (1.1 §14.4).
 func patchScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || ofChanges(r.readKind) {
 		return steps{}
@@ -70,7 +71,8 @@ func patchScope(r *run, rule *Rule) steps {
 	return s
 }
 
-// patchPath: a patch of a Change Dump is in the package (1.1 §14.4).
+// patchPath checks that a patch in a Change Dump has a path in the package (1.1
+// §14.4).
 func patchPath(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelPatch && l.Path == "" && !e.was("path-leading-slash", "path-no-traversal") {
@@ -79,8 +81,8 @@ func patchPath(r *run, rule *Rule) steps {
 	})
 }
 
-// singleLink: an entry has one version of the last modification (1.1 §14.6) and one
-// origin (1.1 §14.8).
+// singleLink checks that an entry links to only one version of the last modification
+// (1.1 §14.6) and only one origin (1.1 §14.8).
 func singleLink(r *run, rule *Rule) steps {
 	rel := resourcesync.RelMemento
 	if rule.ID == "ln-via-keep-only-existing" {
@@ -96,7 +98,7 @@ func singleLink(r *run, rule *Rule) steps {
 	}}
 }
 
-// mementoOfLastmod: the version linked is that of lastmod (1.1 §14.6).
+// mementoOfLastmod checks that a linked version is that of lastmod (1.1 §14.6).
 func mementoOfLastmod(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelMemento && (l.Modified.Before(e.LastMod) || l.Modified.After(e.LastMod)) {
@@ -105,7 +107,8 @@ func mementoOfLastmod(r *run, rule *Rule) steps {
 	})
 }
 
-// timegateAttributes: a TimeGate is no representation (1.1 §14.6).
+// timegateAttributes checks that links to TimeGates have no attributes of bytes, since
+// a TimeGate is not a representation (1.1 §14.6).
 func timegateAttributes(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelTimeGate && (hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 || hasMetadata(l)) {
@@ -114,14 +117,15 @@ func timegateAttributes(r *run, rule *Rule) steps {
 	})
 }
 
-// hasMetadata reports whether the link has attributes that only rs:md may have.
+// hasMetadata reports whether the link has attributes that are allowed only in rs:md.
 func hasMetadata(l *resourcesync.Link) bool {
 	return slices.ContainsFunc(l.Attrs, func(a resourcesync.Attr) bool {
 		return a.Space == "" && slices.Contains([]string{"at", "capability", "change", "completed", "datetime", "from", "until"}, a.Name)
 	})
 }
 
-// hasRepresentation reports whether the link says something about the bytes it leads to.
+// hasRepresentation reports whether the link has attributes that describe the bytes of
+// its target.
 func hasRepresentation(l *resourcesync.Link) bool {
 	return len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "" || l.Path != ""
 }

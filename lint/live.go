@@ -17,40 +17,40 @@ import (
 	"instep/resourcesync"
 )
 
-// DefaultSample is the number of entries of a document that are requested by default.
+// DefaultSample is the default number of entries per document that are requested.
 const DefaultSample = 20
 
-// Live checks the rules about the answers of a Source's server. It sends one request after
-// the other. Faults of the server are findings of Checker; Unchecked is called with what
-// could not be checked.
+// Live checks the rules about the responses of a Source's server. It sends one request
+// at a time. Defects of the server become findings of Checker; Unchecked is called for
+// what could not be checked.
 type Live struct {
 	Checker *Checker
 	Client  *fetch.Client
-	Sample  int              // entries of a document that are requested: 0 is DefaultSample, negative is all
-	Seed    uint64           // chooses which; the same ones each time for the same seed and document
-	Now     func() time.Time // the clock; must be set
+	Sample  int              // number of entries per document that are requested: 0 is DefaultSample, negative is all
+	Seed    uint64           // seed of the choice: the same seed and document give the same entries
+	Now     func() time.Time // the clock; required
 
-	// Unchecked is called with a URI that could not be checked for a reason that is not the
-	// server's: connecting is not permitted, or the body exceeds the bound.
+	// Unchecked is called with a URI that could not be checked through no fault of the
+	// server: connecting is not permitted, or the body exceeds the limit.
 	Unchecked func(uri string, err error)
 }
 
-// Answer is how a document was served.
+// Answer describes the HTTP response with a document.
 type Answer struct {
-	URL    string // URL of the answer, after redirects
+	URL    string // URL of the response, after redirects
 	Header http.Header
 }
 
-// liveRun is the check of one document beside the answers to requests.
+// liveRun checks one document together with responses of the server.
 type liveRun struct {
 	*run
 	l      *Live
 	kind   string
-	newest map[key]int // for documents of changes: the line of the last entry of each resource
+	newest map[key]int // for documents of changes: the line of each resource's last entry
 	keys   keys
 
-	hashed, failed int // resources with a digest that could be compared, and that it did not hold for
-	future, first  int // datetimes that lie in the future, and the line of the first
+	hashed, failed int // number of resources whose digest could be compared, and of those that differed
+	future, first  int // number of datetimes in the future, and the line of the first
 }
 
 func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
@@ -59,9 +59,10 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 	return &liveRun{run: r, l: l, kind: kind, keys: newKeys()}
 }
 
-// Document checks how a document was served, and whether the resources at its URIs match
-// its descriptions. d is the result of Checker.Document, and open opens the body of the
-// answer. A sample of the entries is requested. The error is that of ctx or of open.
+// Document checks how a document was served, and whether the resources at its URIs
+// match their entries. d is the result of Checker.Document, and open opens the body of
+// the response. It requests a sample of the entries. The error is that of ctx or of
+// open.
 func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	head, err := headOf(open)
@@ -115,8 +116,8 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 	return nil
 }
 
-// survey reads the document once to get the header, and the newest entry of each resource,
-// before its entries are checked.
+// survey reads the document once for its header and the newest entry of each resource,
+// before entries are checked.
 func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)) error {
 	if ofChanges(r.kind) {
 		r.newest = make(map[key]int)
@@ -142,7 +143,7 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 	return err
 }
 
-// clockSkew is how far two clocks may be apart.
+// clockSkew is the tolerated difference between two clocks.
 const clockSkew = 5 * time.Minute
 
 func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
@@ -154,7 +155,7 @@ func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
 	}
 }
 
-// sample chooses entries, each with the same chance.
+// sample chooses entries at random, all with the same probability.
 func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) ([]entry, error) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, r.uri)
@@ -175,8 +176,8 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	return chosen, err
 }
 
-// each calls f with the entries whose resources should exist as described: of several
-// changes of a resource the last, unless that is a deletion.
+// each calls f with the entries whose resources should exist as described. If a
+// resource has several changes it uses the last, unless that is a deletion.
 func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	return r.decoded(ctx, open, func(e *entry) error {
 		switch {
@@ -189,7 +190,7 @@ func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), 
 	})
 }
 
-// decoded reads the document a second time; all its findings have been reported.
+// decoded reads the document again. Its findings were reported in the first reading.
 func (r *liveRun) decoded(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	src, err := open()
 	if err != nil {
@@ -221,8 +222,8 @@ func isHTTP(uri string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// unreached handles the error of a request for a URI in the document. Faults of the server
-// are findings. It returns only the end of ctx.
+// unreached handles an error of requesting a URI in the document. Defects of the server
+// become findings. It returns an error only when ctx is done.
 func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -240,7 +241,7 @@ func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err erro
 	return nil
 }
 
-// isOurs reports whether a request failed for a reason of this side.
+// isOurs reports whether a request failed for a reason on our side.
 func isOurs(err error) bool {
 	return errors.Is(err, fetch.Refused) || errors.Is(err, fetch.TooLarge)
 }

@@ -10,13 +10,13 @@ import (
 	"instep/resourcesync"
 )
 
-// mostListedLinks bounds the links of one entry that are requested.
+// mostListedLinks bounds the number of links of one entry that are requested.
 const mostListedLinks = 8
 
-// thing is something that a document describes at a URI: the resource of an entry, or the
-// target of a link.
+// thing is what a document describes at a URI: the resource of an entry, or the target
+// of a link.
 type thing struct {
-	uri, what           string // what is its name in messages
+	uri, what           string // what is the name used in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -28,8 +28,7 @@ func (t *thing) isDescribed() bool {
 	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
 }
 
-// checkListed requests the resources that entries list, and compares them with the
-// entries.
+// checkListed requests the resources of entries and compares them with the entries.
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
@@ -60,16 +59,16 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent are media types of content. Such a type does not say how to apply a patch.
+// ofContent are media types of content. They do not state how to apply a patch.
 var ofContent = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
 	"application/gzip": true, "application/zip": true,
 }
 
-// patchType checks whether the type of a patch says how to apply it. Whether its bytes
-// make the next version cannot be checked, since servers no longer have the version
-// before.
+// patchType checks whether the media type of a patch states how to apply it. Whether
+// applying it yields the next version cannot be checked, since servers no longer have
+// the previous version.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)
 	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
@@ -79,7 +78,7 @@ func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 
 func place(e *entry) Finding { return Finding{Line: e.Line, Column: e.column, Entry: e.Loc} }
 
-// describesBytes reports whether the entries of the document describe resources, rather
+// describesBytes reports whether the entries of the document describe resources rather
 // than packages or other documents.
 func (r *liveRun) describesBytes() bool { return r.kind == "resourcelist" || r.kind == "changelist" }
 
@@ -90,8 +89,8 @@ func (r *liveRun) needsBody(e *entry, t *thing) bool {
 	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
 }
 
-// checkLink requests the target of a link of an entry, and compares. main is the resource
-// of the entry.
+// checkLink requests the target of a link in an entry and compares it with the link.
+// main is the resource of the entry.
 func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool, main *fetched) error {
 	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	return nil
 }
 
-// compare reports differences between the description and the answer.
+// compare reports differences between the entry or link and the response.
 func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	if r.outdated(e, got.header) {
 		return
@@ -119,12 +118,12 @@ func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// outdated reports whether a resource may have changed after it was described: nothing
-// is concluded then.
+// outdated reports whether a resource may have changed after it was described. In that
+// case nothing is compared.
 func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	modified, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil {
-		return ofChanges(r.kind) && !r.header.Until.IsZero() // there are later lists
+		return ofChanges(r.kind) && !r.header.Until.IsZero() // the list is closed, so there are later ones
 	}
 	var described time.Time
 	for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, r.header.At, r.header.Completed, r.header.Until} {
@@ -135,8 +134,8 @@ func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	return !described.IsZero() && modified.After(described)
 }
 
-// coding compares the content coding. The request asked for none, so an answer without one
-// proves nothing if the server negotiates it.
+// coding compares the content coding. The request asked for none; if the server
+// negotiates the coding, a response without one proves nothing.
 func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	rule := r.active("encoding-matches-content-encoding", r.kind)
 	stated := strings.ToLower(t.encoding)
@@ -149,8 +148,8 @@ func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// headerHas reports whether a field that is a list has that element, without regard to
-// case.
+// headerHas reports whether a comma-separated header field contains an element,
+// ignoring case.
 func headerHas(h http.Header, field, want string) bool {
 	for _, v := range h.Values(field) {
 		for s := range strings.SplitSeq(v, ",") {
@@ -162,8 +161,8 @@ func headerHas(h http.Header, field, want string) bool {
 	return false
 }
 
-// fixity compares length and digests with the bytes in the stated coding. If they cannot be
-// had in it, length and digests match nothing that was served.
+// fixity compares length and digests with the bytes in the stated coding. If the bytes
+// are not available in that coding, it only reports a match with the served bytes.
 func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	stated := strings.ToLower(t.encoding)
 	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
@@ -204,7 +203,7 @@ func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	}
 }
 
-// otherCoding reports length and digests that are those of another coding than the stated
+// otherCoding reports a length or digests that match another coding than the stated
 // one.
 func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
 	if !t.hasFixity() || !b.describes(t.length, t.digests) {
@@ -229,10 +228,10 @@ func (r *liveRun) countHash(t *thing, holds bool) {
 	}
 }
 
-// fewestHashes is how many have to be compared to speak of a habit.
+// fewestHashes is the minimum number of compared hashes for reporting a habit.
 const fewestHashes = 3
 
-// othersHashed reports a Source whose hashes are usually those of other bytes.
+// othersHashed reports a Source most of whose hashes belong to other bytes.
 func (r *liveRun) othersHashed() {
 	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
 	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {
@@ -240,30 +239,30 @@ func (r *liveRun) othersHashed() {
 	}
 }
 
-// modified compares lastmod with Last-Modified. It is a hint.
+// modified compares lastmod with Last-Modified. A difference is only a hint.
 func (r *liveRun) modified(e *entry, got *fetched) {
 	rule := r.active("lastmod-is-http-last-modified", r.kind)
 	t, err := http.ParseTime(got.header.Get("Last-Modified"))
 	if rule == nil || err != nil || e.LastMod.IsZero() {
 		return
 	}
-	// A fraction of a second cannot be written in HTTP.
+	// HTTP times have no fractions of a second.
 	if t.Before(e.LastMod.Time().Truncate(time.Second)) || !t.Before(e.LastMod.End()) {
 		r.atEntry(rule, e, "lastmod is %s, and %q is served with Last-Modified %s", e.LastMod, e.Loc, resourcesync.DatetimeOf(t))
 	}
 }
 
 const (
-	// A server that negotiates gives something else for */*.
+	// A server that negotiates sends another representation than for */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
-	mostTwice = 10 << 20 // bytes of resources that are requested a second time
+	mostTwice = 10 << 20 // most bytes of a resource that is requested a second time
 )
 
-// stable requests a resource again with another media type: an entry with hash and length
-// should name the URI of one representation (1.1 §7). If the bytes differ each time the
-// resource changes always.
+// stable requests a resource again with another Accept header: an entry with hash and
+// length should have the URI of a single representation (1.1 §7). If the bytes differ
+// even for the same header, the resource changes constantly.
 func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) error {
 	always := e.ChangeFreq == resourcesync.Always
 	varies, changes := r.active("representation-attrs-only-for-representation", r.kind), r.active("changefreq-always-usage", r.kind)
@@ -296,7 +295,8 @@ func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) 
 	return nil
 }
 
-// differs requests a resource again. A server that refuses serves no other bytes.
+// differs requests a resource again and compares the bytes. An error response counts as
+// no difference.
 func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
 	again, err := r.get(ctx, uri, accept, nil, true)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 	"instep/resourcesync"
 )
 
-// mostBody is as much of a resource as is read, in bytes.
+// mostBody is the largest number of bytes of a resource that are read.
 const mostBody = 1 << 30
 
-// fetched is a resource as it was served.
+// fetched is a resource as the server sent it.
 type fetched struct {
 	header http.Header
-	length int64  // Content-Length, -1 if the answer has none
+	length int64  // Content-Length; -1 if the response has none
 	coding string // content coding, "" if it has none
 
 	read    bool // the body was read
 	served  bytesSeen
-	decoded bytesSeen // the bytes without the coding; equal to served if there is none
-	opaque  bool      // the coding could not be undone
+	decoded bytesSeen // the decoded bytes; equal to served if there is no coding
+	opaque  bool      // the bytes could not be decoded
 }
 
-// bytesSeen has the length and digests of some bytes.
+// bytesSeen holds the length and digests of the bytes that passed.
 type bytesSeen struct {
 	n       int64
 	sum     [sha256.Size]byte
@@ -57,8 +57,8 @@ func (c *counting) seen() bytesSeen {
 	return bytesSeen{c.n, [sha256.Size]byte(c.sum.Sum(nil)), c.hasher.Digests()}
 }
 
-// get fetches a resource. It reads the body, and hashes it by the algorithms of want, if
-// body is set or the header does not have the length.
+// get requests a resource. It reads and hashes the body, with the algorithms of want,
+// if body is set or the header lacks the length.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync
 	return f, f.take(resp.Body, algs)
 }
 
-// take reads the body. The error is that of the transfer.
+// take reads the body. It returns errors of the transfer.
 func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	served := newCounting(algs)
 	wire := &wireReader{r: io.TeeReader(body, served)}
@@ -101,7 +101,7 @@ func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	return wire.err
 }
 
-// wireReader remembers a transfer error.
+// wireReader remembers an error of the transfer.
 type wireReader struct {
 	r   io.Reader
 	err error

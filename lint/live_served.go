@@ -16,7 +16,7 @@ import (
 	"instep/fetch"
 )
 
-// served checks how the document was served, by the header of the answer and the first
+// served checks how the document was served, by the response header and the first
 // bytes.
 func (r *liveRun) served(d *Document, a *Answer, head []byte) {
 	packed := bytes.HasPrefix(head, []byte("\x1f\x8b"))
@@ -45,22 +45,21 @@ func (r *liveRun) served(d *Document, a *Answer, head []byte) {
 	}
 }
 
-// habit reports something about the answer as a whole.
+// habit reports a finding about the response as a whole.
 func (r *liveRun) habit(id, format string, args ...any) {
 	if rule := r.active(id, r.kind); rule != nil {
 		r.report(rule, Finding{Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// isXML reports whether that media type and charset are right for a document of the
-// standard.
+// isXML reports whether a Content-Type is right for a document of the standard.
 func isXML(contentType string) bool {
 	t, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]
 	return err == nil && t == "application/xml" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
-// codingOf is the content coding of an answer, "" if it has none.
+// codingOf returns the content coding of a response; "" if it has none.
 func codingOf(h http.Header) string {
 	c := strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding")))
 	if c == "identity" {
@@ -69,7 +68,7 @@ func codingOf(h http.Header) string {
 	return c
 }
 
-// isOpen reports whether a document of changes is still written to (1.1 §12.1).
+// isOpen reports whether changes may still be added to a document (1.1 §12.1).
 func isOpen(d *Document) bool {
 	kind := strings.TrimSuffix(d.Kind, "-index")
 	return d.Complete && (kind == "changelist" || kind == "changedump") && d.Until.IsZero()
@@ -80,7 +79,8 @@ func isETag(v string) bool {
 	return len(v) > 1 && v[0] == '"' && v[len(v)-1] == '"'
 }
 
-// freshness returns how long caches may use the answer without a request (RFC 9111 §4.2.1).
+// freshness returns how long caches may use the response without revalidation (RFC 9111
+// §4.2.1).
 func freshness(h http.Header, now time.Time) time.Duration {
 	var age, shared time.Duration
 	has := false
@@ -111,7 +111,8 @@ func freshness(h http.Header, now time.Time) time.Duration {
 	return max(expires.Sub(now).Round(time.Second), 0)
 }
 
-// closed fetches a closed document once more: it never changes again (1.1 §12.1).
+// closed requests a closed document again and compares it, since it must never change
+// (1.1 §12.1).
 func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadCloser, error)) error {
 	rule := r.active("until-closes-document", r.kind)
 	if rule == nil || d.Until.IsZero() {
@@ -142,7 +143,8 @@ func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadC
 	return nil
 }
 
-// sumOf is the digest of a document without its compression, which differs for each answer.
+// sumOf returns the digest of the decompressed document, since compression may differ
+// between responses.
 func sumOf(src io.Reader) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	head := make([]byte, 2)

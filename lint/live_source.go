@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// WellKnown returns the URI at which the Source of a document at uri publishes its Source
-// Description (1.1 §6.3.2), "" if uri is none of HTTP.
+// WellKnown returns the well-known URI of the Source Description on the host of uri
+// (1.1 §6.3.2); "" if uri is not an HTTP URI.
 func WellKnown(uri string) string {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -23,12 +23,13 @@ func WellKnown(uri string) string {
 	return fetch.Origin(u) + "/.well-known/resourcesync"
 }
 
-// mostTargets is the highest number of links of one page or response that are followed.
+// mostTargets is the largest number of links in one page or response that are
+// requested.
 const mostTargets = 20
 
-// HTML checks the targets of a page's links that offer a Source (1.1 §6.3.3). It reports
-// whether there is one. base is the URL of the page, after redirects. The error is that of
-// src or of ctx.
+// HTML checks the targets of a page's links to a Source (1.1 §6.3.3). It reports
+// whether there are any. base is the URL of the page, after redirects. The error is
+// that of src or of ctx.
 func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
 	if err != nil {
@@ -38,8 +39,8 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
 }
 
-// LinkHeader checks the targets of a response's links that offer a Source (1.1 §6.3.3). It
-// reports whether there is one. The error is that of ctx.
+// LinkHeader checks the targets of a response's links to a Source (1.1 §6.3.3). It
+// reports whether there are any. The error is that of ctx.
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
@@ -74,8 +75,8 @@ func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, 
 	return n > 0, nil
 }
 
-// target checks that there is a Capability List at uri. The error says why there is none; a
-// server error is a separate finding.
+// target checks that there is a Capability List at uri. It returns an error if not;
+// server errors become separate findings.
 func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule) error {
 	h, err := r.l.headerAt(ctx, uri)
 	switch {
@@ -97,8 +98,8 @@ func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule)
 	return nil
 }
 
-// headerAt fetches a document and returns its header. It reads the rest only if the header
-// may come after it.
+// headerAt requests a document and returns its header. It reads the rest only if the
+// header may come later.
 func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, error) {
 	in := document.Reader{From: l.Client, Limits: l.Checker.Limits, Once: true}
 	in.Enough = func(_ *document.Document, md bool) bool { return md }
@@ -106,15 +107,16 @@ func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, e
 	var bad *document.Error
 	switch {
 	case errors.As(err, &bad):
-		return resourcesync.Header{}, bad.Err // the finding names the document
+		return resourcesync.Header{}, bad.Err // the message of the finding includes the document
 	case err != nil:
 		return resourcesync.Header{}, err
 	}
 	return d.Header, nil
 }
 
-// Source checks that the Source of a document can be found from its host (1.1 §6.3.2), and
-// that search engines are not directed to the document. The error is that of ctx.
+// Source checks that the Source of a document can be found from its host (1.1 §6.3.2),
+// and that robots.txt does not name the document for search engines. The error is that
+// of ctx.
 func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	uri := WellKnown(a.URL)
 	if uri == "" {
@@ -151,18 +153,18 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	return r.elsewhere(ctx, d)
 }
 
-// NoSource reports that no Source is offered at uri (1.1 §6.3); message says where one
-// was looked for.
+// NoSource reports that there is no Source at uri (1.1 §6.3); message lists where it
+// was searched.
 func (l *Live) NoSource(uri, message string) {
 	l.run(uri, "", "description").habit("source-description-published", "%s", message)
 }
 
-// offered checks that the robots.txt of the host does not offer the document, with its
-// elements of ResourceSync, to search engines. A host needs no robots.txt.
+// offered checks that the robots.txt of the host does not name the document, which
+// contains ResourceSync elements, for search engines. A missing robots.txt is allowed.
 func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 	u, err := fetch.Parse(a.URL)
 	if err != nil {
-		return nil // the server answered by another protocol than HTTP
+		return nil // the server did not answer in HTTP
 	}
 	robots := fetch.Origin(u) + "/robots.txt"
 	r := l.run(robots, d.Profile, "robots")
@@ -185,11 +187,12 @@ func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 	return nil
 }
 
-// mostUp is how many links are followed up from a document: from a part of a list to its
-// index, to the Capability List, the Source Description and its index.
+// mostUp is the largest number of up and index links followed from a document: from a
+// part of a list to its index, to the Capability List, the Source Description and its
+// index.
 const mostUp = 4
 
-// elsewhere looks for the Source Description by the links of a document.
+// elsewhere searches for the Source Description through the links of a document.
 func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 	at, up := d.URI, d.Up
 	capability := d.Capability
@@ -200,7 +203,7 @@ func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 		}
 		whole, err := new(weblink.Page).Resolve(at, up)
 		if err != nil {
-			return nil // the place of the link, for messages
+			return nil // where the link was, for messages
 		}
 		h, err := r.l.headerAt(ctx, whole)
 		switch {

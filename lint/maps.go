@@ -9,8 +9,8 @@ import (
 	"instep/ore"
 )
 
-// ResourceMaps searches for Resource Maps from a URI with f, and reports violations of the
-// rules of their discovery, [ProfileORE]. Unreadable documents go to f.Failed, except
+// ResourceMaps searches for Resource Maps from a URI with f and checks the rules for
+// their discovery, [ProfileORE]. Unreadable documents are passed to f.Failed, except
 // malformed XML, which is a finding. The error is that of f.Find.
 func (c *Checker) ResourceMaps(ctx context.Context, f ore.Finder, uri string) (ore.Report, error) {
 	r := newRun(c, uri)

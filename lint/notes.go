@@ -10,11 +10,11 @@ import (
 	"instep/resourcesync"
 )
 
-// mostEarly bounds the notes that wait for the kind of the document, or for the end
-// of an entry, to be known. Those beyond are taken as of no known kind or entry.
+// mostEarly bounds the notes held until the kind of the document, or the entry they
+// belong to, is known. Further ones are handled as notes without kind or entry.
 const mostEarly = 10_000
 
-// note takes a note of the Decoder.
+// note receives a note of the Decoder.
 func (r *run) note(n resourcesync.Note) {
 	if len(r.early) >= mostEarly {
 		r.flushNotes(nil)
@@ -22,8 +22,8 @@ func (r *run) note(n resourcesync.Note) {
 	r.early = append(r.early, n)
 }
 
-// flushNotes handles the notes since the last entry: those before the start of e are about
-// the root.
+// flushNotes handles the notes since the last entry. Those before the start of e
+// concern the root.
 func (r *run) flushNotes(e *entry) {
 	for _, n := range r.early {
 		if e == nil || n.Line < e.Line || n.Line == e.Line && n.Column < e.column {
@@ -41,15 +41,15 @@ func (r *run) noteRoot(n resourcesync.Note) {
 	r.translate(n, "")
 }
 
-// decidesToo are rules that the same fact breaks: of other editions, or for other
-// kinds of document.
+// decidesToo lists for a rule the rules of other editions, or of other kinds of
+// document, that the same note breaks.
 var decidesToo = map[string][]string{
 	"entry-loc-required": {"dlib-loc-required"},
 	"limit-50000-items":  {"dlib-limit-50000"},
 	"lastmod-w3cdtf":     {"archive-lastmod-w3cdtf"},
 }
 
-// translate makes findings of a note.
+// translate turns a note into findings.
 func (r *run) translate(n resourcesync.Note, loc string) {
 	if r.isForeign() && !aboutSitemap[n.Rule] && n.Quirk != resourcesync.QuirkDialect {
 		return
@@ -66,8 +66,8 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 	}
 }
 
-// noteQuirk reports a habit, unless it is normal in the profile. It skips habits that only
-// a response shows.
+// noteQuirk reports a habit unless it is normal in the profile. It skips habits that
+// need a response to be seen.
 func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	if r.profile == ProfileDLib && isDialect(q) || r.isDraft(q) {
 		return
@@ -78,8 +78,7 @@ func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	}
 }
 
-// isDraft reports whether a habit is normal in the drafts that the document is checked
-// against.
+// isDraft reports whether a habit is normal in the draft edition of the profile.
 func (r *run) isDraft(q resourcesync.Quirk) bool {
 	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }
@@ -88,9 +87,9 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule reports a rule that the Decoder found broken, if the Decoder is in charge of it,
-// or if it took a draft's element for the one that the rule demands. A legal note breaks no
-// rule of level error.
+// noteRule reports a rule that the Decoder found broken. It does so only if the Decoder
+// checks that rule, or read a draft's element as the required one. A note about
+// something legal never breaks a rule of level Error.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
@@ -100,8 +99,8 @@ func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	r.report(rule, f)
 }
 
-// aboutSitemap are the rules about the elements of the Sitemap protocol, which the proposal
-// of 2013 shares with the standard.
+// aboutSitemap contains the rules about elements of the Sitemap protocol, which the
+// proposal of 2013 also uses.
 var aboutSitemap = map[string]bool{
 	"xml-well-formed": true, "namespace-sitemap": true, "namespace-rs-terms": true,
 	"entry-element-matches-root": true, "limit-50000-items": true, "limit-50mb": true,
@@ -109,7 +108,7 @@ var aboutSitemap = map[string]bool{
 	"lastmod-w3cdtf": true, "lastmod-utc-recommended": true, "changefreq-values": true,
 }
 
-// badEntry takes an entry that the Decoder could not use.
+// badEntry handles an entry that the Decoder could not use.
 func (r *run) badEntry(err error) {
 	r.flushNotes(r.entry)
 	e, ok := errors.AsType[*resourcesync.DecodeError](err)
@@ -128,14 +127,14 @@ func (r *run) badEntry(err error) {
 	}
 }
 
-// broken takes the error that ended the document.
+// broken handles the error at which reading the document ended.
 func (r *run) broken(err error, in *input) {
 	e, ok := errors.AsType[*resourcesync.DecodeError](err)
 	if !ok {
 		return
 	}
 	if !r.parsed {
-		// A file of another format is recognised by its first bytes.
+		// A file of another format is identified by its first bytes.
 		r.header, r.seen = resourcesync.Header{}, resourcesync.Seen{}
 	}
 	r.flushNotes(nil)
@@ -148,7 +147,7 @@ func (r *run) broken(err error, in *input) {
 	}
 	id := fatalRule(e)
 	if r.profile == ProfileDLib && id != "reader-limits" {
-		id = "xml-well-formed" // the one rule that the proposal shares
+		id = "xml-well-formed" // the only such rule in the proposal
 	}
 	if rule := r.active(id, r.readKind); rule != nil {
 		r.report(rule, f)
@@ -158,7 +157,7 @@ func (r *run) broken(err error, in *input) {
 	}
 }
 
-// fatalRule is the rule that a document breaks that can't be read to its end.
+// fatalRule returns the rule that a document breaks if it cannot be read completely.
 func fatalRule(e *resourcesync.DecodeError) string {
 	switch {
 	case e.Rule != "":
@@ -196,7 +195,7 @@ func otherThing(head []byte) string {
 	return ""
 }
 
-// htmlPage distinguishes a wall against programs from other pages.
+// htmlPage distinguishes pages that block programs from other pages.
 func htmlPage(lower []byte) string {
 	if fetch.IsWall(lower) {
 		return "this is an HTML page that keeps programs out, not the document"

@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// HTML checks the links by which a page leads to a Capability List (1.1 §6.3.3). The
-// error concerns the reading alone.
+// HTML checks a page's links to a Capability List (1.1 §6.3.3). The error is a read
+// error.
 func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)
@@ -34,8 +34,8 @@ func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	return err
 }
 
-// LinkHeader checks the links of a response to a Capability List (1.1 §6.3.3). The values
-// are those of its Link headers.
+// LinkHeader checks a response's links to a Capability List (1.1 §6.3.3), given the
+// values of its Link headers.
 func (c *Checker) LinkHeader(uri string, values []string) {
 	r := newRun(c, uri)
 	rule := r.active("http-link-rel-resourcesync", "http")
@@ -53,10 +53,10 @@ func misnamed(l *weblink.Link) string {
 	return fmt.Sprintf("the link to %q has rel=%q; a Capability List is linked with rel=%q", l.Href, strings.Join(l.Rels, " "), resourcesync.RelSource)
 }
 
-// isMisnamed reports whether a link seems to be meant for a Capability List but has another
-// relation than RelSource. It seems so if the relation is RelSource in another spelling, or
-// names a Capability List, as "resource-sync" and "CapabilityList" do, or if the target has
-// the file name of a Capability List, such as caps.xml.
+// isMisnamed reports whether a link seems meant for a Capability List but has another
+// relation than RelSource. One sign is the relation: RelSource in another spelling, or
+// the name of a Capability List, such as "resource-sync" and "CapabilityList". The
+// other is a target with the file name of a Capability List, such as caps.xml.
 func isMisnamed(l *weblink.Link) bool {
 	if l.Has(resourcesync.RelSource) {
 		return false
@@ -75,16 +75,17 @@ func isMisnamed(l *weblink.Link) bool {
 	return strings.Contains(name, "capabilitylist") || name == "caps.xml" || name == "capabilities.xml"
 }
 
-// squeezed returns s in lower case without the characters that separate words.
+// squeezed returns s in lower case without word separators.
 func squeezed(s string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 }
 
-// mostRobots is as much of a robots.txt as crawlers have to read (RFC 9309 §2.5).
+// mostRobots is the number of bytes of a robots.txt that crawlers must read (RFC 9309
+// §2.5).
 const mostRobots = 500 << 10
 
-// Robots checks the Sitemap lines of a robots.txt (1.1 §6.3.4) and returns where they
-// lead, in order. The error concerns the reading alone.
+// Robots checks the Sitemap lines of a robots.txt (1.1 §6.3.4) and returns their URLs
+// in order. The error is a read error.
 func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]string, error) {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)

@@ -7,11 +7,11 @@ import (
 	"instep/resourcesync"
 )
 
-// quirkRule returns the rule about a habit that the Decoder numbers, nil if there is
-// none.
+// quirkRule returns the rule for a numbered habit of the Decoder; nil if there is none.
 func quirkRule(q resourcesync.Quirk) *Rule { return book().byQuirk[q] }
 
-// quirkNumber is the number of the habit that the rule is about, 0 if it is none.
+// quirkNumber returns the number of the habit that a rule is about; 0 if it is about
+// none.
 func quirkNumber(rule *Rule) int {
 	if rule.Family != "quirk" {
 		return 0
@@ -20,8 +20,8 @@ func quirkNumber(rule *Rule) int {
 	return n
 }
 
-// quirk has the habits that the Decoder does not note: they show in several entries,
-// or in one entry of a document of a certain kind.
+// quirk checks the habits that the Decoder does not note, since they need several
+// entries or the kind of the document.
 func quirk(r *run, rule *Rule) steps {
 	switch quirkNumber(rule) {
 	case 19:
@@ -42,8 +42,8 @@ func quirk(r *run, rule *Rule) steps {
 	return steps{}
 }
 
-// quirkNewestFirst: more steps back in time than forward. The proposal of 2013 has them
-// so and states no order.
+// quirkNewestFirst detects changes in reverse order: more steps back in time than
+// forward. The proposal of 2013 uses that order and states no rule.
 func quirkNewestFirst(r *run, rule *Rule) steps {
 	if r.profile == ProfileDLib {
 		return steps{}
@@ -73,7 +73,7 @@ func quirkNewestFirst(r *run, rule *Rule) steps {
 	}
 }
 
-// quirkDeletionWithBytes: a deletion that describes the vanished version.
+// quirkDeletionWithBytes detects deletions that still describe the deleted bytes.
 func quirkDeletionWithBytes(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if e.Change == resourcesync.Deleted && (len(e.Digests) > 0 || e.Length.Known()) {
@@ -82,7 +82,7 @@ func quirkDeletionWithBytes(r *run, rule *Rule) steps {
 	}}
 }
 
-// quirkResourceRepeated: the last of two entries counts.
+// quirkResourceRepeated detects resources with two entries; readers use the last.
 func quirkResourceRepeated(r *run, rule *Rule) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
@@ -95,7 +95,7 @@ func quirkResourceRepeated(r *run, rule *Rule) steps {
 	}}
 }
 
-// quirkFileURI: a file of the Source's own machine.
+// quirkFileURI detects URIs of files on the Source's own machine.
 func quirkFileURI(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if len(e.Loc) > 5 && strings.EqualFold(e.Loc[:5], "file:") {

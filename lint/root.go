@@ -7,7 +7,7 @@ import (
 	"instep/resourcesync"
 )
 
-// rootMetadata: the root has an rs:md (1.1 §7).
+// rootMetadata checks that the root has an rs:md (1.1 §7).
 func rootMetadata(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if !r.seen.Metadata && !r.isSitemap() {
@@ -16,7 +16,7 @@ func rootMetadata(r *run, rule *Rule) steps {
 	}}
 }
 
-// rootCapability: the rs:md of the root has a capability (1.1 §7).
+// rootCapability checks that the rs:md of the root has a capability (1.1 §7).
 func rootCapability(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if r.seen.Metadata && r.header.Capability == "" {
@@ -25,8 +25,8 @@ func rootCapability(r *run, rule *Rule) steps {
 	}}
 }
 
-// capabilityValue: the capability is the one of the kind that the place of the
-// document, or the value without regard to case, shows it to be.
+// capabilityValue checks the capability against the kind of the document, which is
+// known from the place where it was found or from the value without regard to case.
 func capabilityValue(r *run, rule *Rule) steps {
 	if rule.ID == "description-entry-capability-value" {
 		return descriptionEntry(r, rule)
@@ -43,7 +43,7 @@ func capabilityValue(r *run, rule *Rule) steps {
 	}}
 }
 
-// descriptionEntry: a Source Description lists Capability Lists (1.1 §8).
+// descriptionEntry checks that a Source Description lists Capability Lists (1.1 §8).
 func descriptionEntry(r *run, rule *Rule) steps {
 	const want = resourcesync.CapabilityCapabilityList
 	return steps{entry: func(e *entry) {
@@ -59,8 +59,8 @@ func descriptionEntry(r *run, rule *Rule) steps {
 	}}
 }
 
-// archiveCapability: the capabilities of archives are spelled as Archives §2.1 has
-// them.
+// archiveCapability checks that capabilities of archives are spelled as in Archives
+// §2.1.
 func archiveCapability(r *run, rule *Rule) steps {
 	return steps{
 		entry: func(e *entry) {
@@ -76,7 +76,7 @@ func archiveCapability(r *run, rule *Rule) steps {
 	}
 }
 
-// nearArchive returns the capability of an archive that c is a misspelling of, or "".
+// nearArchive returns the archive capability of which c is a misspelling, or "".
 func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 	if c == "" || c.Known() {
 		return ""
@@ -96,7 +96,8 @@ func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 	return ""
 }
 
-// rootTimeRequired: a snapshot has at and a document of changes from (1.1 App. A).
+// rootTimeRequired checks that a snapshot has at and that a document of changes has
+// from (1.1 App. A).
 func rootTimeRequired(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		name, value := "at", r.header.At
@@ -109,10 +110,10 @@ func rootTimeRequired(r *run, rule *Rule) steps {
 	}}
 }
 
-// rootTimes are the times of the root by the names of their attributes.
+// rootTimes returns the times of the root with the names of their attributes.
 func (r *run) rootTimes() [4]namedTime { return timesOf(&r.header.Metadata) }
 
-// rootHas reports whether the root has that attribute, be its value one or not.
+// rootHas reports whether the root has an attribute, even with an invalid value.
 func (r *run) rootHas(t namedTime) bool { return !t.value.IsZero() || r.noted[t.name+"-w3cdtf"] }
 
 type namedTime struct {
@@ -132,8 +133,8 @@ func timesOf(m *resourcesync.Metadata) [4]namedTime {
 	return [4]namedTime{{"at", m.At}, {"completed", m.Completed}, {"from", m.From}, {"until", m.Until}}
 }
 
-// rootTimeScope: at and completed are for snapshots, from and until for documents
-// of changes (1.1 §7, App. A Table 4).
+// rootTimeScope checks that only snapshots have at and completed, and only documents of
+// changes have from and until (1.1 §7, App. A Table 4).
 func rootTimeScope(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		for _, t := range r.rootTimes() {
@@ -144,7 +145,8 @@ func rootTimeScope(r *run, rule *Rule) steps {
 	}}
 }
 
-// rootTimeUndefined: neither is defined for the other kinds.
+// rootTimeUndefined checks that the root has no times in the other kinds, for which
+// none are defined.
 func rootTimeUndefined(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		for _, t := range r.rootTimes() {
@@ -155,16 +157,16 @@ func rootTimeUndefined(r *run, rule *Rule) steps {
 	}}
 }
 
-// noSuchIndex: there is no index of manifests (1.1 §11.2, §13.2), and none of
-// Capability Lists is needed (1.1 §9). The rule concerns that kind alone.
+// noSuchIndex checks that there is no index of manifests (1.1 §11.2, §13.2), nor of
+// Capability Lists, which need none (1.1 §9). Each rule concerns only its own kind.
 func noSuchIndex(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		r.atRoot(rule, "the root is sitemapindex; expected urlset for capability %q", r.header.Capability)
 	}}
 }
 
-// upRequired: the root links to the document above (1.1 §6.2). The proposal of 2013 calls
-// that link top.
+// upRequired checks that the root links to its parent document (1.1 §6.2). In the
+// proposal of 2013 that link is called top.
 func upRequired(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if r.header.Link(resourcesync.RelUp) != "" {
@@ -180,7 +182,7 @@ func upRequired(r *run, rule *Rule) steps {
 	}}
 }
 
-// upSingle: a document has one parent (1.1 §6.2).
+// upSingle checks that a document has only one parent (1.1 §6.2).
 func upSingle(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if n := countLinks(r.header.Links, resourcesync.RelUp); n > 1 {
@@ -199,7 +201,7 @@ func countLinks(links []resourcesync.Link, rel string) int {
 	return n
 }
 
-// indexOnIndex: only parts link to their index (1.1 §6.2).
+// indexOnIndex checks that only parts link to an index (1.1 §6.2).
 func indexOnIndex(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if href := r.header.Link(resourcesync.RelIndex); href != "" {
@@ -208,7 +210,8 @@ func indexOnIndex(r *run, rule *Rule) steps {
 	}}
 }
 
-// rootDescribedBy: a Source and a set are described for people (1.1 §8, §9).
+// rootDescribedBy checks that Sources and sets link to descriptions for people (1.1
+// §8, §9).
 func rootDescribedBy(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if r.header.Link(resourcesync.RelDescribedBy) == "" {
@@ -217,7 +220,8 @@ func rootDescribedBy(r *run, rule *Rule) steps {
 	}}
 }
 
-// dlibNamespace: the proposal of 2013 has its own namespace.
+// dlibNamespace checks that a document of the proposal of 2013 uses the namespace of
+// the proposal.
 func dlibNamespace(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if !inDLibNamespace(r.header.Dialect) && (r.seen.Metadata || len(r.header.Links) > 0) {
@@ -226,7 +230,7 @@ func dlibNamespace(r *run, rule *Rule) steps {
 	}}
 }
 
-// dlibCapability: the root states the capability, as in 1.1.
+// dlibCapability checks that the root has the capability, as in 1.1.
 func dlibCapability(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		switch {
@@ -239,8 +243,8 @@ func dlibCapability(r *run, rule *Rule) steps {
 	}}
 }
 
-// dlibModified: the root states when the document was written. For snapshots the Decoder
-// reads that as at.
+// dlibModified checks that the root has the time at which the document was written. For
+// snapshots the Decoder reads that as at.
 func dlibModified(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if !r.seen.Metadata || !r.header.At.IsZero() {

@@ -11,25 +11,26 @@ import (
 	"instep/resourcesync"
 )
 
-// Rule is one demand or recommendation of the standard.
+// Rule is one requirement or recommendation of the standard.
 type Rule struct {
 	ID      string   `json:"id"`
-	Family  string   `json:"family"` // rules of one family are one check, for several kinds of document
+	Family  string   `json:"family"` // rules of one family share a check, for several kinds of document
 	Level   Level    `json:"level"`
-	Kinds   []string `json:"kinds"`   // of documents, such as "changelist-index"; AnyKind alone for all
-	Version string   `json:"version"` // edition that has the rule; "both" for 1.0 and 1.1
+	Kinds   []string `json:"kinds"`   // kinds of document, such as "changelist-index"; AnyKind alone for all
+	Version string   `json:"version"` // edition that contains the rule; "both" for 1.0 and 1.1
 	Section string   `json:"section"` // sections of the standard, such as "1.1 §12.1; 1.0 §12.1"
 
-	Text string `json:"text"` // the demand, in a sentence
-	Fix  string `json:"fix"`  // the remedy for the owner of the Source, in a sentence
+	Text string `json:"text"` // the requirement, as a sentence
+	Fix  string `json:"fix"`  // what the owner of the Source should do, as a sentence
 
-	// Checkable is the input needed to find a violation: "static" one document, "live"
-	// requests, "crosslink" several documents, "behaviour" more than that.
+	// Checkable is the input needed to find a violation: "static" for one document,
+	// "live" for requests, "crosslink" for several documents, "behaviour" for more than
+	// that.
 	Checkable string `json:"checkable"`
 
-	Derived   bool     `json:"derived,omitempty"`   // the text implies it and does not say it
-	Conflicts []string `json:"conflicts,omitempty"` // rules of other editions that say otherwise
-	Wins      string   `json:"wins,omitempty"`      // edition that counts in a conflict, unless a profile is given
+	Derived   bool     `json:"derived,omitempty"`   // the standard implies the rule without stating it
+	Conflicts []string `json:"conflicts,omitempty"` // rules of other editions that contradict this one
+	Wins      string   `json:"wins,omitempty"`      // edition that applies in a conflict, unless a profile is given
 }
 
 // AnyKind in Rule.Kinds means all kinds of ResourceSync documents.
@@ -45,14 +46,14 @@ func (r *Rule) In(p Profile) bool {
 		return r.Version == "1.1" || r.Version == "both" || r.Version == "archives-0.9.1"
 	case Profile10, ProfileArchives:
 		return r.Version == "1.0" || r.Version == "both" || r.Version == "archives-0.9.1"
-	case ProfileMid2013: // modified replaces at and from
+	case ProfileMid2013: // these drafts have modified instead of at and from
 		return (r.Version == "1.0" || r.Version == "both") && !strings.HasSuffix(r.ID, "-at-required") && !strings.HasSuffix(r.ID, "-from-required")
 	}
 	return r.Version == string(p)
 }
 
-// concerns reports whether the rule is about documents of that kind; "" is a
-// document of unknown kind.
+// concerns reports whether the rule applies to documents of a kind; "" is the unknown
+// kind.
 func (r *Rule) concerns(kind string) bool {
 	return r.Kinds[0] == AnyKind || kind != "" && slices.Contains(r.Kinds, kind)
 }
@@ -69,7 +70,7 @@ type rulebook struct {
 var book = sync.OnceValue(func() rulebook {
 	var b rulebook
 	if err := json.Unmarshal(rulesJSON, &b.rules); err != nil {
-		panic(fmt.Sprintf("lint: rules.json: %v", err)) // the file is embedded, and a test reads it
+		panic(fmt.Sprintf("lint: rules.json: %v", err)) // cannot happen: the file is embedded, and a test reads it
 	}
 	b.byID = make(map[string]*Rule, len(b.rules))
 	b.byQuirk = make(map[resourcesync.Quirk]*Rule)
@@ -82,8 +83,8 @@ var book = sync.OnceValue(func() rulebook {
 	return b
 })
 
-// Rules returns the catalogue: the rules of all editions in the order of the standard, then
-// those about quirks, the habits of existing Sources.
+// Rules returns the catalogue: the rules of all editions in the order of the standard,
+// followed by those about quirks, the habits of existing Sources.
 func Rules() []Rule { return slices.Clone(book().rules) }
 
 // Lookup returns the rule with that id.

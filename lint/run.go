@@ -11,40 +11,40 @@ import (
 	"instep/resourcesync"
 )
 
-// run is the check of one document.
+// run checks one document.
 type run struct {
 	c        *Checker
 	uri      string
-	expected []string // kinds that the place of the document promises
-	site     string   // the place that a Sitemap speaks for, if it is not its own
+	expected []string // kinds that the document should have because of the place where it was found
+	site     string   // URL below which a Sitemap may list URLs, if not its own directory
 	profile  Profile
 	auto     bool
 
 	dec    *resourcesync.Decoder
 	doc    Document
 	header resourcesync.Header
-	seen   resourcesync.Seen // of the root
+	seen   resourcesync.Seen // state of the Decoder after the root element
 
-	early    []resourcesync.Note // found since the last entry, or before the kind is known
-	noted    map[string]bool     // rules noted of the root
-	readKind string              // kind by which the entries are checked
+	early    []resourcesync.Note // notes since the last entry, or before the kind is known
+	noted    map[string]bool     // ids of the rules with a note about the root
+	readKind string              // kind according to which the entries are checked
 	perEntry []func(*entry)
 	atEnd    []func()
 	entry    *entry // being read
-	parsed   bool   // the root element was understood
-	stopped  bool   // only the root element is checked
+	parsed   bool   // the root element could be read
+	stopped  bool   // stop after the root element
 	later    undecided
 }
 
-// entry is one entry, with facts that the Entry itself does not have.
+// entry is one entry with facts that resourcesync.Entry does not contain.
 type entry struct {
 	resourcesync.Entry
 	column int      // column of its start tag
 	hasMD  bool     // the entry has an rs:md
-	noted  []string // rules that were noted about it
+	noted  []string // ids of the rules with a note about the entry
 }
 
-// was reports whether a note about one of the rules was made on the entry.
+// was reports whether there is a note about one of the rules on this entry.
 func (e *entry) was(rules ...string) bool {
 	for _, n := range e.noted {
 		for _, r := range rules {
@@ -78,7 +78,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	}
 	switch {
 	case err != nil && r.doc.Head && r.parsed && in.ended:
-		if r.seen.Metadata { // otherwise it may come after the entries
+		if r.seen.Metadata { // otherwise rs:md may come after the entries
 			r.end()
 		}
 	case err != nil:
@@ -90,7 +90,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	return r.finish(), nil
 }
 
-// decode reads the document to its end and returns the error that ended it early.
+// decode reads the document completely, or returns the error that ended it early.
 func (r *run) decode(in *input) error {
 	header, err := r.dec.Header()
 	if err != nil {
@@ -131,9 +131,9 @@ func (r *run) decode(in *input) error {
 	return err
 }
 
-// ahead reads the header from the end of a document that has none before its first entry,
-// if r can seek back. Otherwise the entries are checked as those of a document of unknown
-// kind.
+// ahead, if a document has no header before its first entry, reads the header from the
+// end, provided the reader can seek back. Otherwise the entries are checked as those of
+// an unknown kind.
 func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header, error) {
 	src, ok := in.r.(io.Seeker)
 	if !ok || in.start < 0 {
@@ -150,7 +150,7 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	dec := resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits))
 	for _, err := range dec.Entries() {
 		if err != nil && !errors.Is(err, resourcesync.BadEntry) {
-			break // reported when the entries are checked
+			break // this error is reported when the entries are checked
 		}
 	}
 	if last, err := dec.Header(); err == nil {
@@ -162,7 +162,7 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	return header, in.err
 }
 
-// settle chooses profile and kind, from the part before the first entry.
+// settle determines profile and kind from the part before the first entry.
 func (r *run) settle(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
@@ -178,8 +178,8 @@ func (r *run) settle(h *resourcesync.Header) {
 	r.flushNotes(nil)
 }
 
-// otherRoot stops at a root element that the Decoder accepts although it is not one of the
-// standard's.
+// otherRoot stops the check at a root element that the Decoder accepts although the
+// standard does not define it.
 func (r *run) otherRoot() {
 	const id = "root-element-urlset-or-sitemapindex"
 	r.stopped = true
@@ -191,8 +191,8 @@ func (r *run) otherRoot() {
 	r.early = nil
 }
 
-// foreign removes elements that are not ResourceSync in the profile: rs:md and rs:ln of the
-// proposal of 2013 are in another namespace.
+// foreign removes elements that do not belong to the profile: in the proposal of 2013
+// rs:md and rs:ln have another namespace.
 func (r *run) foreign() {
 	if !r.isForeign() {
 		return
@@ -218,8 +218,8 @@ func profileOf(d resourcesync.Dialect) Profile {
 	return Profile11
 }
 
-// kind returns the kind of the document, "" if unknown: its own, or that of its place if
-// they differ.
+// kind returns the kind of the document: its own, or that of its place if they differ;
+// "" if unknown.
 func (r *run) kind() string {
 	c := r.header.Capability
 	suffix := ""
@@ -238,7 +238,7 @@ func (r *run) kind() string {
 	return string(c) + suffix
 }
 
-// isExpected reports whether documents of that capability belong into the place.
+// isExpected reports whether documents of a capability are allowed at the place.
 func (r *run) isExpected(c resourcesync.Capability) bool {
 	for _, kind := range r.expected {
 		if strings.TrimSuffix(kind, "-index") == string(c) {
@@ -248,7 +248,7 @@ func (r *run) isExpected(c resourcesync.Capability) bool {
 	return len(r.expected) == 0 || r.isSitemap()
 }
 
-// isSitemap reports whether the document was found in the place of a plain Sitemap.
+// isSitemap reports whether the document was found where a plain Sitemap belongs.
 func (r *run) isSitemap() bool { return slices.Contains(r.expected, KindSitemap) }
 
 // finish completes the Document.
@@ -265,7 +265,8 @@ func (r *run) finish() Document {
 	return *d
 }
 
-// active returns the rule of that id if it is checked, for a document of that kind.
+// active returns the rule with an id if it is checked for documents of a kind;
+// otherwise nil.
 func (r *run) active(id string, kind string) *Rule {
 	rule := book().byID[id]
 	if rule == nil || !r.wants(rule) || !rule.concerns(kind) {
@@ -274,9 +275,9 @@ func (r *run) active(id string, kind string) *Rule {
 	return rule
 }
 
-// wants reports whether a rule is enabled. The switch for rules that the standard only
-// implies excludes recommendations, not errors: a relative URI or a length of "43 bytes" is
-// wrong by any reading.
+// wants reports whether a rule is enabled. Without Checker.Derived, recommendations
+// that the standard only implies are not checked, but errors are: a relative URI or a
+// length of "43 bytes" is wrong in any case.
 func (r *run) wants(rule *Rule) bool {
 	if r.c.Disabled[rule.ID] || rule.Derived && rule.Level < Error && !r.c.Derived {
 		return false
@@ -300,25 +301,25 @@ func (r *run) emit(f Finding) {
 	}
 }
 
-// atRoot reports something about the root element.
+// atRoot reports a finding about the root element.
 func (r *run) atRoot(rule *Rule, format string, args ...any) {
 	r.report(rule, Finding{Line: r.seen.Line, Column: r.seen.Column, Message: fmt.Sprintf(format, args...)})
 }
 
-// atEntry reports something about the entry.
+// atEntry reports a finding about an entry.
 func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 	r.report(rule, Finding{Line: e.Line, Column: e.column, Entry: e.Loc, Message: fmt.Sprintf(format, args...)})
 }
 
-// input is a reader that ends with its context, and records read errors and the first bytes
-// of the document.
+// input is a reader that returns an error when its context is done. It records read
+// errors and the first bytes of the document.
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // read errors, which are not findings
+	err  error // a read error, which is not a finding
 	head []byte
 
-	ended bool // r was read to its end
+	ended bool // r was read completely
 
 	start int64 // offset of the document in a reader that can seek, otherwise -1
 }
@@ -329,7 +330,7 @@ func newInput(ctx context.Context, src io.Reader) *input {
 	in := &input{ctx: ctx, r: src, start: -1}
 	if s, ok := src.(io.Seeker); ok {
 		if at, err := s.Seek(0, io.SeekCurrent); err == nil {
-			in.start = at // a pipe is a file that can't
+			in.start = at // not for a pipe, which is a file that cannot seek
 		}
 	}
 	return in

@@ -10,20 +10,20 @@ import (
 )
 
 // SARIF writes findings as a log of SARIF 2.1.0 (OASIS), for code review services and
-// editors. It writes each finding at once, one a line, and the rules that occurred at the
-// end; it stores nothing else. It is not safe for concurrent use.
+// editors. It writes each finding immediately, one per line, and at the end the rules
+// that occurred, which is all it holds in memory. It is not safe for concurrent use.
 type SARIF struct {
 	w       io.Writer
 	version string
 	err     error // the first write error
 	results int64
-	index   map[string]int // index of a rule among those that occurred
+	index   map[string]int // index of each rule among those that occurred
 	met     []string
 	trouble []sarifNotification
-	more    int // notifications beyond the bound
+	more    int // number of notifications above the limit
 }
 
-// NewSARIF returns a writer of one log. version is the version of the program.
+// NewSARIF returns a writer for one log. version is the version of the program.
 func NewSARIF(w io.Writer, version string) *SARIF {
 	return &SARIF{w: w, version: version, index: map[string]int{}}
 }
@@ -170,7 +170,7 @@ func (s *SARIF) Close(checked bool, exitCode int) error {
 }
 
 func ruleOf(id string) sarifRule {
-	r, _ := Lookup(id) // findings of the Checker have rules of the catalogue
+	r, _ := Lookup(id) // always found: findings of the Checker have rules of the catalogue
 	return sarifRule{
 		ID: id, ShortDescription: sarifText{r.Text}, Help: sarifText{r.Fix},
 		DefaultConfiguration: sarifConfiguration{sarifLevel(r.Level)},
@@ -185,7 +185,7 @@ func sarifLevel(l Level) string {
 	return l.String()
 }
 
-// uriReference escapes a URI or a path as RFC 3986 demands.
+// uriReference escapes a URI or path as RFC 3986 requires.
 func uriReference(given string) string {
 	if scheme, _, ok := strings.Cut(given, "://"); ok && (scheme == "http" || scheme == "https") {
 		if u, err := url.Parse(given); err == nil {

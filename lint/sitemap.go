@@ -8,11 +8,13 @@ import (
 	"instep/resourcesync"
 )
 
-// WithSite names the place that offers a Sitemap to search engines, such as the robots.txt
-// of a host: URLs in the Sitemap have to be below it, instead of below the Sitemap itself.
+// WithSite sets the place that names a Sitemap for search engines, such as the
+// robots.txt of a host. URLs in the Sitemap must then be below the site instead of
+// below the Sitemap itself.
 func WithSite(uri string) Option { return func(r *run) { r.site = uri } }
 
-// sitemapElements: search engines get a plain Sitemap. It is reported once.
+// sitemapElements checks that search engines get a plain Sitemap. It reports only the
+// first ResourceSync element.
 func sitemapElements(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -32,8 +34,9 @@ func sitemapElements(r *run, rule *Rule) steps {
 	}
 }
 
-// sitemapForeign: extensions of search engines are in entries of a urlset; elsewhere
-// their schema has no place for other elements. It is reported once.
+// sitemapForeign checks that extensions of search engines are used only in entries of a
+// urlset, since the schema allows other elements nowhere else. It reports only the
+// first.
 func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -54,7 +57,7 @@ func sitemapForeign(r *run, rule *Rule) steps {
 	}
 }
 
-// sitemapScope: a Sitemap speaks for the host and the directory in which it is.
+// sitemapScope checks that a Sitemap lists only URLs of its own host and directory.
 func sitemapScope(r *run, rule *Rule) steps {
 	base, err := url.Parse(cmp.Or(r.site, r.uri))
 	if !r.isSitemap() || err != nil || base.Host == "" {
@@ -64,7 +67,7 @@ func sitemapScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		u, err := url.Parse(e.Loc)
 		if err != nil || u.Host == "" {
-			return // reported where URIs are checked
+			return // reported by the check of URIs
 		}
 		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
 			r.atEntry(rule, e, "%q is not below %s://%s%s, for which the Sitemap speaks", e.Loc, base.Scheme, base.Host, dir)

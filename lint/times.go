@@ -8,7 +8,7 @@ import (
 	"instep/resourcesync"
 )
 
-// datetimeWithin: a change happened in the interval that the document covers, both
+// datetimeWithin checks that a change happened in the interval of the document, both
 // ends included (1.1 §7).
 func datetimeWithin(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
@@ -21,8 +21,9 @@ func datetimeWithin(r *run, rule *Rule) steps {
 	}}
 }
 
-// datetimeEverywhere: a Destination continues after the last change it has applied
-// (1.1 §12.1). It is reported once.
+// datetimeEverywhere checks that changes have a datetime, so that a Destination can
+// continue after the last change it applied (1.1 §12.1). It reports only the first
+// entry.
 func datetimeEverywhere(r *run, rule *Rule) steps {
 	var bare, first int
 	return steps{
@@ -48,8 +49,9 @@ func countedEntries(n int) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// entriesHave are the kinds of document whose entries have at and completed, or from
-// and until (1.1 App. A Table 4, Archives §3 to §6).
+// entriesHave lists, for the two families of rules about the times of entries, the kinds
+// of document whose entries have at and completed, or from and until (1.1 App. A Table 4,
+// Archives §3 to §6).
 var entriesHave = map[string]map[string]bool{
 	"entry-at-completed-scope": {
 		"resourcelist-index": true, "resourcedump": true, "resourcedump-index": true,
@@ -63,7 +65,7 @@ var entriesHave = map[string]map[string]bool{
 	},
 }
 
-// entryTimeScope: entries of other kinds have no such times.
+// entryTimeScope checks that entries of other kinds have no such times.
 func entryTimeScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || entriesHave[rule.ID][r.readKind] {
 		return steps{}
@@ -82,13 +84,13 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	}}
 }
 
-// span is the period in an rs:md, with the names of its ends.
+// span is the period in an rs:md, with the attribute names of its ends.
 type span struct {
 	beginName, endName string
 	begin, end         resourcesync.Datetime
 }
 
-// spanOf is at and completed, or from and until.
+// spanOf returns the period at to completed of a snapshot, or else from to until.
 func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	if snapshot {
 		return span{"at", "completed", m.At, m.Completed}
@@ -96,7 +98,7 @@ func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	return span{"from", "until", m.From, m.Until}
 }
 
-// needsBegin: a period with an end has a begin (1.1 App. A).
+// needsBegin checks that a period with an end has a start (1.1 App. A).
 func needsBegin(r *run, rule *Rule) steps {
 	snapshot := rule.ID == "completed-needs-at"
 	return steps{entry: func(e *entry) {
@@ -107,7 +109,7 @@ func needsBegin(r *run, rule *Rule) steps {
 	}}
 }
 
-// endBeforeBegin: nothing ends before it begins (1.1 §7).
+// endBeforeBegin checks that no period ends before it starts (1.1 §7).
 func endBeforeBegin(r *run, rule *Rule) steps {
 	snapshot := rule.ID == "completed-not-before-at"
 	const message = "%s %s is before %s, %s"
@@ -125,8 +127,8 @@ func endBeforeBegin(r *run, rule *Rule) steps {
 	}
 }
 
-// entryWithinRoot: the times of the parts lie within those of the whole (1.1 §10.2,
-// §11.1, §12.2, §13.1).
+// entryWithinRoot checks that the times of the parts are within those of the whole (1.1
+// §10.2, §11.1, §12.2, §13.1).
 func entryWithinRoot(r *run, rule *Rule) steps {
 	snapshot := rule.ID == "entry-at-within-root-snapshot"
 	return steps{entry: func(e *entry) {
@@ -140,9 +142,9 @@ func entryWithinRoot(r *run, rule *Rule) steps {
 	}}
 }
 
-// forwardOrder: the oldest comes first (1.1 §12.1, §12.2, §13.1, §13.2). Entries without a
-// time are skipped. Each is compared with the entry that began latest, so that a partial
-// date hides none before it.
+// forwardOrder checks that entries are sorted, oldest first (1.1 §12.1, §12.2,
+// §13.1, §13.2). Entries without a time are skipped. Each entry is compared with the
+// one that has the latest start, so that a partial date does not hide earlier ones.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {
@@ -173,8 +175,8 @@ func forwardOrder(r *run, rule *Rule) steps {
 	}}
 }
 
-// keys are short hashes of texts of one document: 16 bytes, seeded so that a document
-// cannot cause collisions.
+// keys computes short hashes of texts within one document: 16 bytes, seeded so that a
+// document cannot cause collisions.
 type keys struct{ a, b maphash.Seed }
 
 type key [2]uint64
@@ -183,8 +185,8 @@ func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
 func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
 
-// changeUnique: two changes of a resource have two times (1.0 §12.1). A partial date
-// leaves room for both.
+// changeUnique checks that two changes of a resource have different times (1.0 §12.1).
+// Equal partial dates are not reported.
 func changeUnique(r *run, rule *Rule) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {

@@ -6,8 +6,8 @@ import (
 	"instep/resourcesync"
 )
 
-// datetimeIn10: edition 1.0 has no datetime; there it is an undefined attribute without a
-// prefix.
+// datetimeIn10 checks that a document of edition 1.0 has no datetime, which 1.0 does
+// not define.
 func datetimeIn10(r *run, rule *Rule) steps {
 	if r.profile != Profile10 && r.profile != ProfileArchives {
 		return steps{}
@@ -19,8 +19,8 @@ func datetimeIn10(r *run, rule *Rule) steps {
 	}}
 }
 
-// table3: attributes that the Decoder reads and Table 3 allows only on other elements (1.1
-// §7). Attributes that it does not read are noted.
+// table3 checks for attributes that the Decoder reads but that Table 3 allows only on
+// other elements (1.1 §7). For attributes that it does not read there are notes.
 func table3(r *run, rule *Rule) steps {
 	switch rule.ID {
 	case "table3-root-md":
@@ -41,7 +41,8 @@ func table3(r *run, rule *Rule) steps {
 	return steps{}
 }
 
-// entryAttributes are the names of the attributes that only entries have.
+// entryAttributes returns the names of those attributes that are allowed only in
+// entries.
 func entryAttributes(m *resourcesync.Metadata) []string {
 	var names []string
 	for _, a := range []struct {
@@ -58,7 +59,8 @@ func entryAttributes(m *resourcesync.Metadata) []string {
 	return names
 }
 
-// typeRegistered: types with x- are for private use. It is a hint.
+// typeRegistered reports media types with x-, which are for private use. The finding is
+// only a hint.
 func typeRegistered(r *run, rule *Rule) steps {
 	const message = "media type %q is none that IANA registers"
 	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
@@ -85,7 +87,7 @@ func isPrivateName(s string) bool {
 	return len(s) > 2 && (s[0] == 'x' || s[0] == 'X') && (s[1] == '-' || s[1] == '.')
 }
 
-// pathScope: only manifests locate bitstreams in a package (1.1 §7).
+// pathScope checks that only manifests contain paths in a package (1.1 §7).
 func pathScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || ofManifest(r.readKind) {
 		return steps{}
@@ -105,11 +107,11 @@ func pathScope(r *run, rule *Rule) steps {
 	return s
 }
 
-// pathUnique: two bitstreams have two places in the package, unless they are stated
-// to be the same bytes (1.1 §13.2).
+// pathUnique checks that two bitstreams have different paths in the package, unless
+// their entries state the same bytes (1.1 §13.2).
 func pathUnique(r *run, rule *Rule) steps {
 	type place struct {
-		bytes key // strongest hash and length; zero if either is missing
+		bytes key // hash of length and strongest digest; zero if either is missing
 		line  int
 	}
 	k, places := newKeys(), make(map[key]place)
@@ -133,7 +135,7 @@ func pathUnique(r *run, rule *Rule) steps {
 	}}
 }
 
-// changeScope: only entries of changes have change and datetime (1.1 §7).
+// changeScope checks that only entries of changes have change and datetime (1.1 §7).
 func changeScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || ofChanges(r.readKind) {
 		return steps{}
@@ -150,7 +152,7 @@ func changeScope(r *run, rule *Rule) steps {
 
 const zipType = "application/zip"
 
-// packageType: packages are ZIP files (1.1 §11.1, §13.1).
+// packageType checks that packages are ZIP files (1.1 §11.1, §13.1).
 func packageType(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if e.Type != "" && essence(e.Type) != zipType {
@@ -159,7 +161,8 @@ func packageType(r *run, rule *Rule) steps {
 	}}
 }
 
-// samePackageType: all packages of a dump have one format (1.1 §11.1, §13.1).
+// samePackageType checks that all packages of a dump have one format (1.1 §11.1,
+// §13.1).
 func samePackageType(r *run, rule *Rule) steps {
 	var first string
 	var line int
@@ -174,7 +177,7 @@ func samePackageType(r *run, rule *Rule) steps {
 	}}
 }
 
-// essence is a media type without its parameters, in lower case.
+// essence returns a media type without parameters, in lower case.
 func essence(mediaType string) string {
 	t, _, _ := strings.Cut(mediaType, ";")
 	return strings.ToLower(strings.TrimSpace(t))

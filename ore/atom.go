@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// Of version 1.0 a Resource Map is an atom:entry: its links with rel="self",
-// ore:describes and ore:aggregates name the map, the Aggregation and what that
-// aggregates; atom:updated, published, rights and the author of atom:source are of the
-// map, title, author and categories of the Aggregation; oreatom:triples holds more, in
-// RDF/XML. In the alpha of 2007 it was an atom:feed: atom:id is the Aggregation, each
-// entry is an aggregated resource, and the author is that of the map.
+// In version 1.0 a Resource Map is an atom:entry. Its links with rel="self",
+// ore:describes and ore:aggregates have the URIs of the map, the Aggregation and the
+// aggregated resources. The elements atom:updated, published, rights and the author of
+// atom:source describe the map; title, author and categories describe the Aggregation;
+// oreatom:triples contains further statements in RDF/XML. In the alpha of 2007 a map
+// was an atom:feed: atom:id is the Aggregation, each entry is an aggregated resource,
+// and the author is that of the map.
 
 type atomLink struct {
 	Rel    string `xml:"rel,attr"`
@@ -35,7 +36,7 @@ type atomText struct {
 	Text string `xml:",chardata"`
 }
 
-// atomEntry is an entry of a feed of the alpha, or the source of an entry.
+// atomEntry is an entry of a feed in the alpha, or the atom:source of an entry.
 type atomEntry struct {
 	ID         string         `xml:"http://www.w3.org/2005/Atom id"`
 	Title      atomText       `xml:"http://www.w3.org/2005/Atom title"`
@@ -52,11 +53,11 @@ type atomReader struct {
 	s     scope
 	l     Limits
 	g     *graph
-	owner []string // authors of the entry or feed itself
+	owner []string // authors of the entry or feed
 	made  []string // authors of its atom:source
 }
 
-// readAtom reads the map whose root element start was read.
+// readAtom reads the map whose root element start has been read.
 func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Limits) error {
 	m.Format, m.Feed = FormatAtom, start.Name.Local == "feed"
 	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), l: l, g: newGraph()}
@@ -126,7 +127,7 @@ func appendPerson(names []string, p *atomPerson) []string {
 	return once(names, name)
 }
 
-// text reads a child with a text, a time or a URI.
+// text reads a child that contains a text, a time or a URI.
 func (r *atomReader) text(start *xml.StartElement) error {
 	var t atomText
 	if err := r.d.DecodeElement(&t, start); err != nil {
@@ -172,8 +173,8 @@ func length(text string) int64 {
 	return n
 }
 
-// aggregate adds an aggregated resource. Those beyond the limit are not kept; one more
-// shows that it was reached.
+// aggregate adds an aggregated resource. It stores at most one more than allowed, which
+// shows that the limit was exceeded.
 func (r *atomReader) aggregate(x Resource) error {
 	if len(r.m.Resources) <= 2*r.l.resources() {
 		r.m.Resources = append(r.m.Resources, x)
@@ -197,7 +198,7 @@ func (r *atomReader) category(c *atomCategory) {
 	}
 }
 
-// typeOf returns the type URI of a category, "" if it is not a type.
+// typeOf returns the type URI of a category; "" if the category is not a type.
 func typeOf(c *atomCategory) string {
 	switch {
 	case c.Scheme == nsORE && !strings.Contains(c.Term, ":"):
@@ -220,7 +221,7 @@ func (r *atomReader) source(start *xml.StartElement) error {
 	return nil
 }
 
-// entry reads an entry of a feed: an aggregated resource.
+// entry reads an entry of a feed, which is an aggregated resource.
 func (r *atomReader) entry(start *xml.StartElement) error {
 	var e atomEntry
 	if err := r.d.DecodeElement(&e, start); err != nil {
@@ -250,7 +251,7 @@ func (r *atomReader) entry(start *xml.StartElement) error {
 	return r.aggregate(x)
 }
 
-// end merges the elements and the triples.
+// end combines the elements and the triples.
 func (r *atomReader) end(uri string) error {
 	m := r.m
 	m.URI = uri
@@ -273,7 +274,7 @@ func (r *atomReader) end(uri string) error {
 	return m.keep(r.l)
 }
 
-// triples adds the statements of oreatom:triples that the elements do not have.
+// triples adds those statements of oreatom:triples that the elements lack.
 func (r *atomReader) triples() {
 	m, g := r.m, r.g
 	var also Aggregation
@@ -283,7 +284,7 @@ func (r *atomReader) triples() {
 	m.Aggregation.Maps = union(m.Aggregation.Maps, also.Maps)
 	m.Aggregation.Creators = union(m.Aggregation.Creators, also.Creators)
 	m.Creators = union(m.Creators, g.creators(m.URI))
-	done := map[string]bool{} // the first statement about a resource counts
+	done := map[string]bool{} // the first statement about a resource is used
 	for i := range m.Resources {
 		x := &m.Resources[i]
 		if _, ok := g.about[x.URI]; !ok || done[x.URI] {
@@ -304,7 +305,7 @@ func (r *atomReader) triples() {
 	}
 }
 
-// union appends the elements of b that a does not have.
+// union appends the elements of b that are not in a.
 func union(a, b []string) []string {
 	for _, s := range b {
 		a = once(a, s)

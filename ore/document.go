@@ -28,30 +28,30 @@ const (
 	kindMap
 	kindSitemap
 	kindFeed
-	kindRepository // an OAI-PMH answer without a record
+	kindRepository // an OAI-PMH response without a record
 )
 
-// answer is the part of an answer that the search needs.
+// answer is the part of a response that the search needs.
 type answer struct {
 	kind     kind
 	m        *Map // of kindMap
 	leads    []lead
 	problems []Problem
-	notes    []string // skipped parts, for people
+	notes    []string // messages about skipped parts
 }
 
-// scan is the reading of one document.
+// scan reads one document.
 type scan struct {
 	uri    string
 	served string // media type
 	goal   goal
-	site   string // site that a Sitemap covers, if not its own directory
+	site   string // URL below which a Sitemap may list URLs, if not its own directory
 	in     Reader
-	cut    bool // there are more leads than are kept
+	cut    bool // there are more leads than the limit
 	doc    answer
 }
 
-// read reads the leads of a document, or the map.
+// read reads the leads in a document, or the map.
 func (s *scan) read(body io.Reader) error {
 	b := bufio.NewReaderSize(body, headSize)
 	head, err := b.Peek(headSize)
@@ -78,18 +78,19 @@ func (s *scan) read(body io.Reader) error {
 	return nil
 }
 
-// headSize is the number of first bytes by which a document is recognised.
+// headSize is the number of first bytes that identify the kind of a document.
 const headSize = 64 << 10
 
-// marked matches the start of an Atom feed that is a map itself.
+// marked matches the start of an Atom feed that is itself a map.
 var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
-// recognise returns the kind of a document by its root element, or else by its media type.
+// recognise returns the kind of a document by its root element, otherwise by its media
+// type.
 func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
 	case root == "urlset" || root == "sitemapindex", s.goal == toListing && bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return kindSitemap // Sitemaps are compressed by gzip
+		return kindSitemap // only Sitemaps may be compressed with gzip
 	case root == "rss" && space == "":
 		return kindFeed
 	case space == nsOAI && root == "OAI-PMH" && bytes.Contains(head, []byte("GetRecord")) && !bytes.Contains(head, []byte("<error")):
@@ -106,15 +107,14 @@ func (s *scan) recognise(head []byte) kind {
 	case s.served == "text/html" || s.served == "application/xhtml+xml":
 		return kindPage
 	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
-		return kindPage // its links are not followed
+		return kindPage // without links to follow
 	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
 		return kindMap
 	}
 	return kindOther
 }
 
-// rootName returns the name of the root element of XML, as far as the first bytes contain
-// it.
+// rootName returns the name of the XML root element, if the first bytes contain it.
 func rootName(head []byte) (space, local string) {
 	if first(head) != '<' {
 		return "", ""
@@ -157,7 +157,8 @@ func (s *scan) note(format string, args ...any) {
 	}
 }
 
-// add stores a lead; exceeding the bound is reported once. It skips implausibly long leads.
+// add stores a lead. It reports once if there are too many, and skips implausibly long
+// ones.
 func (s *scan) add(l lead) {
 	const longestTime = 100
 	if len(l.id) > fetch.MaxURL {
@@ -193,7 +194,7 @@ func (s *scan) mapped(b io.Reader) error {
 	return nil
 }
 
-// page reads the leads of an HTML page.
+// page reads the leads in an HTML page.
 func (s *scan) page(b *bufio.Reader) error {
 	p := pageScan{uri: s.uri}
 	in := &io.LimitedReader{R: b, N: maxPage}
@@ -211,7 +212,7 @@ func (s *scan) page(b *bufio.Reader) error {
 	return err
 }
 
-// sitemap reads the leads of a Sitemap or an index of some.
+// sitemap reads the leads in a Sitemap or an index of Sitemaps.
 func (s *scan) sitemap(b io.Reader) error {
 	at := s.uri
 	if s.site != "" {
@@ -233,7 +234,7 @@ func (s *scan) sitemap(b io.Reader) error {
 	return nil
 }
 
-// listed takes an entry of a Sitemap that speaks for the directory of at.
+// listed handles an entry of a Sitemap that may list URLs below the directory of at.
 func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) {
 	l := lead{uri: newScope(s.uri).resolve(e.Loc), way: WaySitemap, page: s.uri, line: e.Line, maybe: true}
 	if root == resourcesync.SitemapIndex {
@@ -253,19 +254,20 @@ func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) 
 	s.add(l)
 }
 
-// mayBeMap reports whether a map may be of the media type.
+// mayBeMap reports whether a map may have the media type.
 func mayBeMap(t string) bool {
 	return slices.Contains(mapTypes, t) || strings.HasSuffix(t, "xml") || strings.HasSuffix(t, "json")
 }
 
-// feed reads the leads of a feed that lists maps.
+// feed reads the leads in a feed that lists maps.
 func (s *scan) feed(b io.Reader) error {
 	at := newScope(s.uri)
 	h, err := feed.Read(b, func(e *feed.Entry) error {
 		l := lead{way: WayAtom, page: s.uri, line: e.Line, id: e.ID, updated: e.Updated, maybe: true}
 		href := e.Link("alternate")
 		if e.Link(nsORE+"describes") != "" && e.Link("self") != "" {
-			// Version 1.0: the entries of a feed are maps themselves, and have ids of their own.
+			// Version 1.0: the entries of a feed are maps themselves, with ids of their
+			// own.
 			href, l.id = e.Link("self"), ""
 		}
 		if href == "" {
@@ -290,7 +292,7 @@ func (s *scan) feed(b io.Reader) error {
 	return s.feedError(err)
 }
 
-// feedError describes an error in a feed. The entries before it count.
+// feedError describes an error in a feed. Entries before the error are used.
 func (s *scan) feedError(err error) error {
 	var syntax *xml.SyntaxError
 	if errors.As(err, &syntax) {
@@ -302,12 +304,14 @@ func (s *scan) feedError(err error) error {
 	return nil
 }
 
-// nowhere is where a document is that has no URI: a host that never exists (RFC 6761 §6.4).
+// nowhere is the base URL for a document without URI: a host that never exists (RFC
+// 6761 §6.4).
 const nowhere = "http://file.invalid/"
 
-// Inspect reads a document that is not fetched, such as a file, and returns the problems of
-// the document alone. Its URI may be a name; then checks that depend on the URI are
-// skipped. served is the media type, "" if unknown. The error says why it cannot be read.
+// Inspect reads a document that was not fetched, such as a file, and returns the
+// problems in that document. uri may be a file name; then checks that depend on the URI
+// are skipped. served is the media type; "" if unknown. The error is the reason why the
+// document cannot be read.
 func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	s := scan{uri: uri, served: mediaType(served), goal: toListing}
 	if !isHTTP(uri) {
@@ -315,7 +319,7 @@ func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	}
 	err := s.read(body)
 	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
-		err = nil // another kind of document, about which there are no rules
+		err = nil // a document of another kind, for which there are no rules
 	}
 	if s.uri == uri {
 		return s.doc.problems, err

@@ -16,29 +16,27 @@ import (
 	"instep/internal/weblink"
 )
 
-// Finder finds Resource Maps. It sends one request after the other. Only Client has to
-// be set.
-//
-// Links are followed to any host, since maps may describe resources of others; the Client
-// refuses private addresses and redirects to other origins.
+// Finder finds Resource Maps. It sends one request at a time. Only Client is required.
+// It follows links to any host, since maps may describe resources of other hosts; the
+// Client refuses private addresses and redirects to other origins.
 type Finder struct {
 	Client *fetch.Client
-	Limits Limits // of each map
+	Limits Limits // limits for each map
 
-	Depth    int // links followed from the URI given: 10 if 0
-	Requests int // sent in all: 20,000 if 0
-	// Pages is how many maps are also requested as HTML, to detect URIs of both a map and a
-	// page: 100 if 0, none if negative.
+	Depth    int // largest number of links between the given URI and a map; 0 is 10
+	Requests int // largest number of requests; 0 is 20,000
+	// Pages is the number of maps that are also requested as HTML, to detect URIs that
+	// are both a map and a page: 0 is 100, negative is none.
 	Pages int
 
-	// Found is called with each map, once, after it was read. An error ends the search.
+	// Found is called once for each map, after it was read. An error ends the search.
 	Found func(*Found) error
-	// Problem is called with each violation of the rules. May be nil.
+	// Problem is called for each violation of the rules; may be nil.
 	Problem func(Problem)
-	// Note is called with each skipped part: a page that was cut, an oddity of a map. May
-	// be nil.
+	// Note is called for each skipped part, such as the rest of a long page or an
+	// oddity of a map; may be nil.
 	Note func(uri, text string)
-	// Failed is called with each promised document that could not be read. May be nil.
+	// Failed is called for each linked document that could not be read; may be nil.
 	Failed func(uri string, err error)
 }
 
@@ -46,28 +44,28 @@ type Finder struct {
 type Found struct {
 	URI   string // where it is
 	Way   Way
-	Page  string // the document with the link; "" for the given URI
-	Depth int    // links followed from the given URI
+	Page  string // the document that contains the link; "" for the given URI
+	Depth int    // number of links followed from the given URI
 
-	// Record is the URI of the OAI-PMH record that the map is taken from, if URI belongs to
-	// a gateway (ORE alpha §2.4).
+	// Record is the URI of the OAI-PMH record from which the map comes, if URI belongs
+	// to a gateway (ORE alpha §2.4).
 	Record string
 	Map    *Map
 }
 
-// Report sums a search up.
+// Report summarises a search.
 type Report struct {
 	Maps   int64 // found
-	Failed int64 // documents that a link promised and that could not be read
+	Failed int64 // number of linked documents that could not be read
 	TooFar int64 // number of links beyond Depth, which were not followed
-	Cut    bool  // the bound on requests was reached
+	Cut    bool  // the limit of requests was reached
 }
 
 const (
 	defaultDepth    = 10
 	defaultRequests = 20_000
 	defaultPages    = 100
-	maxQueue        = 64 << 20 // bytes of leads that wait
+	maxQueue        = 64 << 20 // bytes of queued leads
 	maxListing      = 200 << 20
 )
 
@@ -77,7 +75,7 @@ type search struct {
 	rep   Report
 	queue []lead
 	seen  map[string]*target // targets by URI without fragment
-	room  int64              // bytes of leads that may still wait
+	room  int64              // bytes of leads that may still be queued
 	left  int                // requests
 	pages int
 }
@@ -85,16 +83,17 @@ type search struct {
 // target is the result for a URI.
 type target struct {
 	kind  kind
-	goal  goal // of the lead that was followed
-	m     *Map // a brief one; nil if it is no map
-	whole bool // m has all that the map aggregates
+	goal  goal // goal of the lead that was followed
+	m     *Map // brief form of the map; nil if it is none
+	whole bool // m contains all aggregated resources
 	err   error
 	told  bool // of err
 }
 
-// Find searches for Resource Maps from a URI: that of a map, a page, a resource, a feed, a
-// Sitemap, an OAI-PMH repository. A document that cannot be read completely is dropped. The
-// error says why the given document cannot be read, that ctx ended, or is that of Found.
+// Find searches for Resource Maps from the URI of a map, a page, a resource, a feed, a
+// Sitemap or an OAI-PMH repository. It ignores a document that it cannot read
+// completely. It returns an error if the given document cannot be read, if ctx is done,
+// or if Found returns one.
 func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -124,14 +123,14 @@ func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	return s.rep, ctx.Err()
 }
 
-// stopError is the error of Found, which ends the search.
+// stopError wraps an error of Found, which ends the search.
 type stopError struct{ err error }
 
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// failed reports a lead without a document. If the lead need not be a map, only transfer
-// errors are reported.
+// failed reports a lead whose document could not be read. If the lead need not be a
+// map, it reports only transfer errors.
 func (s *search) failed(ctx context.Context, l *lead, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
@@ -172,12 +171,13 @@ func (s *search) visit(ctx context.Context, l *lead) error {
 	return t.err
 }
 
-// unlisted reports whether what seemed to be a map is promised as the list that it is.
+// unlisted reports whether the lead promises a list, and the target, which seemed to be
+// a map, is that list.
 func (t *target) unlisted(l *lead) bool {
 	return l.goal == toListing && t.goal == toMap && (t.kind == kindFeed || t.kind == kindSitemap)
 }
 
-// fresh follows a lead to a new URI.
+// fresh follows a lead to a URI that is new.
 func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	resp, err := s.get(ctx, l)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // before the next request, as it occupies a slot of its host
+	_ = resp.Body.Close() // before the next request, since the response occupies a slot of its host
 	for _, n := range doc.notes {
 		s.note(l.uri, n)
 	}
@@ -200,8 +200,8 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	return s.follow(ctx, l, doc)
 }
 
-// again handles a lead to a URI that was seen before: a map that is listed here too, a
-// circle of pages, or something that is not a map. The error is reported once.
+// again handles a lead to a URI that was visited before: a map that is linked again, a
+// cycle of pages, or something that is not a map. An error is reported only once.
 func (s *search) again(l *lead, t *target) error {
 	switch {
 	case t.m != nil:
@@ -224,7 +224,7 @@ func (s *search) again(l *lead, t *target) error {
 	return nil
 }
 
-// pageAtMap reports a page where a map was promised.
+// pageAtMap reports a page where a map was expected.
 func (s *search) pageAtMap(l *lead) error {
 	s.tell(l.problem(ruleOnlyMap, "a page answers at the URI of the map"))
 	return fmt.Errorf("read %q: %w: a page answers there", l.uri, ErrNotMap)
@@ -254,7 +254,7 @@ func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	return resp, err
 }
 
-// read reads the answer to a lead.
+// read reads the response for a lead.
 func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answer, error) {
 	in := scan{
 		uri: resp.URL, served: mediaType(resp.ContentType), goal: l.goal, site: l.site,
@@ -281,13 +281,13 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 	return &in.doc, nil
 }
 
-// header reads the leads of the Link headers of an answer.
+// header reads the leads in the Link headers of a response.
 func (s *scan) header(resp *fetch.Response) {
 	at := newScope(resp.URL)
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // it is about another resource
+			continue // the link concerns another resource
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
 			found = append(found, linked(&h, WayHeader, resp.URL)...)
@@ -311,7 +311,7 @@ func loadContext(ctx context.Context, c *fetch.Client, uri string) ([]byte, erro
 	return io.ReadAll(resp.Body)
 }
 
-const maxContext = 1 << 20 // bytes of a JSON-LD context
+const maxContext = 1 << 20 // largest JSON-LD context in bytes
 
 // found reports a map.
 func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Response, doc *answer) error {
@@ -358,8 +358,9 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	return nil
 }
 
-// selfOfRecord is where the map of an OAI-PMH record is, too, if it says so and that is on
-// the same origin: nobody can make others' maps pass for known.
+// selfOfRecord returns the URI of the map in an OAI-PMH record, if the map states one
+// on the same origin. Another origin is not accepted, so that nobody can pass off
+// another site's map as known.
 func selfOfRecord(m *Map, at string) string {
 	if !m.Wrapped || m.Self == "" {
 		return ""
@@ -375,8 +376,8 @@ func selfOfRecord(m *Map, at string) string {
 	return withoutFragment(self.String())
 }
 
-// others follows the other maps that a map names: of its Aggregation, and of Aggregations
-// in it.
+// others follows the further maps that a map links: those of its Aggregation, and of
+// Aggregations in it.
 func (s *search) others(l *lead, m *Map) {
 	named := slices.Clone(m.Aggregation.Maps)
 	for i := range m.Resources {
@@ -387,7 +388,7 @@ func (s *search) others(l *lead, m *Map) {
 	}
 }
 
-// push queues a lead that was found by following l.
+// push queues a lead that was found at l.
 func (s *search) push(l *lead, next lead) {
 	next.uri = withoutFragment(next.uri)
 	next.depth = l.depth + 1
@@ -433,7 +434,7 @@ func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	return nil
 }
 
-// ended reports a page that should have led to a map and does not.
+// ended reports a page that should have led to a map but did not.
 func (s *search) ended(l *lead, doc *answer, onward int) {
 	switch {
 	case l.goal == toAggregation && !l.maybe && onward == 0:
@@ -446,8 +447,8 @@ func (s *search) ended(l *lead, doc *answer, onward int) {
 	}
 }
 
-// conflated reports a URI that is both a map and a page (ORE alpha §5.2). An Aggregation
-// may lead to both.
+// conflated reports a URI that is both a map and a page (ORE alpha §5.2). The URI of
+// an Aggregation may lead to both.
 func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
 	if l.goal == toAggregation || l.way == WayOAIPMH || l.way == WayGiven && len(resp.Redirects) > 0 {
 		return nil
@@ -482,7 +483,7 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 	resp, err := s.f.Client.Get(ctx, fetch.Request{URL: from.uri, Accept: "text/plain, */*;q=0.1", MaxBytes: maxPage})
 	s.left--
 	if err != nil {
-		return // a host needs none
+		return // robots.txt is optional
 	}
 	defer resp.Body.Close()
 	lines, err := weblink.Robots(resp.Body, maxPage)
@@ -496,7 +497,8 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 	}
 }
 
-// repository queues the records of an OAI-PMH repository that are maps (ORE alpha §2.1).
+// repository queues those records of an OAI-PMH repository that are maps (ORE alpha
+// §2.1).
 func (s *search) repository(ctx context.Context, l *lead) error {
 	base := repositoryOf(l.uri)
 	c := oaipmh.Client{Fetch: s.f.Client, BaseURL: base}
@@ -524,8 +526,8 @@ func (s *search) repository(ctx context.Context, l *lead) error {
 	return nil
 }
 
-// repositoryOf returns the base URL of the repository that answered at a URI: without the
-// arguments of OAI-PMH.
+// repositoryOf returns the base URL of the repository that answered at a URI, without
+// OAI-PMH arguments.
 func repositoryOf(uri string) string {
 	base, query, _ := strings.Cut(uri, "?")
 	var own []string
@@ -542,7 +544,7 @@ func repositoryOf(uri string) string {
 	return base + "?" + strings.Join(own, "&")
 }
 
-// recordURI is the URI of a record of a repository.
+// recordURI returns the URI of a record in a repository.
 func recordURI(base, prefix, identifier string) string {
 	sep := "?"
 	if strings.Contains(base, "?") {
@@ -551,8 +553,8 @@ func recordURI(base, prefix, identifier string) string {
 	return base + sep + url.Values{"verb": {"GetRecord"}, "metadataPrefix": {prefix}, "identifier": {identifier}}.Encode()
 }
 
-// isMapFormat reports whether records of a metadata format are Resource Maps, by its
-// namespace or by the name that repositories give it.
+// isMapFormat reports whether records in a metadata format are Resource Maps, by its
+// namespace or by the usual name.
 func isMapFormat(f oaipmh.Format) bool {
 	switch f.Namespace {
 	case nsAtom, nsORE, nsOREAtom:
@@ -562,7 +564,7 @@ func isMapFormat(f oaipmh.Format) bool {
 	return prefix == "ore" || slices.ContainsFunc([]string{"rem", "oai_rem", "oai_ore", "ore_"}, func(p string) bool { return strings.HasPrefix(prefix, p) })
 }
 
-// Show fetches the one Resource Map at a URI and reads it.
+// Show fetches and reads the Resource Map at a URI.
 func Show(ctx context.Context, c *fetch.Client, uri string, l Limits) (*Map, error) {
 	resp, err := c.Get(ctx, fetch.Request{URL: uri, Accept: acceptMap, MaxBytes: l.bytes()})
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	nsOAI     = "http://www.openarchives.org/OAI/2.0/"
 )
 
-// term is an object of a statement: a literal, or a node with a URI or, beginning with
-// "_:", without one.
+// term is the object of a statement: a literal, a node with a URI, or a blank node,
+// whose name begins with "_:".
 type term struct {
 	value   string
 	literal bool
@@ -35,7 +35,7 @@ type statement struct {
 	object    term
 }
 
-// graph is the statements of a map by their subjects.
+// graph holds the statements of a map by subject.
 type graph struct {
 	subjects []string // in the order of their first statements
 	about    map[string][]statement
@@ -55,7 +55,7 @@ func (g *graph) add(subject, predicate string, object term) error {
 	return nil
 }
 
-// nodes returns the nodes in a relation to the subject.
+// nodes returns the nodes to which a subject has the relation predicate.
 func (g *graph) nodes(subject, predicate string) []string {
 	var found []string
 	for _, s := range g.about[subject] {
@@ -66,7 +66,7 @@ func (g *graph) nodes(subject, predicate string) []string {
 	return found
 }
 
-// text returns the first value that one of the predicates has, in their order.
+// text returns the first value of the first predicate that has one.
 func (g *graph) text(subject string, predicates ...string) string {
 	for _, p := range predicates {
 		for _, s := range g.about[subject] {
@@ -87,7 +87,7 @@ func (g *graph) moment(m *Map, subject, local string) resourcesync.Datetime {
 	return m.datetime(g.text(subject, nsDCTerms+local, nsDC+local))
 }
 
-// datetime parses a time of the map; zero if there is none that can be read.
+// datetime parses a time in the map; zero if there is none or it is invalid.
 func (m *Map) datetime(text string) resourcesync.Datetime {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -100,7 +100,7 @@ func (m *Map) datetime(text string) resourcesync.Datetime {
 	return d
 }
 
-// types returns the types of a node that have a URI.
+// types returns those types of a node that have a URI.
 func (g *graph) types(node string) []string {
 	var types []string
 	for _, t := range g.nodes(node, nsRDF+"type") {
@@ -131,7 +131,7 @@ func (g *graph) creators(subject string) []string {
 	return names
 }
 
-// fill takes the map at uri out of its statements.
+// fill fills the map at uri from its statements.
 func (g *graph) fill(m *Map, uri string) error {
 	self, aggregation := g.described(uri)
 	if aggregation == "" {
@@ -188,8 +188,8 @@ func (g *graph) resource(m *Map, uri string) Resource {
 	return r
 }
 
-// described returns the map and the Aggregation that the statements are about. A
-// document may speak of several maps: the one at uri is meant, else the first.
+// described returns the map and the Aggregation that the statements describe. If a
+// document describes several maps it is the one at uri, otherwise the first.
 func (g *graph) described(uri string) (self, aggregation string) {
 	for _, s := range g.subjects {
 		for _, a := range g.nodes(s, nsORE+"describes") {
@@ -220,7 +220,8 @@ func (g *graph) described(uri string) (self, aggregation string) {
 
 func (g *graph) hasMembers(node string) bool { return len(g.nodes(node, nsORE+"aggregates")) > 0 }
 
-// aggregated returns the resources of the Aggregation, by statements in either direction.
+// aggregated returns the resources of the Aggregation, from statements in either
+// direction.
 func (g *graph) aggregated(aggregation string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -241,10 +242,11 @@ func (g *graph) aggregated(aggregation string) []string {
 	return found
 }
 
-// maxNames is how many types, creators or other maps are kept of one thing.
+// maxNames is the largest number of types, creators or other maps that are stored for
+// one node.
 const maxNames = 100
 
-// once appends s to a list unless it is there, up to maxNames.
+// once appends s to a list unless the list contains it or has maxNames elements.
 func once(list []string, s string) []string {
 	if len(list) >= maxNames || slices.Contains(list, s) {
 		return list

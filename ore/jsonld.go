@@ -20,7 +20,7 @@ import (
 //go:embed context.json
 var contextJSON []byte
 
-// contextURIs are the URIs by which maps name the context of ORE.
+// contextURIs are the URIs under which maps refer to the context of ORE.
 var contextURIs = map[string]bool{
 	"https://w3id.org/ore/context": true, "http://w3id.org/ore/context": true,
 	"https://w3id.org/ore/context/": true, "http://w3id.org/ore/context/": true,
@@ -29,17 +29,18 @@ var contextURIs = map[string]bool{
 }
 
 const (
-	maxContexts = 100     // @context in one document
-	maxTerms    = 2_000   // that its contexts define
+	maxContexts = 100     // contexts in one document
+	maxTerms    = 2_000   // terms that its contexts define
 	maxValues   = 500_000 // objects, lists and values in one document
-	maxScoped   = 200_000 // terms times values, where contexts stand in terms: seconds of work
-	maxRemote   = 8       // other contexts that are loaded for one document
+	maxScoped   = 200_000 // number of terms times number of values, for contexts inside terms: takes seconds
+	maxRemote   = 8       // other contexts loaded for one document
 )
 
-// Loader loads the JSON-LD context at a URI. An error ends the reading.
+// Loader loads the JSON-LD context at a URI. If it returns an error, reading the map
+// fails.
 type Loader func(uri string) ([]byte, error)
 
-// contexts gives json-gold the contexts that a map names.
+// contexts provides json-gold with the contexts of a map.
 type contexts struct {
 	load Loader
 	left int
@@ -85,8 +86,9 @@ func parseJSON(text []byte) (any, error) {
 	return doc, nil
 }
 
-// measure bounds the work of expanding a document: a context is processed for each object
-// that it applies to, and one within a term (JSON-LD 1.1 §4.1.8) may apply to all.
+// measure bounds the work of expanding a document. A context is processed for each
+// object to which it applies, and one inside a term (JSON-LD 1.1 §4.1.8) may apply to
+// all objects.
 type measure struct{ contexts, scoped, terms, values int }
 
 func (m *measure) of(v any, depth int, inContext bool) error {
@@ -153,12 +155,13 @@ func readJSON(text []byte, m *Map, uri string, l Limits, load Loader) error {
 func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = notMap("no JSON-LD that can be read: %v", p) // a library parses untrusted input
+			err = notMap("no JSON-LD that can be read: %v", p) // recover: the library parses untrusted input
 		}
 	}()
 	o := ld.NewJsonLdOptions(uri)
 	o.DocumentLoader, o.Ordered = c, true
-	// The library's own way to statements compares each value of a property with all others.
+	// The library's own conversion to statements compares each value of a property with
+	// all others.
 	nodes, err := ld.NewJsonLdProcessor().Expand(doc, o)
 	if err != nil {
 		return nil, jsonError(err)
@@ -174,14 +177,14 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	return e.g, nil
 }
 
-// expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements, those of all graphs
-// together. A list counts as so many values.
+// expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements, from all graphs
+// together. A list counts as separate values.
 type expanded struct {
 	g     *graph
 	blank int
 }
 
-// node adds the statements about a node, and returns its name.
+// node adds the statements about a node and returns its name.
 func (e *expanded) node(node map[string]any) (string, error) {
 	id, _ := node["@id"].(string)
 	if id == "" {
@@ -220,8 +223,8 @@ func (e *expanded) types(id string, types []any) error {
 	return nil
 }
 
-// values adds the values of a property of a node; without a property it only reads their
-// own statements.
+// values adds the values of a property of a node. Without a property it only reads the
+// statements about the values.
 func (e *expanded) values(id, property string, values []any) error {
 	for _, v := range values {
 		value, ok := v.(map[string]any)
@@ -254,7 +257,7 @@ func (e *expanded) values(id, property string, values []any) error {
 	return nil
 }
 
-// reverse adds properties of which the node is the value.
+// reverse adds statements in which the node is the object.
 func (e *expanded) reverse(id string, properties any) error {
 	all, _ := properties.(map[string]any)
 	for _, property := range slices.Sorted(maps.Keys(all)) {
@@ -276,7 +279,7 @@ func (e *expanded) reverse(id string, properties any) error {
 	return nil
 }
 
-// jsonError keeps the cause of an error that the library has wrapped in its own.
+// jsonError returns the cause inside an error of the library.
 func jsonError(err error) error {
 	var le *ld.JsonLdError
 	if errors.As(err, &le) {

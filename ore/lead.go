@@ -9,10 +9,10 @@ import (
 	"instep/internal/weblink"
 )
 
-// Way is how a Resource Map was found.
+// Way is the way by which a Resource Map was found.
 type Way string
 
-// The ways. The last two are discouraged (ORE alpha §5).
+// Values of Way. The last two are discouraged (ORE alpha §5).
 const (
 	WayGiven       Way = "given"          // the URI given to the search
 	WaySitemap     Way = "sitemap"        // ORE alpha §2.2
@@ -20,18 +20,18 @@ const (
 	WayRSS         Way = "rss"            // an RSS feed that lists maps, §2.3
 	WayOAIPMH      Way = "oai-pmh"        // a record of an OAI-PMH repository, §2.1
 	WayLink        Way = "html-link"      // link rel="resourcemap", §3.1
-	WayIndirect    Way = "html-indirect"  // linked by a page to which rel="indirectresourcemap" leads, §3.1
+	WayIndirect    Way = "html-indirect"  // linked by a page that is the target of rel="indirectresourcemap", §3.1
 	WayAttribute   Way = "html-attribute" // the attribute resourcemap of an a or img element, §3.2
-	WayRel         Way = "html-rel"       // rel="resourcemap=URI" of an a element, §3.2
+	WayRel         Way = "html-rel"       // rel="resourcemap=URI" on an a element, §3.2
 	WayText        Way = "html-text"      // a URI shown as text, §3.4
 	WayHeader      Way = "link-header"    // Link: rel="resourcemap", §4.1
-	WayAggregation Way = "aggregation"    // a link to the Aggregation, which leads to its map (1.0 Discovery §1.2)
-	WayMap         Way = "resource-map"   // another map names it
+	WayAggregation Way = "aggregation"    // a link to an Aggregation, whose URI leads to the map (1.0 Discovery §1.2)
+	WayMap         Way = "resource-map"   // a link in another map
 	WaySimpleFile  Way = "simple-file"    // a page that lists maps, §5.1
 	WayConflated   Way = "conflated-uri"  // a URI that is both a map and a page, §5.2
 )
 
-// Discouraged reports whether the text advises against the way.
+// Discouraged reports whether the ORE text advises against the way.
 func (w Way) Discouraged() bool { return w == WaySimpleFile || w == WayConflated }
 
 // goal is the expected target of a lead.
@@ -51,43 +51,44 @@ type lead struct {
 	goal  goal
 	page  string // URI of the document with the lead
 	line  int
-	depth int // links followed from the given URI
+	depth int // number of links followed from the given URI
 
-	maybe    bool   // the target need not be a map, so a miss is no fault
-	indirect bool   // it leads from a page to a page
+	maybe    bool   // the target need not be a map, so a failure is no problem
+	indirect bool   // a link from a page to another page
 	id       string // name of the map in a listing: atom:id, an OAI-PMH identifier
 	updated  string // unparsed time in a listing
-	mime     string // the media type that the link promises
-	site     string // site that a Sitemap covers: that of the robots.txt which names it
-	cites    string // URI of the resource that the element links, which the map should aggregate
+	mime     string // media type stated by the link
+	site     string // URL below which a Sitemap may list URLs: the site of the robots.txt that names it
+	cites    string // URI of the resource to which the element links, which the map should aggregate
 }
 
 const (
 	relMap      = "resourcemap"
 	relIndirect = "indirectresourcemap"
 
-	maxAnchors = 100     // links of one page that look as if they led to maps
-	maxTexts   = 50      // URIs in the text of one page that are tried
-	maxLeads   = 10_000  // of one document
-	maxPage    = 4 << 20 // bytes of a page that are read
+	maxAnchors = 100     // largest number of links of one page that look like links to maps
+	maxTexts   = 50      // largest number of URIs in the text of one page that are tried
+	maxLeads   = 10_000  // leads of one document
+	maxPage    = 4 << 20 // bytes read of one page
 )
 
-// relMaps are relations to a map, relAggregations those to an Aggregation, of ORE 1.0.
+// relMaps are ORE 1.0 link relations to a map, relAggregations those to an Aggregation.
 var (
 	relMaps         = []string{relMap, strings.ToLower(nsORE + "isDescribedBy")}
 	relAggregations = []string{"aggregation", strings.ToLower(nsORE + "isAggregatedBy")}
 )
 
-// mapTypes are media types that maps are served with.
+// mapTypes are media types of maps.
 var mapTypes = []string{"application/atom+xml", "application/rdf+xml", "application/ld+json"}
 
-// size is the memory that a lead takes, in bytes, more or less.
+// size estimates the memory of a lead in bytes.
 func (l *lead) size() int64 {
 	const frame = 250
 	return int64(frame + len(l.uri) + len(l.id) + len(l.updated) + len(l.cites) + len(l.mime))
 }
 
-// linked returns the leads of a link element or a Link header. Its href is resolved.
+// linked returns the leads in a link element or Link header whose href has been
+// resolved.
 func linked(l *weblink.Link, way Way, page string) []lead {
 	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}
 	switch {
@@ -114,16 +115,16 @@ func isFeedType(mime string) bool {
 	return mime == "application/atom+xml" || mime == "application/rss+xml"
 }
 
-// mediaType returns the media type without its parameters, in lower case.
+// mediaType returns a media type without parameters, in lower case.
 func mediaType(s string) string {
 	s, _, _ = strings.Cut(s, ";")
 	return strings.ToLower(strings.TrimSpace(s))
 }
 
-// pageScan gathers the leads of an HTML page.
+// pageScan collects the leads in an HTML page.
 type pageScan struct {
 	uri  string
-	page weblink.Page // for its base
+	page weblink.Page // provides the base URL
 
 	links, cited, texts, anchors []lead
 
@@ -131,7 +132,7 @@ type pageScan struct {
 	words  strings.Builder
 }
 
-// tag looks for links in a tag, or in a text between tags, of the page.
+// tag searches a tag, or the text between tags, for links.
 func (p *pageScan) tag(t *weblink.Tag) {
 	switch t.Name {
 	case "base":
@@ -152,7 +153,7 @@ func (p *pageScan) tag(t *weblink.Tag) {
 	}
 }
 
-// whole resolves a reference of the page; "" if it leads nowhere that can be fetched.
+// whole resolves a reference of the page; "" if the target cannot be fetched.
 func (p *pageScan) whole(ref string) string {
 	uri, err := p.page.Resolve(p.uri, ref)
 	if err != nil || ref == "" || !isHTTP(uri) {
@@ -177,7 +178,7 @@ func (p *pageScan) link(t *weblink.Tag) {
 	}
 }
 
-// element reads an a or img element: the cited resource, and the target.
+// element reads an a or img element: the resource it cites, and its target.
 func (p *pageScan) element(t *weblink.Tag) {
 	p.endAnchor()
 	target := p.whole(t.Attr("href"))
@@ -201,13 +202,13 @@ func (p *pageScan) element(t *weblink.Tag) {
 	}
 }
 
-// mapName matches typical names of links to maps.
+// mapName matches typical texts of links to maps.
 var mapName = regexp.MustCompile(`(?i)\bReMs?\b|resource ?maps?\b`)
 
 // mapExtensions are the extensions of file names of maps.
 var mapExtensions = []string{".atom", ".rdf", ".jsonld", ".rem", ".ore"}
 
-// endAnchor keeps the a element that was read if it looks as if it led to a map.
+// endAnchor stores the a element just read if it looks like a link to a map.
 func (p *pageScan) endAnchor() {
 	if p.anchor == nil {
 		return
@@ -227,7 +228,7 @@ func (p *pageScan) endAnchor() {
 
 var shownURI = regexp.MustCompile(`https?://[^\s<>"'\x60{}|\\^]+`)
 
-// text takes a text that people read, for the URIs in it.
+// text searches visible text for URIs.
 func (p *pageScan) text(text string, line int) {
 	if len(p.texts) >= maxTexts || !strings.Contains(text, "://") {
 		return
@@ -240,15 +241,16 @@ func (p *pageScan) text(text string, line int) {
 	}
 }
 
-// leads returns the leads in the order in which they are followed, the recommended kinds
+// leads returns the leads in the order in which to follow them, the recommended kinds
 // first.
 func (p *pageScan) leads() []lead {
 	p.endAnchor()
 	return slices.Concat(p.links, p.cited, p.texts, p.anchors)
 }
 
-// getRecord returns the OAI-PMH GetRecord URI in the query of a gateway's URI, "" if there
-// is none (ORE alpha §2.4). It may be escaped, or unescaped up to the end.
+// getRecord returns the OAI-PMH GetRecord URI in the query of a gateway's URI; "" if
+// there is none (ORE alpha §2.4). The URI may be escaped; unescaped it extends to the
+// end of the query.
 func getRecord(uri string) string {
 	_, query, ok := strings.Cut(uri, "?")
 	if !ok {

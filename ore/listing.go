@@ -25,21 +25,21 @@ type Listing struct {
 	URI  string // URI of the Source Description
 	Maps []string
 
-	// Skipped is how many aggregated resources have no http or https URI, and cannot be
-	// fetched.
+	// Skipped is the number of aggregated resources without an http or https URI, which
+	// cannot be fetched.
 	Skipped int64
 
 	documents map[string][]byte
 }
 
-// maxListed is how many resources all maps of a Listing may aggregate: those of two
-// Resource Lists.
+// maxListed is the largest number of resources that all maps of a Listing may
+// aggregate: those of two Resource Lists.
 const maxListed = 2 * resourcesync.MaxEntries
 
-// IncompleteError means that some document on the way to the maps could not be read. There
-// is no Listing then, since it could lead to wrong deletions.
+// IncompleteError means that a document on the way to the maps could not be read. There
+// is no Listing then, since it could cause wrong deletions.
 type IncompleteError struct {
-	URI string // the unreadable document; "" if the search was ended at its bounds
+	URI string // the unreadable document; "" if the search reached its limits
 	Err error  // why
 }
 
@@ -51,13 +51,13 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("not all Resource Maps could be read, so that nothing is done: %v", e.Err)
 }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Listing finds the maps at a URI and lists their aggregated resources, each once. An
-// Aggregation that one of the maps describes is not listed: it is not a document. The error
-// is that of Find, an *IncompleteError, or wraps ErrNotMap if there is no map. Found,
-// Problem, Note and Failed are called as by Find.
+// Listing finds the maps at a URI and lists their aggregated resources, each once. It
+// does not list an Aggregation that one of the maps describes, since that is not a
+// document. It returns the error of Find, an *IncompleteError, or an error that wraps
+// ErrNotMap if there is no map. Found, Problem, Note and Failed are called as by Find.
 func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	at := resourcesync.DatetimeOf(f.Client.Now().UTC())
 	u, err := fetch.Parse(uri)
@@ -109,8 +109,8 @@ type collector struct {
 	skipped   int64
 }
 
-// add adds the resources of a map. If maps give different times for a resource the later
-// counts.
+// add adds the resources of a map. If maps state different times for a resource, the
+// later one is used.
 func (c *collector) add(m *Map) error {
 	c.described[withoutFragment(m.Aggregation.URI)] = true
 	c.described[m.Aggregation.URI] = true
@@ -141,7 +141,7 @@ func (c *collector) add(m *Map) error {
 	return nil
 }
 
-// listed returns the entries that are no Aggregations with their own map.
+// listed returns the entries except Aggregations that have a map.
 func (c *collector) listed() []resourcesync.Entry {
 	var kept []resourcesync.Entry
 	for i := range c.list {
@@ -152,8 +152,8 @@ func (c *collector) listed() []resourcesync.Entry {
 	return kept
 }
 
-// beside is the URI of a document of the Listing beside its Source Description. Nobody
-// asks a server for it.
+// beside returns the URI of a document of the Listing next to its Source Description.
+// It is never requested from a server.
 func (l *Listing) beside(name string) string {
 	if strings.Contains(l.URI, "?") {
 		return l.URI + "&instep=" + name
@@ -161,7 +161,7 @@ func (l *Listing) beside(name string) string {
 	return l.URI + "?instep=" + name
 }
 
-// listedDocument is a document of a Listing that is to be written.
+// listedDocument is a document of a Listing to be written.
 type listedDocument struct {
 	uri     string
 	header  resourcesync.Header
@@ -187,7 +187,7 @@ func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) 
 	return nil
 }
 
-// lists are the Resource List, or its index and then its parts.
+// lists returns the Resource List, or its index followed by its parts.
 func (l *Listing) lists(entries []resourcesync.Entry, at resourcesync.Datetime, capabilities string) []listedDocument {
 	uri := l.beside("resourcelist")
 	head := headerOf(resourcesync.CapabilityResourceList, link(resourcesync.RelUp, capabilities))
@@ -219,7 +219,7 @@ func entryOf(uri string, c resourcesync.Capability) []resourcesync.Entry {
 	return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
 }
 
-// encoded writes a document. An entry with a media type that can't be written loses that.
+// encoded encodes a document. It omits a media type that cannot be written.
 func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error) {
 	var b bytes.Buffer
 	e, err := resourcesync.NewEncoder(&b, h)
@@ -244,7 +244,7 @@ func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error
 
 var _ fetch.Cache = (*Listing)(nil)
 
-// Load implements [fetch.Cache]: it has three documents and no others.
+// Load implements [fetch.Cache] with the documents of the Listing only.
 func (l *Listing) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	text, ok := l.documents[uri]
 	if !ok {
@@ -253,5 +253,5 @@ func (l *Listing) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	return &fetch.Cached{URL: uri, Length: int64(len(text)), Final: true, Body: io.NopCloser(bytes.NewReader(text))}, nil
 }
 
-// Store implements [fetch.Cache]: nothing is kept.
+// Store implements [fetch.Cache]. It stores nothing.
 func (l *Listing) Store(context.Context, string, *fetch.Cached) {}

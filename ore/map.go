@@ -12,14 +12,14 @@ import (
 // Format is the serialisation of a Resource Map.
 type Format string
 
-// The formats that are read.
+// Values of Format.
 const (
 	FormatAtom   Format = "atom"
 	FormatRDFXML Format = "rdf-xml"
 	FormatJSONLD Format = "json-ld"
 )
 
-// MediaType returns the media type that maps of the format are served with.
+// MediaType returns the media type with which maps of the format are served.
 func (f Format) MediaType() string {
 	switch f {
 	case FormatAtom:
@@ -32,18 +32,18 @@ func (f Format) MediaType() string {
 	return ""
 }
 
-// Map is a Resource Map (ORE model §4): a document that describes one Aggregation. Absent
-// statements are zero.
+// Map is a Resource Map (ORE model §4): a document that describes one Aggregation.
+// Fields without a statement are zero.
 type Map struct {
-	URI    string // URI-R: the map's own name, otherwise its URL
-	Self   string // the map's own name: its self link, or the subject of ore:describes; "" if it has none
+	URI    string // URI-R: Self, or else the URL of the map
+	Self   string // the URI that the map states for itself: its self link, or the subject of ore:describes; "" if there is none
 	ID     string // atom:id of the feed or entry; "" in other formats
 	Format Format
 
-	// Feed says that the map is an Atom feed, as in the alpha of 2007. Since version 1.0
-	// it is an Atom entry.
+	// Feed means that the map is an Atom feed, as in the alpha of 2007. Since version
+	// 1.0 it is an Atom entry.
 	Feed bool
-	// Wrapped says that the map was the metadata of an OAI-PMH record.
+	// Wrapped means that the map was the metadata of an OAI-PMH record.
 	Wrapped bool
 
 	Creators          []string // names, or URIs of creators without a name
@@ -51,9 +51,9 @@ type Map struct {
 	Rights            string
 
 	Aggregation Aggregation
-	Resources   []Resource // that are aggregated, each URI once, in the order of the document
+	Resources   []Resource // the aggregated resources, each URI once, in document order
 
-	// Notices are oddities that were passed over, for people.
+	// Notices describe oddities that were ignored, for people.
 	Notices []string
 }
 
@@ -75,14 +75,14 @@ type Resource struct {
 	Types     []string // URIs
 	Creators  []string
 	Modified  resourcesync.Datetime
-	Length    int64    // bytes; 0 if the map does not say
-	Maps      []string // Resource Maps that describe it: it is an Aggregation itself
+	Length    int64    // length in bytes; 0 if the map does not state it
+	Maps      []string // Resource Maps that describe it, if it is an Aggregation itself
 }
 
 // Limits bound the reading of a map. Zero values mean the defaults.
 type Limits struct {
-	Bytes     int64 // bytes of the document: 64 MiB; JSON-LD has at most 4 MiB
-	Resources int   // that are aggregated: 100,000
+	Bytes     int64 // largest document in bytes: 64 MiB; for JSON-LD at most 4 MiB
+	Resources int   // largest number of aggregated resources: 100,000
 }
 
 const (
@@ -90,7 +90,7 @@ const (
 	maxJSON       = 4 << 20
 	maxResources  = 100_000
 	maxStatements = 1_000_000 // RDF statements of one map
-	maxDepth      = 100       // elements or objects within one another
+	maxDepth      = 100       // depth of nested elements or objects
 	maxNotices    = 20
 )
 
@@ -108,10 +108,10 @@ func (l Limits) resources() int {
 	return maxResources
 }
 
-// ErrNotMap is wrapped by the error for a document that is no Resource Map.
+// ErrNotMap means that a document is not a Resource Map.
 var ErrNotMap = errors.New("not a Resource Map")
 
-// ErrTooLarge is wrapped by the error for a map beyond the Limits.
+// ErrTooLarge means that a map exceeds the Limits.
 var ErrTooLarge = errors.New("more than is read of a Resource Map")
 
 func notMap(format string, args ...any) error {
@@ -124,7 +124,7 @@ func (m *Map) notice(format string, args ...any) {
 	}
 }
 
-// clip shortens a message, since texts of documents may have any length.
+// clip truncates a message, since texts in documents may have any length.
 func clip(s string) string {
 	const most = 1_000
 	if len(s) <= most {
@@ -133,8 +133,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// brief is the part of a map that is needed to check later leads against it. Its size is
-// constant; whole says whether it has all aggregated resources.
+// brief returns the part of a map that is needed to check later leads to it. Its size
+// is bounded; whole reports whether it includes all aggregated resources.
 func (m *Map) brief() (b *Map, whole bool) {
 	const mostResources, mostBytes = 100, 16 << 10
 	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
@@ -150,8 +150,8 @@ func (m *Map) brief() (b *Map, whole bool) {
 	return b, true
 }
 
-// keep checks the aggregated resources: each URI once, neither the Aggregation nor the map
-// itself, and not too many.
+// keep checks the aggregated resources: no duplicates, neither the Aggregation nor the
+// map itself, and not too many.
 func (m *Map) keep(l Limits) error {
 	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
 		if len(uri) > fetch.MaxURL {

@@ -9,16 +9,16 @@ import (
 	"instep/resourcesync"
 )
 
-// Problem is a violation of the rules by a document or an answer.
+// Problem is a violation of the rules by a document or a response.
 type Problem struct {
 	Rule    string // id of the rule in package lint
 	URI     string // the document
 	Line    int    // from 1; 0 if it has no line
-	Entry   string // the URI concerned, "" if it is the whole document
+	Entry   string // the URI concerned; "" for the whole document
 	Message string // a sentence for people
 }
 
-// The rules, as package lint names them.
+// Ids of the rules, as in package lint.
 const (
 	ruleSuperseded    = "ore-superseded"
 	ruleBeforeUse     = "ore-discover-before-use"
@@ -48,16 +48,16 @@ const (
 	ruleNegotiated    = "ore-no-conneg-conflation"
 	ruleSeeOther      = "ore-no-303-conflation"
 	ruleEmbedding     = "ore-non-html-embedding-premature"
-	mostProblems      = 100 // problems of one kind in one document that are reported
+	mostProblems      = 100 // largest number of reported problems of one kind in one document
 )
 
-// problem makes a problem at the place of a lead.
+// problem returns a problem at the place of a lead.
 func (l *lead) problem(rule, format string, args ...any) Problem {
 	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: clip(fmt.Sprintf(format, args...))}
 }
 
-// identification is the rules of one of the text's tables (ORE alpha §2). "" is a rule
-// that the table does not have.
+// identification contains the rules in one table of the text (ORE alpha §2). A field
+// is "" if the table lacks that rule.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
 	what, when                            string // names of the URI and the time in messages
@@ -82,7 +82,7 @@ func (l *lead) check(m *Map) []Problem {
 	isID := func(uri string) bool { return uri != "" && (uri == m.ID || uri == m.Aggregation.URI) }
 	gateway := getRecord(l.uri) != ""
 	switch {
-	case gateway: // the map knows nothing of gateways
+	case gateway: // the map does not mention gateways
 	case m.Self == "":
 		tell(t.self, "the map %q has no self link, and %s should be equal to it", l.uri, t.what)
 	case m.Self != l.uri:
@@ -103,7 +103,7 @@ func (l *lead) check(m *Map) []Problem {
 	return append(found, l.checkLink(m)...)
 }
 
-// checkTime compares the time in a listing with that of the map, at the coarser of their
+// checkTime compares the time in a listing with that of the map, at the lower of their
 // precisions.
 func (l *lead) checkTime(m *Map, t identification) *Problem {
 	if t.time == "" || l.updated == "" || m.Modified.IsZero() {
@@ -121,7 +121,7 @@ func (l *lead) checkTime(m *Map, t identification) *Problem {
 	return nil
 }
 
-// time reads the time that a listing gives.
+// time parses the time in a listing.
 func (l *lead) time() (resourcesync.Datetime, error) {
 	if l.way != WayRSS {
 		return resourcesync.ParseDatetime(strings.TrimSpace(l.updated))
@@ -151,7 +151,7 @@ func (l *lead) checkLink(m *Map) []Problem {
 	return found
 }
 
-// checkCite reports a way of citing that the rules themselves call a makeshift.
+// checkCite reports a form of citation that the rules themselves call a makeshift.
 func (l *lead) checkCite() (Problem, bool) {
 	switch l.way {
 	case WayAttribute:
@@ -171,7 +171,7 @@ func inScope(base, uri string) bool {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
-		return true // not a URI: no question of scope
+		return true // not a URI, so its directory cannot be wrong
 	}
 	dir := b.Path[:strings.LastIndexByte("/"+b.Path, '/')]
 	dir = strings.TrimSuffix(dir, "/") + "/"

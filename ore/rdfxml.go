@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// rdfReader turns RDF/XML into statements. Of the language it knows node elements,
-// property elements and attributes, rdf:about, ID, nodeID, resource and li, and the parse
-// types; xml:base counts. Reification and languages are passed over.
+// rdfReader turns RDF/XML into statements. It supports node elements, property elements
+// and attributes, rdf:about, ID, nodeID, resource and li, the parse types, and
+// xml:base. It ignores reification and languages.
 type rdfReader struct {
 	d     *xml.Decoder
 	g     *graph
@@ -31,8 +31,8 @@ func (s scope) within(start *xml.StartElement) scope {
 	return s
 }
 
-// resolve returns the whole URI of a reference, or the reference itself if that can't be
-// parsed.
+// resolve returns the absolute URI of a reference, or the reference itself if it cannot
+// be parsed.
 func (s scope) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if s.base == nil {
@@ -56,8 +56,8 @@ func newScope(uri string) scope {
 	return scope{u}
 }
 
-// nodes reads node elements up to the end of the element that holds them, and returns
-// the nodes.
+// nodes reads node elements up to the end of the enclosing element, and returns the
+// nodes.
 func (r *rdfReader) nodes(s scope) ([]string, error) {
 	var found []string
 	for {
@@ -144,7 +144,7 @@ func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement)
 	return nil
 }
 
-// properties reads property elements up to the end of the element that holds them.
+// properties reads property elements up to the end of the enclosing element.
 func (r *rdfReader) properties(s scope, subject string) error {
 	items := 0
 	for {
@@ -208,8 +208,8 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	return r.content(s, subject, predicate, start, parse != "")
 }
 
-// collection takes the members of a list for so many objects: in maps their order
-// means nothing.
+// collection adds the members of a list as separate objects: in maps their order has no
+// meaning.
 func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	members, err := r.nodes(s)
 	if err != nil {
@@ -223,7 +223,7 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	return nil
 }
 
-// content reads the content of a property element: a text, or nodes. With asText all of it
+// content reads the content of a property element: text or nodes. With asText all of it
 // is text (rdf:parseType="Literal").
 func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
 	var text strings.Builder
@@ -259,7 +259,7 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 	}
 }
 
-// ended adds the statement of a property element without nodes in it.
+// ended adds the statement of a property element that contains no nodes.
 func (r *rdfReader) ended(s scope, subject, predicate string, start *xml.StartElement, text string, nodes int) error {
 	switch {
 	case nodes > 0:

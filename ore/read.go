@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Reader reads Resource Maps. The zero value is good.
+// Reader reads Resource Maps. The zero value is usable.
 type Reader struct {
 	Limits Limits
-	// Load loads a JSON-LD context that a map names; that of ORE is built in. nil refuses
-	// maps with other contexts.
+	// Load loads a JSON-LD context that a map refers to; the context of ORE is built
+	// in. If nil, maps with other contexts are refused.
 	Load Loader
 }
 
-// Read reads the Resource Map of src, from uri, to its end: in Atom, RDF/XML or JSON-LD, or
-// in one of them as the metadata of an OAI-PMH record. The error wraps ErrNotMap if it is
-// not a map, ErrTooLarge if it exceeds the Limits, or is that of src. It returns no part of
-// an incomplete document.
+// Read reads the Resource Map in src, from uri, completely. It accepts Atom, RDF/XML
+// and JSON-LD, and each of them as the metadata of an OAI-PMH record. The error wraps
+// ErrNotMap if src is not a map, ErrTooLarge if it exceeds the Limits, or is that of
+// src. For an incomplete document Read returns nothing.
 func (r *Reader) Read(uri string, src io.Reader) (*Map, error) {
 	in := &bounded{r: src, left: r.Limits.bytes()}
 	m, err := r.read(uri, in)
@@ -55,7 +55,7 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	return nil, notMap("neither XML nor JSON")
 }
 
-// sniffed is the number of bytes by which a document is recognised.
+// sniffed is the number of bytes that identify the format.
 const sniffed = 4 << 10
 
 // first returns the first byte that is not white space.
@@ -67,8 +67,8 @@ func first(head []byte) byte {
 	return head[0]
 }
 
-// bounded is a reader that fails beyond a number of bytes, and keeps the error that it
-// failed with.
+// bounded is a reader that returns an error after a number of bytes, and keeps its
+// first error.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -89,7 +89,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// xml reads a map in XML to the end of the document.
+// xml reads a map in XML completely.
 func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	d := newDecoder(src)
 	start, err := root(d)
@@ -142,8 +142,8 @@ func root(d *xml.Decoder) (xml.StartElement, error) {
 	}
 }
 
-// unwrap goes to the metadata of the first record of an OAI-PMH answer (OAI-PMH §2.5),
-// and returns its start tag and how many elements of the envelope are open.
+// unwrap skips to the metadata of the first record in an OAI-PMH response (OAI-PMH
+// §2.5). It returns its start tag and the number of open elements around it.
 func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	open, within := 1, false
 	for {
@@ -170,7 +170,7 @@ func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	}
 }
 
-// ended reads to the end of the document, in which that many elements are open.
+// ended reads to the end of the document, in which open elements are still open.
 func ended(d *xml.Decoder, open int) error {
 	for {
 		tok, err := d.Token()
@@ -210,7 +210,7 @@ func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // it names the line
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the error already names the line
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}

@@ -14,9 +14,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Write writes the map in the format, FormatAtom or FormatJSONLD, of version 1.0; the same
-// map gives the same bytes. URI and Aggregation.URI have to be set and different, and every
-// URI absolute. In Atom a missing ID is derived from the URI.
+// Write writes the map in the format FormatAtom or FormatJSONLD of version 1.0. The
+// same map gives the same bytes. URI and Aggregation.URI must be set and different, and
+// every URI absolute. In Atom, a missing ID is derived from the URI.
 func (m *Map) Write(w io.Writer, f Format) error {
 	return m.WriteStream(w, f, func(yield func(*Resource, error) bool) {
 		for i := range m.Resources {
@@ -27,10 +27,10 @@ func (m *Map) Write(w io.Writer, f Format) error {
 	})
 }
 
-// WriteStream writes the map like Write, with resources in the place of m.Resources. They
-// are ranged over twice for Atom, alike each time, and each is used only until the next
-// one. Atom takes the same memory for any number of resources; JSON-LD is held in memory,
-// as its readers hold it too.
+// WriteStream writes the map like Write, with resources instead of m.Resources. For
+// Atom they are ranged over twice and must be the same both times; each is used only
+// until the next one. Atom needs constant memory; JSON-LD is held in memory, as its
+// readers must do too.
 func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, error]) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":
@@ -47,14 +47,14 @@ func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, 
 	return fmt.Errorf("write a Resource Map: the format %q is not written", f)
 }
 
-// atomWriter writes elements, and keeps the first error.
+// atomWriter writes elements and keeps the first error.
 type atomWriter struct {
 	w   *bufio.Writer
 	err error
 }
 
-// tag writes an element with attributes in pairs; those without a value are left out. A
-// text of "" makes an empty element.
+// tag writes an element with attributes given in pairs. It omits attributes with an
+// empty value. If text is "" the element is empty.
 func (a *atomWriter) tag(indent, name, text string, attrs ...string) {
 	a.raw(indent + "<" + name)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -85,7 +85,7 @@ func (a *atomWriter) escaped(s string) {
 	}
 }
 
-// optional writes an element if it has a text.
+// optional writes an element if it has text.
 func (a *atomWriter) optional(indent, name, text string, attrs ...string) {
 	if text != "" {
 		a.tag(indent, name, text, attrs...)
@@ -159,7 +159,7 @@ func optionalInt(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// triples writes what links have no place for.
+// triples writes the statements for which Atom has no links.
 func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
 	for r, err := range all {
@@ -194,7 +194,7 @@ func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	return nil
 }
 
-// jsonNode is a node of a map in JSON-LD, with the terms of the ORE context.
+// jsonNode is a node of a map in JSON-LD, with terms of the ORE context.
 type jsonNode struct {
 	Context    string     `json:"@context,omitempty"`
 	ID         string     `json:"@id"`
@@ -236,7 +236,7 @@ func (m *Map) writeJSON(w io.Writer, resources iter.Seq2[*Resource, error]) erro
 	return e.Encode(&doc)
 }
 
-// shortTypes writes types of ORE as its context calls them.
+// shortTypes replaces types of ORE by their terms in the context.
 func shortTypes(types []string) []string {
 	var short []string
 	for _, t := range types {

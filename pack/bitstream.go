@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// Bitstream is a member of a package, as it can be read (1.1 §11.2).
+// Bitstream is a readable member of a package (1.1 §11.2).
 type Bitstream struct {
 	p *Package
 	i int
@@ -22,26 +22,26 @@ type Bitstream struct {
 
 func (b Bitstream) member() *member { return &b.p.members[b.i] }
 
-// Name is its name as the directory writes it. It is for people: as a path it may
-// lead anywhere.
+// Name returns its name as written in the directory. It is for people only: used as a
+// path it may lead anywhere.
 func (b Bitstream) Name() string { return b.member().name }
 
-// Size is its length in bytes, as the directory says it.
+// Size returns its length in bytes, as stated in the directory.
 func (b Bitstream) Size() int64 { return b.member().size }
 
-// Checksum is the CRC-32 (IEEE) of its bytes, as the directory says it.
+// Checksum returns the CRC-32 (IEEE) of its bytes, as stated in the directory.
 func (b Bitstream) Checksum() uint32 { return b.member().crc }
 
-// Span is the range of bytes of the package that holds the member, with the headers that
-// are needed to read it.
+// Span returns the range of bytes of the package that contains the member and the
+// headers needed to read it.
 func (b Bitstream) Span() (offset, length int64) {
 	m := b.member()
 	return m.offset, m.next - m.offset
 }
 
-// Find finds a bitstream by the rs:md/@path of a manifest (1.1 §11.2, §13.2). It ignores a
-// leading slash and "." and reads backslashes as slashes, on both sides. A path with ".."
-// finds nothing.
+// Find finds a bitstream by the rs:md/@path of a manifest (1.1 §11.2, §13.2). On both
+// sides it ignores a leading slash and "." and reads backslashes as slashes. It finds
+// nothing for a path that contains "..".
 func (p *Package) Find(path string) (Bitstream, bool) {
 	i, ok := p.names[plainName(path)]
 	if !ok || climbs(path) || p.members[i].isDirectory() {
@@ -50,9 +50,9 @@ func (p *Package) Find(path string) (Bitstream, bool) {
 	return Bitstream{p, i}, true
 }
 
-// FindBelow finds the bitstream of a path that is relative to a directory other than the
-// root of the package: the only member whose name ends with the path, or the reverse. The
-// caller has to prove by a digest that it is the right one.
+// FindBelow finds the bitstream for a path that is relative to a directory other than
+// the root of the package: the only member whose name ends with the path, or whose name
+// the path ends with. The caller must verify by a digest that it is the right one.
 func (p *Package) FindBelow(path string) (Bitstream, bool) {
 	path = plainName(path)
 	i, ok := p.byBase()[base(path)]
@@ -79,7 +79,7 @@ func (p *Package) baseNames() map[string]int {
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// climbs reports whether a name leads out of a directory.
+// climbs reports whether a name contains "..".
 func climbs(name string) bool {
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if part == ".." {
@@ -89,15 +89,17 @@ func climbs(name string) bool {
 	return false
 }
 
-// Open opens the bitstream for reading. One of more than most bytes is an ErrLimit.
-// The reader yields as many bytes as the directory says and fails before io.EOF if
-// they are others than it says, by their checksum. Close it.
+// Open opens the bitstream for reading. It returns an ErrLimit if the bitstream is
+// longer than most bytes. The reader yields as many bytes as the directory states, and
+// returns an error instead of io.EOF if their checksum differs. The caller must close
+// it.
 func (b Bitstream) Open(most int64) (io.ReadCloser, error) {
 	from, n := b.Span()
 	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), most)
 }
 
-// OpenSpan is Open for callers that have the bytes of Span elsewhere: r has exactly them.
+// OpenSpan is like Open, for callers that have the bytes of Span elsewhere: r has
+// exactly these.
 func (b Bitstream) OpenSpan(r io.ReaderAt, most int64) (io.ReadCloser, error) {
 	m := b.member()
 	opening, err := b.p.openMember(m, r, most)
@@ -107,7 +109,7 @@ func (b Bitstream) OpenSpan(r io.ReaderAt, most int64) (io.ReadCloser, error) {
 	return &opened{opening}, nil
 }
 
-// opened is a memberReader until it is closed.
+// opened wraps a memberReader until it is closed.
 type opened struct{ r *memberReader }
 
 func (o *opened) Read(b []byte) (int, error) {
@@ -117,7 +119,7 @@ func (o *opened) Read(b []byte) (int, error) {
 	return o.r.Read(b)
 }
 
-// Close gives the buffers back.
+// Close returns the buffers to the pool.
 func (o *opened) Close() error {
 	if o.r != nil {
 		o.r.release()
@@ -150,27 +152,27 @@ func (p *Package) openMember(m *member, from io.ReaderAt, most int64) (*memberRe
 	return r, nil
 }
 
-// readSize is how much is read at a time: most members at once.
+// readSize is the number of bytes read at a time, enough for most members.
 const readSize = 64 << 10
 
-// readers are used again: each has 100 KiB of buffers.
+// readers is a pool: each has 100 KiB of buffers.
 var readers sync.Pool // of *memberReader
 
-// memberReader reads a member and checks it on the way.
+// memberReader reads and verifies a member.
 type memberReader struct {
 	m       *member
 	strict  bool
 	span    *io.SectionReader // section of the file from the local header to the next member
 	in      *bufio.Reader     // over span
-	data    int64             // offset in span at which the bytes end
+	data    int64             // offset in span at which the member's bytes end
 	from    io.Reader         // yields the decompressed bytes
-	deflate io.ReadCloser     // reader of package flate; made on first use
-	n       int64             // bytes that were read
+	deflate io.ReadCloser     // reader of package flate, created when first needed
+	n       int64             // number of bytes read
 	crc     uint32
-	err     error // the error of every further Read
+	err     error // returned by every further Read
 }
 
-// open reads the local header and fails unless it agrees with the directory.
+// open reads the local header and returns an error if it contradicts the directory.
 func (r *memberReader) open() error {
 	m := r.m
 	head, err := r.in.Peek(localSize)
@@ -216,7 +218,7 @@ func (h *localHeader) size() int64      { return int64(binary.LittleEndian.Uint3
 func (h *localHeader) nameLength() int  { return int(binary.LittleEndian.Uint16(h[26:])) }
 func (h *localHeader) extraLength() int { return int(binary.LittleEndian.Uint16(h[28:])) }
 
-// check compares a local header with the directory.
+// check returns an error if a local header contradicts the directory.
 func (h *localHeader) check(m *member, name string, fields []byte) error {
 	ex, err := parseExtra(fields)
 	if err != nil {
@@ -242,7 +244,7 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 	return nil
 }
 
-// followedBy reports whether n more bytes may follow the bytes of a member.
+// followedBy reports whether n more bytes are allowed after the bytes of a member.
 func (m *member) followedBy(n int64) bool {
 	if m.flags&flagDescriptor == 0 {
 		return n == 0
@@ -294,7 +296,7 @@ func (r *memberReader) reason(err error) error {
 	return err
 }
 
-// atEnd is io.EOF if the bytes were those that the directory says.
+// atEnd returns io.EOF if the bytes match the directory, otherwise an error.
 func (r *memberReader) atEnd() error {
 	m := r.m
 	switch at := r.position(); {
@@ -310,17 +312,18 @@ func (r *memberReader) atEnd() error {
 	return io.EOF
 }
 
-// position is how far of the span was used up.
+// position returns how much of the span has been read.
 func (r *memberReader) position() int64 {
 	at, err := r.span.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return -1 // it never fails
+		return -1 // cannot fail
 	}
 	return at - int64(r.in.Buffered())
 }
 
-// descriptor reads the data descriptor after the bytes of a member and fails unless it
-// agrees with the directory. It may have a signature or none, and numbers of 32 or 64 bits.
+// descriptor reads the data descriptor after the bytes of a member, and returns an
+// error if it contradicts the directory. The descriptor may lack its signature, and its
+// numbers may have 32 or 64 bits.
 func (r *memberReader) descriptor() error {
 	got, err := io.ReadAll(io.LimitReader(r.in, maxDescriptor))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// The records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3): signatures, and sizes of the fixed
-// parts. The signatures are strings of bytes.
+// Records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3): their signatures, as strings of
+// bytes, and the sizes of their fixed parts.
 const (
 	localSignature      = "PK\x03\x04"
 	descriptorSignature = "PK\x07\x08"
@@ -34,7 +34,7 @@ const (
 	maxDescriptor = 24
 )
 
-// The values that say that the real one is in a record of 64 bits.
+// Values that mean that the real value is in a 64-bit record.
 const (
 	in64entries = math.MaxUint16
 	in64        = math.MaxUint32
@@ -45,28 +45,28 @@ const (
 	flagEncrypted  = 1 << 0
 	flagDescriptor = 1 << 3
 	flagUTF8       = 1 << 11
-	flagsKnown     = flagDescriptor | flagUTF8 | 1<<1 | 1<<2 // the other bits say how well it was compressed
+	flagsKnown     = flagDescriptor | flagUTF8 | 1<<1 | 1<<2 // the other bits describe the level of compression
 
 	methodStore   = 0
 	methodDeflate = 8
 
-	newestVersion = 45 // the version that has numbers of 64 bits
+	newestVersion = 45 // the version that introduced 64-bit numbers
 )
 
-// end is the content of the records at the end of a file, and the offset at which they
-// begin.
+// end holds the content of the records at the end of a file, and the offset at which
+// they begin.
 type end struct {
 	entries uint64
-	size    int64 // of the directory
+	size    int64 // size of the directory
 	offset  int64 // offset of the directory, as written
-	at      int64 // offset of the first of these records, where the directory ends
+	at      int64 // offset of the first of these records, at which the directory ends
 }
 
-// member is a line of the directory.
+// member is an entry of the directory.
 type member struct {
 	name         string // as written
-	offset, next int64  // offset of the local header of the member, and of the next record after the member
-	packed, size int64  // bytes of the member, compressed and decompressed
+	offset, next int64  // offsets of the member's local header and of the record after the member
+	packed, size int64  // length of the member's bytes, compressed and decompressed
 	crc          uint32
 	flags        uint16
 	method       uint16
@@ -74,12 +74,12 @@ type member struct {
 
 func (m *member) isDirectory() bool { return strings.HasSuffix(m.name, "/") }
 
-// damaged returns the error about a file that is not a ZIP file, or not a complete one.
+// damaged returns the error for a file that is not a ZIP file, or not a complete one.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrNotZIP, fmt.Errorf(format, args...))
 }
 
-// read reads n bytes at off, all of which the file has to have.
+// read reads n bytes at off. It returns an error if the file ends earlier.
 func (p *Package) read(off, n int64) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := p.r.ReadAt(b, off)
@@ -92,7 +92,7 @@ func (p *Package) read(off, n int64) ([]byte, error) {
 	return nil, err
 }
 
-// readEnd reads the records at the end.
+// readEnd reads the records at the end of the file.
 func (p *Package) readEnd(size int64) (end, error) {
 	window := min(size, endSize+maxComment)
 	if window < endSize {
@@ -134,11 +134,12 @@ func (p *Package) readEnd(size int64) (end, error) {
 	return p.readEnd64(e, rec)
 }
 
-// smallTail is the size of the first read at the end of a file: most files end without a
-// comment.
+// smallTail is the size of the first read at the end of a file. It suffices for files
+// without a comment, which are the majority.
 const smallTail = 1 << 10
 
-// tail reads the last bytes, so many as are needed to find the last record in them.
+// tail reads the last bytes of a file, as many as are needed to find the end record in
+// them.
 func (p *Package) tail(size, window int64) ([]byte, error) {
 	n := min(window, smallTail)
 	b, err := p.read(size-n, n)
@@ -148,7 +149,7 @@ func (p *Package) tail(size, window int64) ([]byte, error) {
 	return p.read(size-window, window)
 }
 
-// readEnd64 reads the record that has the values that are too large for e.
+// readEnd64 reads the record with the values that are too large for e.
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
@@ -173,7 +174,7 @@ func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	return end{entries, int64(size), int64(offset), at}, nil
 }
 
-// readDirectory reads the lines of the directory.
+// readDirectory reads the entries of the directory.
 func (p *Package) readDirectory(e end) error {
 	switch {
 	case e.entries > uint64(p.lim.Members):
@@ -185,7 +186,7 @@ func (p *Package) readDirectory(e end) error {
 	case e.entries > uint64(e.size)/centralSize:
 		return damaged("a directory of %d bytes has no room for %d members", e.size, e.entries)
 	}
-	shift := e.at - e.size - e.offset // of all offsets
+	shift := e.at - e.size - e.offset // correction for all offsets
 	if shift > 0 {
 		if err := p.flaw("%d bytes that are no part of it stand before its members or its end", shift); err != nil {
 			return err
@@ -195,7 +196,7 @@ func (p *Package) readDirectory(e end) error {
 	if err != nil {
 		return err
 	}
-	text := string(b) // the names are substrings of it
+	text := string(b) // the names are substrings of text
 	p.members = make([]member, 0, e.entries)
 	var total uint64
 	pos := 0
@@ -223,7 +224,7 @@ func (p *Package) readDirectory(e end) error {
 	return nil
 }
 
-// readLine reads one record of the directory, which is n bytes long.
+// readLine reads one entry of the directory, which is n bytes long.
 func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	if len(b) < centralSize || !bytes.HasPrefix(b, []byte(centralSignature)) {
 		return m, 0, damaged("expected %d more lines of its directory", cap(p.members)-len(p.members))
@@ -259,7 +260,7 @@ func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	return m, n, p.checkRatio(&m)
 }
 
-// checkMember checks the directory's record of a member.
+// checkMember checks the directory entry of a member.
 func (p *Package) checkMember(m *member, ex extra) error {
 	switch {
 	case m.flags&flagEncrypted != 0:
@@ -282,8 +283,8 @@ func (p *Package) checkMember(m *member, ex extra) error {
 	return nil
 }
 
-// Bounds of compression: a member larger than hugeSize must be smaller than maxRatio times
-// its compressed bytes, and no DEFLATE stream can exceed bestRatio.
+// Limits of compression: a member larger than hugeSize must be smaller than maxRatio
+// times its compressed size, and no DEFLATE stream can exceed bestRatio.
 const (
 	hugeSize  = 1 << 30
 	maxRatio  = 200
@@ -300,7 +301,7 @@ func (p *Package) checkRatio(m *member) error {
 	return nil
 }
 
-// addName enters the name of member i.
+// addName adds the name of member i to the index.
 func (p *Package) addName(name string, i int) error {
 	plain := plainName(name)
 	if _, taken := p.names[plain]; taken {
@@ -310,9 +311,9 @@ func (p *Package) addName(name string, i int) error {
 	return nil
 }
 
-// checkLayout checks that the members, in the order of their bytes, fill the file up
-// to the directory. How long a local header is shows only when its member is read, so
-// here a member may have up to 64 KiB more.
+// checkLayout checks that the members, sorted by offset, fill the file up to the
+// directory. The length of a local header is known only when its member is read, so
+// here each member may have up to 64 KiB more.
 func (p *Package) checkLayout(e end) error {
 	order := make([]*member, len(p.members))
 	for i := range p.members {
@@ -342,8 +343,8 @@ func (p *Package) checkLayout(e end) error {
 	return p.checkGap(from, directory, slack, before, "the directory")
 }
 
-// checkGap checks that the record that begins at to is at most slack bytes after the end,
-// from, of the one before it.
+// checkGap checks that the record at offset to begins at most slack bytes after from,
+// the end of the previous one.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:
@@ -354,10 +355,10 @@ func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	return nil
 }
 
-// extra has the values of a header's extra fields that are used (APPNOTE.TXT §4.5).
+// extra holds the needed values of a header's extra fields (APPNOTE.TXT §4.5).
 type extra struct {
-	zip64 []byte // the values of 64 bits
-	name  string // name in Unicode, if the member has one
+	zip64 []byte // 64-bit values
+	name  string // Unicode name, if the member has one
 }
 
 const (
@@ -379,7 +380,7 @@ func parseExtra(b []byte) (ex extra, err error) {
 			return ex, fmt.Errorf("the extra field %#04x is there twice", id)
 		case id == extraZIP64:
 			ex.zip64 = b[:n:n]
-		case id == extraUnicode && n > 5: // a version and a checksum of the other name
+		case id == extraUnicode && n > 5: // version number and checksum of the other name
 			ex.name = string(b[5:n])
 		}
 		b = b[n:]
@@ -387,7 +388,7 @@ func parseExtra(b []byte) (ex extra, err error) {
 	return ex, nil
 }
 
-// take replaces the values that did not fit into 32 bits.
+// take replaces those values that did not fit into 32 bits.
 func (ex *extra) take(values ...*int64) error {
 	rest := ex.zip64
 	for _, v := range values {
@@ -406,8 +407,8 @@ func (ex *extra) take(values ...*int64) error {
 	return nil
 }
 
-// plainName strips from a name the parts that only some programs write: a slash at its
-// beginning or end, backslashes, "." and empty parts.
+// plainName removes the parts of a name that only some programs write: a slash at its
+// start or end, backslashes, "." and empty segments.
 func plainName(name string) string {
 	if isPlain(name) {
 		return name
@@ -427,7 +428,7 @@ func isPlain(name string) bool {
 		!strings.Contains(name, `\`) && !strings.Contains(name, "//") && !strings.Contains(name, "/./")
 }
 
-// Errors of members that cannot be read.
+// errEncrypted is the reason why an encrypted member cannot be read.
 var errEncrypted = errors.New("it is encrypted; expected a member that anybody can read")
 
 type methodError struct{ method uint16 }

@@ -15,22 +15,24 @@ import (
 	"instep/resourcesync"
 )
 
-// heldSize is up to which size in bytes members are read ahead; others are streamed.
+// heldSize is the size in bytes up to which members are read ahead. Larger ones are
+// streamed.
 const heldSize = 256 << 10
 
-// held is a member of which all bytes are in memory, unless it is streamed. It is used
-// again for a later one.
+// held is a member that is in memory completely, unless it is streamed. It is reused
+// for later members.
 type held struct {
 	m     *Member
-	ready chan error // receives the result of reading the member; has room for one
+	ready chan error // receives the result of reading the member; buffered for one result
 
 	bytes    []byte       // uncompressed bytes of the resource
-	packed   bytes.Buffer // the same, compressed
-	deflated bool         // packed holds them
+	packed   bytes.Buffer // the same bytes, compressed
+	deflated bool         // packed is used
 	crc      uint32
 }
 
-// streamed reports whether the member is too large, or of unknown length.
+// streamed reports whether the member is to be streamed: it is too large, or its length
+// is unknown.
 func (h *held) streamed() bool {
 	n := h.m.Length
 	return !n.Known() || n.Int64() > heldSize
@@ -53,13 +55,13 @@ func (h *held) header() *zip.FileHeader {
 	return f
 }
 
-// reader reads members, one after the other.
+// reader reads members one after the other.
 type reader struct {
 	compress bool
-	deflate  *flate.Writer // made when first needed
+	deflate  *flate.Writer // created when first needed
 }
 
-// read reads, verifies and compresses a member, unless it will be streamed.
+// read reads, verifies and compresses a member, unless it is to be streamed.
 func (r *reader) read(ctx context.Context, h *held) error {
 	if h.streamed() {
 		return nil
@@ -83,7 +85,7 @@ func (h *held) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer src.Close() // only read from
+	defer src.Close() // opened only for reading
 	n := int(h.m.Length.Int64())
 	if cap(h.bytes) < n {
 		h.bytes = make([]byte, n, max(n, 16<<10))
@@ -92,14 +94,14 @@ func (h *held) fill(ctx context.Context) error {
 	if _, err := io.ReadFull(src, h.bytes); err != nil {
 		return h.m.failed(err)
 	}
-	var one [1]byte // the reader verifies at the end of the bytes
+	var one [1]byte // the reader verifies the bytes when it reaches their end
 	if _, err := io.ReadFull(src, one[:]); err != io.EOF {
 		return h.m.failed(err)
 	}
 	return nil
 }
 
-// pack compresses the bytes that were read, if that makes them smaller.
+// pack compresses the bytes that were read if that makes them smaller.
 func (r *reader) pack(h *held) error {
 	h.packed.Reset()
 	if r.deflate == nil {
@@ -121,17 +123,17 @@ func (r *reader) pack(h *held) error {
 	return nil
 }
 
-// The times that a ZIP file can store: those of MS-DOS, whose zero is no date, and those of
-// the extended timestamp, which are UTC.
+// Earliest and latest times that a ZIP file can store: in MS-DOS format, in which zero
+// is not a date, and as extended timestamp in UTC.
 var (
 	firstDOS   = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS   = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
-	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // its id, its size, and that it is the time of modification
+	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // id of the field, its size, and the flag for the modification time
 )
 
-// newHeader makes the header of a member that is compressed by DEFLATE, with its time if a
-// ZIP file can store that. archive/zip writes neither times nor flags of members that were
-// compressed before.
+// newHeader returns the header of a member that is compressed with DEFLATE, with its
+// time if a ZIP file can store it. For members that are already compressed, archive/zip
+// writes neither times nor flags.
 func newHeader(name string, lastMod resourcesync.Datetime) *zip.FileHeader {
 	const utf8Name = 1 << 11
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate, ReaderVersion: 20}

@@ -9,13 +9,13 @@ import (
 	"instep/resourcesync"
 )
 
-// Member is a bitstream to be packed: its entry in the manifest, and its bytes.
+// Member is a bitstream to be packed: its manifest entry and its bytes.
 type Member struct {
-	// Path is the path in the package (see [PathOf]); empty for a deletion, which has an
-	// entry in the manifest and no bytes. The bytes that Open yields are checked against
-	// Length and Digests, as far as these are known.
+	// Path is the path in the package (see [PathOf]). It is empty for a deletion, which
+	// has an entry in the manifest but no bytes. The bytes from Open are checked
+	// against Length and Digests, as far as these are known.
 	resourcesync.Entry
-	Open func(context.Context) (io.ReadCloser, error) // may be called by several goroutines at once, for different members
+	Open func(context.Context) (io.ReadCloser, error) // may be called concurrently for different members
 }
 
 // MemberError reports a member that could not be opened or read, or whose bytes differ from
@@ -28,7 +28,7 @@ type MemberError struct {
 func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// open opens the bytes of a member; they are verified while they are read.
+// open opens the bytes of a member, which are verified while they are read.
 func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
 	if m.Open == nil {
 		return nil, &MemberError{m.Loc, errors.New("it has a path and no bytes")}

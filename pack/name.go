@@ -9,10 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// PathOf names member n of a package, counted from 1: a path as in rs:md/@path (1.1 §11.2),
-// such as /012/012345-report.pdf. The number makes it unique in the package; the end shows
-// people which file it is. It is safe on every system: at most 60 characters, all of them
-// of A-Z a-z 0-9 . _ -.
+// PathOf returns a name for member n of a package, counted from 1: a path as in
+// rs:md/@path (1.1 §11.2), such as /012/012345-report.pdf. The number makes it unique
+// in the package, and the end shows people which file it is. It is safe on every
+// system: at most 60 characters from A-Z a-z 0-9 . _ -.
 func PathOf(n int, uri string) string {
 	if name := nameIn(uri); name != "" {
 		return fmt.Sprintf("/%03d/%06d-%s", n/1000, n, name)
@@ -22,7 +22,7 @@ func PathOf(n int, uri string) string {
 
 const (
 	nameLength      = 40
-	extensionLength = 8 // with its dot
+	extensionLength = 8 // including the dot
 )
 
 // nameIn returns the safe characters of the last segment of a URI.
@@ -57,8 +57,8 @@ func portable(r rune) rune {
 	return '-'
 }
 
-// compressible reports whether DEFLATE makes the bytes of an entry smaller, judged by the
-// media type: text becomes smaller, formats with compression inside do not.
+// compressible reports whether DEFLATE is likely to make the bytes of an entry smaller,
+// judged by the media type: yes for text, no for formats that are compressed already.
 func compressible(e *resourcesync.Entry) bool {
 	if e.Encoding != "" {
 		return false

@@ -24,7 +24,7 @@ import (
 // ManifestName is the name of the manifest of a package (1.1 §11.2, §13.2).
 const ManifestName = "manifest.xml"
 
-// The errors of packages, for errors.Is.
+// Errors about packages, for errors.Is.
 var (
 	ErrNotZIP     = errors.New("not a ZIP file, or a damaged one")
 	ErrAmbiguous  = errors.New("not a ZIP file that every program understands alike")
@@ -34,14 +34,14 @@ var (
 
 // Limits bound the reading of a package. A field that is 0 takes its default.
 type Limits struct {
-	Directory int64 // bytes of the list of its members; default 16 MiB
+	Directory int64 // size in bytes of the list of members; default 16 MiB
 	Members   int   // default 100,000
-	Total     int64 // bytes of all members, decompressed, as the directory says; default 64 GiB
-	Manifest  int64 // bytes of the manifest, decompressed; default 200 MiB
+	Total     int64 // total decompressed size of all members, as stated in the directory; default 64 GiB
+	Manifest  int64 // decompressed size of the manifest; default 200 MiB
 
-	// Tolerant opens an ambiguous package all the same, for a caller that only inspects it:
-	// [Package.Flaws] lists the problems. Where readers differ, the directory at the end of
-	// the file counts.
+	// Tolerant opens an ambiguous package nevertheless, for a caller that only inspects
+	// it: [Package.Flaws] lists the problems. If readers would differ, the directory at
+	// the end of the file is used.
 	Tolerant bool
 }
 
@@ -55,7 +55,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Package is a package whose directory was read. It is safe for concurrent use.
+// Package is a package whose directory has been read. It is safe for concurrent use.
 type Package struct {
 	r       io.ReaderAt
 	lim     Limits
@@ -63,7 +63,7 @@ type Package struct {
 	names   map[string]int // index of a member by its plainName
 	flaws   []error
 
-	byBase func() map[string]int // index of a member by the last part of its name; -1: several members share it
+	byBase func() map[string]int // index of a member by the last segment of its name; -1 if several members share it
 }
 
 // Open reads the directory of the package in r, which is size bytes long. The error wraps
@@ -88,10 +88,11 @@ func (p *Package) open(size int64) error {
 	return p.checkLayout(end)
 }
 
-// maxFlaws bounds the list of flaws of a package.
+// maxFlaws bounds the number of flaws listed for a package.
 const maxFlaws = 20
 
-// flaw is an error unless the package is to be opened all the same.
+// flaw returns an error, or only records it if the package is to be opened
+// nevertheless.
 func (p *Package) flaw(format string, args ...any) error {
 	err := fmt.Errorf("%w: %w", ErrAmbiguous, fmt.Errorf(format, args...))
 	if !p.lim.Tolerant {
@@ -103,12 +104,12 @@ func (p *Package) flaw(format string, args ...any) error {
 	return nil
 }
 
-// Flaws says why a package that was opened with Limits.Tolerant would have been
-// refused without: the first 20 reasons.
+// Flaws returns the reasons why a package opened with Limits.Tolerant would have been
+// refused without it: at most 20.
 func (p *Package) Flaws() []error { return p.flaws }
 
-// Members yields all bitstreams in the order of the directory, also the manifest and
-// members that the manifest does not name.
+// Members yields all bitstreams in the order of the directory, including the manifest
+// and members that the manifest does not list.
 func (p *Package) Members() iter.Seq[Bitstream] {
 	return func(yield func(Bitstream) bool) {
 		for i := range p.members {
@@ -119,7 +120,7 @@ func (p *Package) Members() iter.Seq[Bitstream] {
 	}
 }
 
-// Len is the number of Members.
+// Len returns the number of Members.
 func (p *Package) Len() (n int) {
 	for range p.Members() {
 		n++
@@ -127,9 +128,9 @@ func (p *Package) Len() (n int) {
 	return n
 }
 
-// Manifest opens the manifest. name is the name of the member as written: [ManifestName],
-// or a spelling of it with a slash, a backslash or capitals. The error wraps ErrNoManifest
-// if there is none at the top level.
+// Manifest opens the manifest. name is the name of the member as written:
+// [ManifestName], or a variant of it with a slash, a backslash or capital letters. The
+// error wraps ErrNoManifest if there is none at the top level.
 func (p *Package) Manifest() (name string, r io.ReadCloser, err error) {
 	m, err := p.FindManifest()
 	if err != nil {
@@ -170,7 +171,8 @@ func (p *Package) FindManifest() (Bitstream, error) {
 
 func (p *Package) rank(i int) int { return rank(p.members[i].name) }
 
-// alike counts the members that are named as a manifest as well as member i is.
+// alike counts the members whose names match the manifest's as well as that of member
+// i.
 func (p *Package) alike(i int) (n int) {
 	for j := range p.members {
 		if p.rank(j) == p.rank(i) {
@@ -180,12 +182,12 @@ func (p *Package) alike(i int) (n int) {
 	return n
 }
 
-// How well the name of a member fits the manifest, best first.
+// How well a member's name matches that of the manifest, best first.
 const (
-	asWritten      = iota // the name in the standard
-	rooted                // with a slash or backslash at the beginning
-	otherCase             // with capitals, and with or without a slash at the beginning
-	nestedManifest        // in a directory: not the manifest
+	asWritten      = iota // exactly the name in the standard
+	rooted                // with a slash or backslash at the start
+	otherCase             // with capital letters, with or without a slash at the start
+	nestedManifest        // in a subdirectory: not the manifest
 	noManifest
 )
 

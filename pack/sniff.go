@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The kinds of file that [Sniff] knows.
+// Kinds of file that [Sniff] recognises.
 const (
 	KindZIP   = "ZIP"
 	KindGzip  = "gzip"
@@ -19,12 +19,12 @@ const (
 	KindXML   = "XML"
 )
 
-// SniffLength is how many of the first bytes of a file Sniff needs.
+// SniffLength is the number of first bytes of a file that Sniff needs.
 const SniffLength = 512
 
 var magic = []struct{ kind, at0 string }{
 	{KindZIP, localSignature},
-	{KindZIP, endSignature}, // of no members
+	{KindZIP, endSignature}, // a ZIP file without members
 	{KindGzip, "\x1f\x8b"},
 	{KindXZ, "\xfd7zXZ\x00"},
 	{KindBzip2, "BZh"},
@@ -33,7 +33,7 @@ var magic = []struct{ kind, at0 string }{
 	{KindRAR, "Rar!\x1a\x07"},
 }
 
-// Sniff returns the kind of file that begins with these bytes; "" if it is unknown.
+// Sniff returns the kind of a file that begins with head; "" if it is unknown.
 func Sniff(head []byte) string {
 	for _, m := range magic {
 		if bytes.HasPrefix(head, []byte(m.at0)) {

@@ -15,16 +15,16 @@ import (
 	"instep/resourcesync"
 )
 
-// Writer writes packages. The zero value is ready to use, for several packages at
-// once.
+// Writer writes packages. The zero value is usable. It may write several packages
+// concurrently.
 type Writer struct {
 	StoreOnly bool // do not compress; otherwise text is compressed
-	Readers   int  // members opened and read ahead at once; 0 is as many as there are processors, 4 at most
+	Readers   int  // members opened and read ahead concurrently; 0 is the number of processors, but at most 4
 }
 
-// Sizes that bound the memory of a package being written.
+// Sizes that bound the memory used for writing a package.
 const (
-	aheadEach  = 8 // members read ahead for each reader
+	aheadEach  = 8 // number of members read ahead by each reader
 	bufferSize = 256 << 10
 )
 
@@ -77,7 +77,7 @@ type packing struct {
 	buffered  *bufio.Writer // under zip
 	buffer    []byte        // buffer for streamed members
 
-	level   int              // compression level of the next member
+	level   int              // compression level for the next member
 	streams [2]*flate.Writer // one compressor for each level, reused
 }
 
@@ -91,7 +91,7 @@ func (p *packing) manifest(write func(io.Writer) error) error {
 	return write(f)
 }
 
-// members writes members in order, while readers read the next ones.
+// members writes members in order, while readers read the following ones.
 func (p *packing) members(ctx context.Context, members []Member, readers int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free := make(chan *held, readers*aheadEach)
@@ -128,8 +128,8 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute passes each member to a reader and to the writer; the capacity of free bounds
-// how far the readers are ahead.
+// distribute passes each member to a reader and to the writer. The capacity of free
+// limits how far the readers are ahead.
 func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
 	for i := range members {
 		m := &members[i]
@@ -142,7 +142,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // the channel has room for all of them
+			work <- h // does not block: the channel has room for all of them
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()
@@ -166,7 +166,7 @@ func (p *packing) member(ctx context.Context, h *held) error {
 	return nil
 }
 
-// stream writes a member that exceeds the read-ahead.
+// stream writes a member that is too large for the read-ahead.
 func (p *packing) stream(ctx context.Context, m *Member) error {
 	p.level = levelOf(!p.storeOnly && compressible(&m.Entry))
 	f, err := p.zip.CreateHeader(newHeader(m.Path[1:], m.LastMod))
@@ -177,7 +177,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() // only read from
+	defer r.Close() // opened only for reading
 	for {
 		n, err := r.Read(p.buffer)
 		if _, failed := f.Write(p.buffer[:n]); failed != nil {
@@ -195,7 +195,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	}
 }
 
-// compressor is the compressor of the zip.Writer.
+// compressor is registered with the zip.Writer.
 func (p *packing) compressor(w io.Writer) (io.WriteCloser, error) {
 	i := 0
 	if p.level == flate.NoCompression {

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// A program may read only binary forms that it has written itself: another version of this
-// package may use other forms.
+// Binary forms are for reading by the same program only: another version of this
+// package may use different ones.
 
 var errBinary = errors.New("not a binary form of this version")
 
@@ -22,7 +22,7 @@ func (d Datetime) AppendBinary(b []byte) ([]byte, error) {
 	return binary.AppendUvarint(b, uint64(d.asec)), nil
 }
 
-// MarshalBinary is AppendBinary to nothing.
+// MarshalBinary returns the same bytes as AppendBinary to nil.
 func (d Datetime) MarshalBinary() ([]byte, error) { return d.AppendBinary(nil) }
 
 // UnmarshalBinary parses the form that MarshalBinary returns.
@@ -41,7 +41,7 @@ func (d *Datetime) UnmarshalBinary(b []byte) error {
 	nsec, n := binary.Uvarint(b)
 	asec, m := binary.Uvarint(b[max(n, 0):])
 	const fraction = 1_000_000_000
-	first, last := (daysSince1970(0, 1, 1)-1)*secondsPerDay, (daysSince1970(10_000, 1, 1)+1)*secondsPerDay // wherever on earth
+	first, last := (daysSince1970(0, 1, 1)-1)*secondsPerDay, (daysSince1970(10_000, 1, 1)+1)*secondsPerDay // local times in every zone on earth must be in range
 	switch {
 	case n <= 0 || m <= 0 || n+m != len(b), prec == 0 || prec > precSecond+maxFraction, nsec >= fraction || asec >= fraction,
 		sec < first || sec > last, off != int64(offPlusZero) && off != int64(offMinusZero) && (off <= -24*60 || off >= 24*60):
@@ -61,7 +61,7 @@ func (ds Digests) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// MarshalBinary is AppendBinary to nothing.
+// MarshalBinary returns the same bytes as AppendBinary to nil.
 func (ds Digests) MarshalBinary() ([]byte, error) { return ds.AppendBinary(nil) }
 
 // UnmarshalBinary parses the form that MarshalBinary returns.

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// builder appends the elements of a document to b and checks every value.
+// builder appends the elements of a document to b and validates every value.
 type builder struct {
 	b     []byte
-	err   error // the first value that can't be written
+	err   error // the error of the first invalid value
 	rules ruleBook
-	place string // "root" or "entry", as in the ids of rules
+	place string // "root" or "entry", as used in rule ids
 
 	checker foreignChecker
 }
@@ -116,7 +116,7 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends the attributes of bytes that rs:md and rs:ln share.
+// representation appends the attributes that describe bytes, in rs:md and rs:ln.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)
@@ -230,7 +230,7 @@ func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 
 const refused = "\x00"
 
-// escapes has the escape of each character; "" is the character itself.
+// escapes maps each character to its escape; "" if it needs none.
 var escapes = func() (t [utf8.RuneSelf]string) {
 	for c := range byte(' ') {
 		t[c] = refused
@@ -240,7 +240,7 @@ var escapes = func() (t [utf8.RuneSelf]string) {
 	return t
 }()
 
-// verbatim appends elements of other vocabularies.
+// verbatim appends elements of other vocabularies unchanged.
 func (w *builder) verbatim(indent, xml string) {
 	if xml == "" {
 		return
@@ -264,15 +264,15 @@ func (w *builder) ruleOfURI(field, s string) string {
 	return "ln-href-absolute-uri"
 }
 
-// refuse keeps the first value that can't be written.
+// refuse stores the error of the first value that cannot be written.
 func (w *builder) refuse(rule, field, value, expected string) {
 	if w.err == nil {
 		w.err = &EncodeError{field, clip(value), rule, expected}
 	}
 }
 
-// relation checks a relation type. It cannot tell whether a short one is registered, since
-// the registry grows (1.1 §14.1).
+// relation validates a link relation. It accepts any short name, since the registry
+// grows (1.1 §14.1).
 func (w *builder) relation(rel string) {
 	switch {
 	case rel == "":
@@ -282,7 +282,7 @@ func (w *builder) relation(rel string) {
 	}
 }
 
-// uri appends a URI, in which only & needs an escape.
+// uri appends a URI, in which only & needs escaping.
 func (w *builder) uri(field, s string) {
 	if !isAbsoluteURI(s) {
 		w.refuse(w.ruleOfURI(field, s), field, s, "expected an absolute URI in ASCII, other characters percent-encoded")

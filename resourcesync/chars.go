@@ -12,7 +12,7 @@ const xmlSpace = " \t\r\n"
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// trimSpace cuts XML white space off both ends.
+// trimSpace removes XML white space from both ends.
 func trimSpace(b []byte) []byte {
 	for len(b) > 0 && isSpace(b[0]) {
 		b = b[1:]
@@ -30,9 +30,9 @@ const (
 	allLines  = '\n' * eachByte
 )
 
-// plainLines returns how many bytes at the begin of b are ASCII without control
-// characters other than line feeds, 32 at a time; it may stop early, but not where
-// fewer than 32 are left.
+// plainLines returns how many bytes at the start of b are ASCII without control
+// characters other than line feeds. It checks 32 bytes at a time and may stop early,
+// but only while at least 32 are left.
 func plainLines(b []byte) int {
 	i := 0
 	for ; i <= len(b)-32; i += 32 {
@@ -46,17 +46,17 @@ func plainLines(b []byte) int {
 	return i
 }
 
-// oddBytes has a high bit set if x has a byte that is not ASCII, or a control
-// character other than a line feed.
+// oddBytes returns a value with a high bit set if x contains a non-ASCII byte, or a
+// control character other than a line feed.
 func oddBytes(x uint64) uint64 {
 	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
-	// Where x is ASCII no sum reaches into the next byte.
+	// If x is ASCII, no sum carries into the next byte.
 	printable, other := x+toBlank, (x^allLines)+toOne
 	return x | other&^printable
 }
 
-// plainASCII returns how many bytes at the begin of b are between 0x20 and 0x7f,
-// eight at a time; it may stop early where fewer than eight are left.
+// plainASCII returns how many bytes at the start of b are between 0x20 and 0x7f. It
+// checks eight bytes at a time and may stop early when fewer than eight are left.
 func plainASCII(b []byte) int {
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
@@ -77,8 +77,8 @@ func plainRun(b []byte, stop byte) int {
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest high bit set is that of the first byte looked for, or of one
-		// that is not ASCII.
+		// The lowest high bit set marks the first byte that stops the run, or a
+		// non-ASCII byte.
 		hit := (x - allSpaces) | ((x ^ '<'*eachByte) - eachByte) | ((x ^ '&'*eachByte) - eachByte) | ((x ^ stops) - eachByte)
 		if hit &= highBits; hit != 0 {
 			i += bits.TrailingZeros64(hit) / 8
@@ -93,22 +93,21 @@ func plainRun(b []byte, stop byte) int {
 	return i
 }
 
-// plainURI returns the number of bytes at the begin of b that a URI may have unescaped; %
-// is not one.
+// plainURI returns the number of bytes at the start of b that a URI may contain
+// unescaped; % does not count.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // moves { | } ~ and everything above to the high bit
+		toBrace = (0x80 - '{') * eachByte // moves { | } ~ and higher bytes to the high bit
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte
-		mask    = 0x1d * eachByte // what is left of < > ^ \ and | ~ by it is sign
+		mask    = 0x1d * eachByte // after masking, < > ^ \ and | ~ equal these bytes
 		sign    = 0x1c * eachByte
 	)
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest high bit set is that of the first byte that may not stand there,
-		// or of a ~.
+		// The lowest high bit set marks the first byte that is not allowed, or a ~.
 		hit := x | (x + toBrace) | (x - '!'*eachByte) | (((x & mask) ^ sign) - eachByte) |
 			((x ^ quote) - eachByte) | ((x ^ percent) - eachByte) | ((x ^ tick) - eachByte)
 		if hit &= highBits; hit != 0 {
@@ -122,7 +121,7 @@ func plainURI(b []byte) int {
 	return i
 }
 
-// hasControl reports whether b has a control character of ASCII.
+// hasControl reports whether b contains an ASCII control character.
 func hasControl(b []byte) bool {
 	for i := 0; i < len(b); i++ {
 		i += plainASCII(b[i:])
@@ -133,19 +132,19 @@ func hasControl(b []byte) bool {
 	return bytes.IndexByte(b, 0x7f) >= 0
 }
 
-// isXMLChar reports whether r may be in a document (XML 1.0 §2.2).
+// isXMLChar reports whether a document may contain r (XML 1.0 §2.2).
 func isXMLChar(r rune) bool {
 	return r >= ' ' && r < 0xD800 || r == '\t' || r == '\n' || r == '\r' ||
 		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= utf8.MaxRune
 }
 
 const (
-	nameByte  = 1 << iota // may be in a name
-	nameStart             // may begin one
+	nameByte  = 1 << iota // may be part of a name
+	nameStart             // may begin a name
 )
 
-// nameClass classifies the bytes of names (XML 1.0 §2.3); the colon is left out
-// because namespaces give it its own meaning.
+// nameClass classifies the bytes in names (XML 1.0 §2.3). It excludes the colon, which
+// separates the namespace prefix.
 var nameClass = func() (t [utf8.RuneSelf]byte) {
 	for c := range byte(utf8.RuneSelf) {
 		switch {
@@ -158,8 +157,8 @@ var nameClass = func() (t [utf8.RuneSelf]byte) {
 	return t
 }()
 
-// scanName returns the length of the name without colon that b begins with, 0 if
-// there is none.
+// scanName returns the length of the colon-free name at the start of b; 0 if there is
+// none.
 func scanName(b []byte) int {
 	i := 0
 	for i < len(b) && b[i] < utf8.RuneSelf && nameClass[b[i]] != 0 {
@@ -174,7 +173,7 @@ func scanName(b []byte) int {
 	return scanLongName(b, i)
 }
 
-// scanLongName continues after the i bytes of ASCII that a name begins with.
+// scanLongName continues a name after its first i bytes, which are ASCII.
 func scanLongName(b []byte, i int) int {
 	for i < len(b) {
 		if b[i] < utf8.RuneSelf && nameClass[b[i]] == 0 {

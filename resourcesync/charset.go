@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText returns a reader of the text of br in UTF-8, without byte order mark, and its
-// original encoding: given by the byte order mark, else by the first bytes, else by the XML
-// declaration.
+// decodeText returns a reader of the text of br as UTF-8, without byte order mark, and
+// the original encoding: that of the byte order mark, otherwise that of the first
+// bytes, otherwise that of the XML declaration.
 func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
-	head, _ := br.Peek(1024) // short at the end, where the next read returns the error
+	head, _ := br.Peek(1024) // an error here comes again at the next read
 	for _, m := range [...]struct {
 		start    string
 		discard  int
@@ -53,7 +53,7 @@ func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 		"encoding %q is not supported; expected UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252", clip(encoding))}
 }
 
-// canonicalEncoding returns the name under which an encoding is known here.
+// canonicalEncoding returns the name that this package uses for an encoding.
 func canonicalEncoding(name string) string {
 	switch name = strings.ToLower(name); name {
 	case "utf8":
@@ -70,8 +70,8 @@ func canonicalEncoding(name string) string {
 	return name
 }
 
-// declaredEncoding returns the encoding in the XML declaration that head may
-// begin with.
+// declaredEncoding returns the encoding in the XML declaration, if head begins with
+// one.
 func declaredEncoding(head []byte) string {
 	head = bytes.TrimLeft(head, xmlSpace)
 	end := bytes.Index(head, []byte("?>"))
@@ -87,8 +87,8 @@ func isXMLDecl(b []byte) bool {
 	return len(b) > 5 && bytes.HasPrefix(b, []byte("<?xml")) && isSpace(b[5])
 }
 
-// textDecoder appends the UTF-8 form of src to dst, as far as src has whole characters, and
-// returns how much of src that is.
+// textDecoder converts the complete characters in src to UTF-8, appends them to dst,
+// and returns how many bytes of src it used.
 type textDecoder interface {
 	decode(dst, src []byte) (out []byte, used int, err error)
 }
@@ -97,8 +97,8 @@ type textDecoder interface {
 type textReader struct {
 	r   io.Reader
 	dec textDecoder
-	in  []byte // read and not decoded yet
-	out []byte // decoded and not delivered yet
+	in  []byte // read but not decoded yet
+	out []byte // decoded but not returned yet
 	err error
 
 	inBuf, outBuf []byte
@@ -132,10 +132,10 @@ func (t *textReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// tableDecoder decodes the encodings of one byte.
+// tableDecoder decodes single-byte encodings.
 type tableDecoder struct {
-	ascii bool      // no byte above 127
-	high  *[32]rune // characters of 0x80 to 0x9f; nil: ISO-8859-1
+	ascii bool      // bytes above 127 are errors
+	high  *[32]rune // characters for 0x80 to 0x9f; nil for ISO-8859-1
 }
 
 func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
@@ -154,7 +154,7 @@ func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
 	return dst, len(src), nil
 }
 
-// windows1252 is 0x80 to 0x9f; the five unassigned bytes are control characters.
+// windows1252 maps 0x80 to 0x9f; the five unassigned bytes are control characters.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',

@@ -31,16 +31,16 @@ const (
 	maxFraction = 18
 )
 
-// Spellings of the offset zero; "Z" is 0.
+// Spellings of a zero offset; "Z" is 0.
 const (
 	offPlusZero  int16 = 1<<15 - 1
 	offMinusZero int16 = -1 << 15
 )
 
-// ParseDatetime parses the forms of the W3C profile and nothing else:
-// YYYY, YYYY-MM, YYYY-MM-DD, YYYY-MM-DDThh:mmTZD, YYYY-MM-DDThh:mm:ssTZD and
-// YYYY-MM-DDThh:mm:ss.sTZD, where TZD is Z, +hh:mm or -hh:mm and the fraction has
-// 1 to 18 digits. White space around the value is dropped.
+// ParseDatetime parses only the forms of the W3C profile: YYYY, YYYY-MM, YYYY-MM-DD,
+// YYYY-MM-DDThh:mmTZD, YYYY-MM-DDThh:mm:ssTZD and YYYY-MM-DDThh:mm:ss.sTZD, where TZD
+// is Z, +hh:mm or -hh:mm and the fraction has 1 to 18 digits. It ignores surrounding
+// white space.
 func ParseDatetime(s string) (Datetime, error) {
 	s = strings.Trim(s, xmlSpace)
 	d, why := scanDatetime(s, false)
@@ -50,9 +50,9 @@ func ParseDatetime(s string) (Datetime, error) {
 	return d, nil
 }
 
-// DatetimeOf returns t in UTC with microseconds, without trailing zeros, as the standard
-// recommends (1.1 §7). The zero Time gives the zero Datetime, and so does a year outside 0
-// to 9999, which cannot be written.
+// DatetimeOf returns t in UTC with microseconds, without trailing zeros, as the
+// standard recommends (1.1 §7). It returns the zero Datetime for the zero Time and for
+// a year outside 0 to 9999, which cannot be written.
 func DatetimeOf(t time.Time) Datetime {
 	if year := t.UTC().Year(); t.IsZero() || year < 0 || year > 9999 {
 		return Datetime{}
@@ -73,7 +73,7 @@ func DatetimeOf(t time.Time) Datetime {
 // IsZero reports whether d is absent.
 func (d Datetime) IsZero() bool { return d.prec == 0 }
 
-// Time returns the first moment of d in UTC, cut to nanoseconds; the zero Time if
+// Time returns the first moment of d in UTC, truncated to nanoseconds; the zero Time if
 // d is absent.
 func (d Datetime) Time() time.Time {
 	if d.IsZero() {
@@ -82,10 +82,9 @@ func (d Datetime) Time() time.Time {
 	return time.Unix(d.sec, int64(d.nsec)).UTC()
 }
 
-// End returns the first moment after d, in UTC: the next year, month, day or
-// minute for a value of that precision, and a nanosecond later than
-// [Datetime.Time] for a complete value, which is a single moment. It is the zero
-// Time if d is absent.
+// End returns the first moment after d, in UTC: the start of the next year, month, day
+// or minute for a value of that precision. A complete value is a single moment; for it
+// End is one nanosecond after [Datetime.Time]. It returns the zero Time if d is absent.
 func (d Datetime) End() time.Time {
 	t := d.Time()
 	switch d.prec {
@@ -134,14 +133,14 @@ func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 // String returns d with the precision, the fraction and the offset as they were written, ""
 // if it is absent.
 func (d Datetime) String() string {
-	var short [48]byte // room for all, outside of the heap
+	var short [48]byte // large enough for every value; avoids a heap allocation
 	return string(d.appendTo(short[:0]))
 }
 
 // MarshalText returns the same text as String.
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText is ParseDatetime; an empty text is absence.
+// UnmarshalText parses text with ParseDatetime; an empty text means absence.
 func (d *Datetime) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = Datetime{}
@@ -198,7 +197,7 @@ func (d Datetime) appendOffset(b []byte) []byte {
 	return appendDigits(append(b, ':'), off%60, 2)
 }
 
-// offset is the offset from UTC in minutes.
+// offset returns the offset from UTC in minutes.
 func (d Datetime) offset() int16 {
 	if d.off == offPlusZero || d.off == offMinusZero {
 		return 0
@@ -218,8 +217,8 @@ func appendDigits(b []byte, v int64, width int) []byte {
 
 const secondsPerDay = 24 * 60 * 60
 
-// scanDatetime parses s by the W3C grammar; why describes the error. If lenient, it also
-// accepts a blank for the T, and takes a missing offset for UTC.
+// scanDatetime parses s by the W3C grammar; why describes the error. If lenient, it
+// also accepts a space instead of T, and reads a missing offset as UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {
@@ -279,7 +278,7 @@ func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	return d.scanOffset(s, lenient)
 }
 
-// scanFraction reads the digits s begins with and returns their number.
+// scanFraction parses the digits at the start of s and returns their number.
 func (d *Datetime) scanFraction(s string) int {
 	n := 0
 	for n < len(s) && isDigit(s[n]) {
@@ -325,7 +324,7 @@ func (d *Datetime) scanOffset(s string, lenient bool) (why string) {
 	return ""
 }
 
-// digits reads n digits of s from position i.
+// digits parses n digits of s from position i.
 func digits[T string | []byte](s T, i, n int) (v int, ok bool) {
 	if len(s) < i+n {
 		return 0, false
@@ -354,8 +353,8 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// daysSince1970 counts in years that begin in March, so that the leap day is the
-// last of its year, and in eras of 400 years, which all have the same length.
+// daysSince1970 counts in years that begin in March, so that the leap day is the last
+// day of its year, and in eras of 400 years, which all have the same length.
 func daysSince1970(year, month, day int) int64 {
 	y, m := int64(year), int64(month)
 	if m <= 2 {

@@ -21,7 +21,7 @@ type Decoder struct {
 
 	as     Dialect
 	form   form
-	quiet  bool // the caller has given neither WithNotes nor WithTolerance, so legal habits need no note
+	quiet  bool // the caller gave neither WithNotes nor WithTolerance, so legal habits need no note
 	header Header
 	state  state
 	err    error // the error that ended the document early
@@ -29,34 +29,34 @@ type Decoder struct {
 	// Facts about the root.
 	rootLine, rootColumn int
 	hasMD                bool     // its rs:md
-	unread               []string // attributes of that which can't be read
+	unread               []string // names of unreadable attributes of its rs:md
 	ups                  []draftUp
-	hasTop               bool   // a link top
-	modified             bool   // a modified outside of rs:md
-	linkBytes            int    // of its rs:ln
+	hasTop               bool   // the root has a link with relation top
+	modified             bool   // it has a modified outside of rs:md
+	linkBytes            int    // length of its rs:ln elements
 	rootForeign          []byte // elements of other vocabularies
-	related              bool   // an element of ResourceSync, if only in an entry
+	related              bool   // an element of ResourceSync was found, perhaps only in an entry
 
-	// What was noted.
-	told    bool         // the dialect: the document showed it
-	aliased bool         // the alias of the ResourceSync namespace
-	refused *DecodeError // the first thing that was not tolerated
+	// Notes so far.
+	told    bool         // the dialect was noted
+	aliased bool         // the namespace without its slash was noted
+	refused *DecodeError // the first deviation that was not tolerated
 
 	// The entry being read.
 	entries   int // entries so far
 	current   Entry
 	seenEntry Seen
 	inside    bool   // the Decoder is inside an entry
-	badChange bool   // the entry has a change that cannot be read
-	foreign   int    // number of elements of other vocabularies in it, or in the root
-	inLinks   int    // bytes of its rs:ln
-	inEntry   []byte // buffer of kept for entries
+	badChange bool   // the entry has a change that is unreadable
+	foreign   int    // number of foreign elements in the entry, or in the root
+	inLinks   int    // length of the entry's rs:ln elements
+	inEntry   []byte // buffer for the foreign elements of an entry
 
 	// Scratch.
 	kept      foreignWriter
-	digests   Digests // array that digests of entries are put into
-	padded    bool    // the text read last had white space around it
-	mediaType string  // the type that was read last
+	digests   Digests // array for the digests of entries
+	padded    bool    // the last text read had white space around it
+	mediaType string  // the last media type read
 	words     map[string]string
 }
 
@@ -65,7 +65,7 @@ type state uint8
 const (
 	fresh   state = iota // nothing read
 	inRoot               // in the root element, before or between entries
-	atEntry              // the start tag of an entry was read, its content not
+	atEntry              // the start tag of an entry was read, but not its content
 	ended                // the whole document was read
 )
 
@@ -76,22 +76,22 @@ type Option func(*Decoder)
 func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
 
 // WithNotes calls fn for each [Note]: every deviation from the standard, and everything
-// unusual that it allows (Note.Legal). fn runs while the document is read, in the goroutine
-// that reads it.
+// unusual that it allows (Note.Legal). fn is called during reading, in the reading
+// goroutine.
 func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 
 // WithTolerance sets which deviations from the standard are tolerated; the default is
 // [Lenient].
 func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
 
-// AsDialect reads the document as one of that dialect, and notes what is usual in it as
-// legal. Some dialects cannot be recognised: a document of edition 1.0 looks like one of
-// 1.1. A document with signs of a dialect is read as that all the same; see
-// [Header.Dialect].
+// AsDialect reads the document in a given dialect, and marks notes of its usual
+// features as legal. Some dialects cannot be recognised: a document of edition 1.0
+// looks like one of 1.1. If a document shows signs of another dialect, that dialect is
+// used; see [Header.Dialect].
 func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
-// NewDecoder returns a Decoder of the document that r has. It may be compressed
-// with gzip, and in UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252.
+// NewDecoder returns a Decoder for the document in r. The document may be compressed
+// with gzip, and encoded in UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252.
 func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	d := &Decoder{r: r}
 	for _, o := range opts {
@@ -110,9 +110,9 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	return d
 }
 
-// Header returns the header of the document. Before Entries has ended it reads up to the
-// first entry; afterwards the header includes elements after the entries, so decide
-// anything by it only then. The error is a [*DecodeError].
+// Header returns the header of the document. Before Entries has ended it reads up to
+// the first entry. Afterwards the header also includes elements that come after the
+// entries, so base decisions only on the second result. The error is a [*DecodeError].
 func (d *Decoder) Header() (Header, error) {
 	if d.state == fresh && d.err == nil {
 		if d.err = d.start(); d.err == nil {
@@ -127,15 +127,12 @@ func (d *Decoder) Header() (Header, error) {
 	return h, nil
 }
 
-// Entries returns the entries in document order. If and only if the loop ends by itself
-// without an error, the document was complete, and nothing came after its end tag. The
-// error is a [*DecodeError]; one of kind [BadEntry] is about a single entry, of which only
-// the Line is given, and the loop may continue; any other error ends the sequence.
-//
-// A bad entry is still listed by the Source: a caller that skips it does not know the whole
-// list.
-//
-// A loop that is left early can be continued by a further call.
+// Entries returns the entries in document order. The document was complete, with
+// nothing after its end tag, if and only if the loop ends by itself without an error.
+// Errors are a [*DecodeError]. An error of kind [BadEntry] concerns a single entry, of
+// which only the Line is given, and the loop may continue; any other error ends the
+// sequence. A bad entry is still listed by the Source: a caller that skips it does not
+// know the whole list. After leaving the loop early, call Entries again to continue.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		_, err := d.Header()
@@ -161,7 +158,7 @@ func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	}
 }
 
-// start reads as far as into the root element.
+// start reads up to the content of the root element.
 func (d *Decoder) start() error {
 	d.state = inRoot
 	text, encoding, packed, err := open(d.r, d.s.limit)
@@ -211,8 +208,7 @@ func (d *Decoder) noteBytes(packed bool) {
 	}
 }
 
-// verdict returns the error about deviations that were not tolerated so far, if there are
-// any.
+// verdict returns the error for the first deviation that was not tolerated, if any.
 func (d *Decoder) verdict() error {
 	if d.refused == nil {
 		return nil
@@ -220,8 +216,7 @@ func (d *Decoder) verdict() error {
 	return d.refused
 }
 
-// openError is the error of a document of which not even the first bytes can be
-// used.
+// openError returns the error for a document whose first bytes are unusable.
 func openError(err error) error {
 	e := &DecodeError{Kind: Incomplete, Line: 1, Column: 1, Msg: "the document can't be read", Err: err}
 	if known, ok := errors.AsType[*DecodeError](err); ok {
@@ -260,7 +255,7 @@ func (d *Decoder) root() error {
 	return nil
 }
 
-// keepRootAttrs keeps the attributes of the root element.
+// keepRootAttrs stores the attributes of the root element.
 func (d *Decoder) keepRootAttrs() {
 	for i := range d.s.attrs {
 		a := &d.s.attrs[i]
@@ -271,7 +266,7 @@ func (d *Decoder) keepRootAttrs() {
 	}
 }
 
-// ruleRoot is the rule about the root element.
+// ruleRoot is the id of the rule about the root element.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
 // reject returns the error for a document that is not ResourceSync.
@@ -281,7 +276,7 @@ func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	return err
 }
 
-// fail is the error for the element whose start tag was read last.
+// fail returns the error for the element whose start tag was last read.
 func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	d.s.locate()
 	el := &d.s.elem
@@ -291,7 +286,7 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate notes a tolerated deviation from the standard.
+// tolerate notes a deviation from the standard.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
@@ -316,8 +311,8 @@ func (d *Decoder) remark(n Note) {
 	d.tolerate(n)
 }
 
-// toEntry reads children of the root up to the start tag of an entry or to the
-// end of the document.
+// toEntry reads children of the root until the start tag of an entry or the end of the
+// document.
 func (d *Decoder) toEntry() error {
 	d.state = inRoot
 	for {
@@ -328,7 +323,7 @@ func (d *Decoder) toEntry() error {
 		case tok == tokEOF:
 			return d.finish()
 		case tok == tokEnd:
-			continue // the end tag of the root; the next token shows whether anything comes after it
+			continue // the end tag of the root; the next token shows whether anything follows
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {
@@ -344,8 +339,8 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag among the children of one of our elements, and notes text
-// between them, which readers ignore.
+// nextChild returns the next tag inside one of our elements, and notes text between
+// tags, which readers ignore.
 func (d *Decoder) nextChild() (token, error) {
 	d.s.loose = loose{}
 	tok, err := d.s.next()
@@ -355,8 +350,8 @@ func (d *Decoder) nextChild() (token, error) {
 	return tok, err
 }
 
-// rootChild handles the start tag of a child of the root, and the whole child
-// unless it is an entry.
+// rootChild handles the start tag of a child of the root, and the whole child unless
+// that is an entry.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	switch d.form {
 	case formAtom:
@@ -392,7 +387,7 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// foreignRootChild stores a child of the root that is of another vocabulary.
+// foreignRootChild stores a child of the root from another vocabulary.
 func (d *Decoder) foreignRootChild() error {
 	d.kept.b = d.rootForeign
 	err := d.foreignChild()
@@ -400,7 +395,7 @@ func (d *Decoder) foreignRootChild() error {
 	return err
 }
 
-// countEntry counts an entry of the kind that belongs into root.
+// countEntry counts an entry of the kind that belongs in root.
 func (d *Decoder) countEntry(root Root) error {
 	if root != d.header.Root {
 		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "an entry of the other kind of root element"})
@@ -416,8 +411,8 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem is the namespace of the element; variants of the ResourceSync namespace
-// count as it.
+// spaceOfElem returns the namespace of the element; variants of the ResourceSync
+// namespace count as that one.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
@@ -470,13 +465,13 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if rule, why := in.verdict(); why != "" {
-		d.current = Entry{Line: start.line} // its content cannot be trusted
+		d.current = Entry{Line: start.line} // the content cannot be trusted
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil
 }
 
-// skip skips the content of the element whose start tag was read.
+// skip skips the content of the element whose start tag was last read.
 func (d *Decoder) skip() error {
 	for depth := len(d.s.opens); len(d.s.opens) >= depth; {
 		tok, err := d.s.next()
@@ -490,8 +485,8 @@ func (d *Decoder) skip() error {
 	return nil
 }
 
-// foreignChild stores an element of another vocabulary in d.kept, and skips one that is not
-// allowed there.
+// foreignChild stores an element of another vocabulary in d.kept. It skips one that is
+// not allowed there.
 func (d *Decoder) foreignChild() error {
 	if err := d.countForeign(); err != nil {
 		return err
@@ -510,8 +505,8 @@ func (d *Decoder) countForeign() error {
 	return nil
 }
 
-// text returns the text of the element whose start tag was read, trimmed; ok is
-// false if it has elements in it. It is valid until the next call.
+// text returns the trimmed text of the element whose start tag was last read; ok is
+// false if it contains elements. The text is valid until the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
 	if text, ok := d.s.plainText(); ok {
 		return d.trimmed(text), true, nil
@@ -534,7 +529,8 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 	return d.trimmed(d.s.text), true, nil
 }
 
-// trimmed is text without the white space around it; d.padded reports if it had any.
+// trimmed returns text without surrounding white space, and sets d.padded if there was
+// any.
 func (d *Decoder) trimmed(text []byte) []byte {
 	t := trimSpace(text)
 	d.padded = len(t) < len(text)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Dialect is a form in which documents have been written. A Decoder returns documents of
+// Dialect is a historic or current form of documents. A Decoder returns documents of
 // every dialect in the terms of 1.1.
 type Dialect uint8
 
@@ -14,13 +14,13 @@ type Dialect uint8
 const (
 	Dialect11      Dialect = iota // ANSI/NISO Z39.99-2017 (1.1)
 	Dialect10                     // ANSI/NISO Z39.99-2014 (1.0): lastmod is the time of a change; see AsDialect
-	DialectMid2013                // drafts of the middle of 2013: modified on rs:md, rel="resourcesync" for up
+	DialectMid2013                // drafts of mid-2013: modified in rs:md, rel="resourcesync" instead of up
 	DialectDLib                   // D-Lib Magazine 19(1/2), 2013: another namespace, modified, etag, top
 	DialectAtom                   // the two Atom forms in the appendix of the D-Lib article: by link and by content
 	DialectResync                 // the <resync> XML format in the appendix of the D-Lib article
 )
 
-// String returns the name of the dialect as in commands, such as "dlib-2013".
+// String returns the name of the dialect as used in commands, such as "dlib-2013".
 func (d Dialect) String() string {
 	switch d {
 	case Dialect11:
@@ -44,7 +44,7 @@ func (d Dialect) isDLib() bool {
 	return d == DialectDLib || d == DialectAtom || d == DialectResync
 }
 
-// form is how the XML of a document is built.
+// form is the XML structure of a document.
 type form uint8
 
 const (
@@ -53,7 +53,7 @@ const (
 	formResync              // resync
 )
 
-// tell notes, once, that the document has signs of its dialect.
+// tell notes, once, that the document shows signs of its dialect.
 func (d *Decoder) tell(dialect Dialect, n Note) {
 	if d.told {
 		return
@@ -63,8 +63,8 @@ func (d *Decoder) tell(dialect Dialect, n Note) {
 	d.usual(n)
 }
 
-// usual notes something that is normal in the dialect of the document but not in 1.1. It is
-// legal if the caller asked for that dialect.
+// usual notes something that is normal in the dialect of the document but not in 1.1.
+// The note is legal if the caller asked for that dialect.
 func (d *Decoder) usual(n Note) {
 	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
 	if d.header.Dialect == DialectMid2013 {
@@ -80,7 +80,7 @@ func (d *Decoder) settleEntry(start *element) {
 	if d.header.Dialect == DialectDLib {
 		d.patchBitstream(start)
 	}
-	// Before 1.1 lastmod was the time of the change, so a deletion had one too.
+	// Before 1.1 lastmod was the time of the change, so deletions had one too.
 	if e.Metadata.Datetime.IsZero() && d.isChange(e) {
 		e.Metadata.Datetime = e.LastMod
 		if e.Change == Deleted {
@@ -89,7 +89,8 @@ func (d *Decoder) settleEntry(start *element) {
 	}
 }
 
-// isChange reports whether e is a change, as far as the header is known.
+// isChange reports whether e is a change, as far as the part of the header read so far
+// shows.
 func (d *Decoder) isChange(e *Entry) bool {
 	return d.header.listsChanges() || d.header.Root == URLSet && d.header.Capability == "" && e.Change != ""
 }
@@ -99,8 +100,8 @@ func (h *Header) listsChanges() bool {
 	return h.Root == URLSet && (h.Capability == CapabilityChangeList || h.Capability == CapabilityChangeDumpManifest)
 }
 
-// setModified takes the modified of the document from a form that has it outside
-// of rs:md. The first one counts.
+// setModified sets the modified of the document, in forms that have it outside of
+// rs:md. Only the first one is used.
 func (d *Decoder) setModified(value []byte) {
 	if value = trimSpace(value); len(value) > 0 && !d.modified {
 		d.modified = true
@@ -109,8 +110,8 @@ func (d *Decoder) setModified(value []byte) {
 	}
 }
 
-// modifiedAsAt reads modified of the header as at, in documents that are the state
-// of a set at a moment and do not give at (1.1 §7).
+// modifiedAsAt reads modified of the header as at, in snapshot documents that have no
+// at (1.1 §7).
 func (d *Decoder) modifiedAsAt() {
 	h := &d.header
 	i := slices.IndexFunc(h.Attrs, func(a Attr) bool { return a.Space == "" && a.Name == "modified" })
@@ -132,8 +133,8 @@ func (d *Decoder) modifiedAsAt() {
 	}
 }
 
-// capabilityOf is the capability that a URI, the type of a document in the forms
-// of D-Lib Magazine, ends with.
+// capabilityOf returns the capability at the end of a URI, which in the forms of D-Lib
+// Magazine is the type of a document.
 func (d *Decoder) capabilityOf(uri []byte) Capability {
 	uri = trimSpace(uri)
 	name := uri[bytes.LastIndexByte(uri, '/')+1:]
@@ -143,7 +144,7 @@ func (d *Decoder) capabilityOf(uri []byte) Capability {
 	return d.capability(name)
 }
 
-// takeAttr removes an attribute without prefix from those of the start tag, and returns its
+// takeAttr removes an attribute without prefix from the start tag and returns its
 // value.
 func (d *Decoder) takeAttr(name string) (value []byte, ok bool) {
 	for i := range d.s.attrs {

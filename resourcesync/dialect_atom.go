@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// This file reads the two Atom forms of the appendix of D-Lib Magazine 2013. In one a link
-// of an entry names the resource, in the other its content element does. The attributes of
-// ResourceSync are prefixed in one and often not in the other: both are accepted in both.
-// Elements that Atom requires (title, id, author, summary) are stored as foreign elements.
+// This file reads the two Atom forms in the appendix of D-Lib Magazine 2013. In one
+// form a link of an entry has the URI of the resource, in the other its content element
+// has it. The attributes of ResourceSync have a prefix in one form and often none in
+// the other: both spellings are accepted in both forms. Elements that Atom requires
+// (title, id, author, summary) are stored as foreign elements.
 
 // atomRoot handles the start tag of a feed.
 func (d *Decoder) atomRoot() error {
@@ -24,7 +25,7 @@ func (d *Decoder) atomRoot() error {
 	return nil
 }
 
-// isRS reports whether the attribute is prefixed as one of ResourceSync.
+// isRS reports whether the attribute has the prefix of ResourceSync.
 func (a *attr) isRS() bool {
 	return a.space == spaceDLib || a.space == spaceRS || a.space == spaceRSAlias
 }
@@ -50,7 +51,7 @@ func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// formLink reads a link of the document in a form other than a sitemap.
+// formLink reads a link of the document in a form that is not a sitemap.
 func (d *Decoder) formLink() error {
 	known := len(d.header.Links)
 	if err := d.linkTag(&d.header.Links); err != nil {
@@ -85,8 +86,8 @@ func (in *entryReader) atomChild() error {
 	return d.foreignChild()
 }
 
-// resource reads the element that names the resource of the entry in the attribute
-// given.
+// resource reads the element that has the URI of the entry's resource in the given
+// attribute.
 func (in *entryReader) resource(attribute string) error {
 	d := in.d
 	uri, _ := d.takeAttr(attribute)
@@ -105,8 +106,8 @@ func (d *Decoder) plainAttrs() {
 	}
 }
 
-// namesResource reports whether the link leads to the resource of its entry: it is
-// canonical and alternate at once.
+// namesResource reports whether the link leads to the resource of its entry: its
+// relations are canonical and alternate at once.
 func (d *Decoder) namesResource() bool {
 	canonical, alternate := false, false
 	for i := range d.s.attrs {

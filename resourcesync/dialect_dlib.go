@@ -2,8 +2,8 @@ package resourcesync
 
 import "fmt"
 
-// This file is the drafts of 2013 that have the form of a sitemap: the one of
-// D-Lib Magazine, and those of the middle of the year.
+// This file reads the drafts of 2013 that have the form of a sitemap: the one in D-Lib
+// Magazine, and those of mid-2013.
 
 // draftUp is a link of the root with relation up, read as index before it was known
 // whether the document is a Capability List.
@@ -11,8 +11,8 @@ type draftUp struct{ index, line, column int }
 
 const relTop = "top" // link to the Capability List
 
-// draftAttr stores an attribute of rs:md that the standard does not define. Two of them are
-// those of drafts.
+// draftAttr stores an attribute of rs:md that the standard does not define. It
+// interprets the two that drafts define.
 func (d *Decoder) draftAttr(a *attr) Attr {
 	switch string(a.name) {
 	case "modified":
@@ -40,8 +40,8 @@ func (d *Decoder) rootLink() error {
 	return d.skip()
 }
 
-// draftLink interprets the relation of a link of the root by its dialect. The draft's up is
-// index since 1.0, except in Capability Lists.
+// draftLink interprets the relation of a link in the root by its dialect. The draft's
+// up is called index since 1.0, except in Capability Lists.
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]
 	dlib := d.header.Dialect == DialectDLib
@@ -65,8 +65,8 @@ func (d *Decoder) draftLink(i int) {
 	}
 }
 
-// settleUps decides about links of the root with relation up, now that the
-// capability is known or never will be.
+// settleUps interprets the root's links with relation up, when the capability is known
+// or never will be.
 func (d *Decoder) settleUps() {
 	for _, up := range d.ups {
 		if d.header.Capability == CapabilityCapabilityList {
@@ -78,8 +78,9 @@ func (d *Decoder) settleUps() {
 	d.ups = nil
 }
 
-// patchBitstream makes a link of a bitstream that is a patch: only its media type shows
-// that, and a reader that took it for the resource would store the wrong bytes.
+// patchBitstream turns a bitstream that is a patch into a link. Only its media type
+// shows that it is a patch; a reader that took it for the resource would store the
+// wrong bytes.
 func (d *Decoder) patchBitstream(start *element) {
 	e := &d.current
 	if e.Change != Updated || e.Path == "" || !IsPatchType(e.Type) {

@@ -1,7 +1,7 @@
 package resourcesync
 
-// This file reads the <resync> XML of the appendix of D-Lib Magazine 2013. A link before
-// the first item belongs to the document, one after an item to that item.
+// This file reads the <resync> XML in the appendix of D-Lib Magazine 2013. A link
+// before the first item belongs to the document, a link after an item to that item.
 
 // resyncRoot reads the start tag of a resync element.
 func (d *Decoder) resyncRoot() error {
@@ -31,8 +31,8 @@ func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// resyncItem reads the item whose start tag was read, and the links after it up to the
-// start tag of the next one or to the end of the document.
+// resyncItem reads the item whose start tag was last read, and the links after it up to
+// the start tag of the next item or the end of the document.
 func (in *entryReader) resyncItem() error {
 	d := in.d
 	if uri, ok := d.takeAttr("href"); ok {

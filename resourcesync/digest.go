@@ -27,7 +27,7 @@ const (
 	SHA512 Algorithm = "sha-512"
 )
 
-// algorithms is ordered by strength; the index is Digest.alg, 0 is none.
+// algorithms is sorted by strength; the index is Digest.alg, where 0 means none.
 var algorithms = [...]struct {
 	name Algorithm
 	size int
@@ -44,14 +44,13 @@ var algorithms = [...]struct {
 
 const firstStrong = 4 // index of sha-256
 
-// ErrUnknownAlgorithm is wrapped by the errors for a hash whose algorithm this
-// package does not know.
+// ErrUnknownAlgorithm means that this package does not know the algorithm of a hash.
 var ErrUnknownAlgorithm = errors.New("unknown hash algorithm")
 
-// Known reports whether digests of a can be parsed and computed.
+// Known reports whether this package can parse and compute digests of a.
 func (a Algorithm) Known() bool { return indexOf(string(a)) != 0 }
 
-// indexOf finds an algorithm by its exact name; 0 is unknown.
+// indexOf finds an algorithm by its exact name and returns its index; 0 if unknown.
 func indexOf[T string | []byte](name T) uint8 {
 	switch string(name) {
 	case "md5":
@@ -70,7 +69,7 @@ func indexOf[T string | []byte](name T) uint8 {
 	return 0
 }
 
-// indexOfLoose also finds the spellings SHA256, sha_256 and the like.
+// indexOfLoose also accepts SHA256, sha_256 and similar spellings.
 func indexOfLoose(name string) uint8 {
 	name = strings.ToLower(name)
 	if i := indexOf(name); i != 0 {
@@ -83,17 +82,17 @@ func indexOfLoose(name string) uint8 {
 	return indexOf("sha-" + strings.TrimPrefix(bits, "_"))
 }
 
-// Digest is the value of one hash function: comparable, usable as a map key. The
+// Digest is the value of one hash function. It is comparable and can be a map key. The
 // zero value is absence.
 type Digest struct {
 	alg uint8
 	sum [sha512.Size]byte
 }
 
-// ParseDigest parses algorithm:value, as in rs:md/@hash (1.1 §7). The algorithm is compared
-// without regard to case and the value is hexadecimal of either case. It also accepts
-// SHA256 for sha-256, and values in base64 or base64url, which Sources publish. The error
-// wraps [ErrUnknownAlgorithm] if that is the reason.
+// ParseDigest parses algorithm:value, as in rs:md/@hash (1.1 §7). It ignores the case
+// of the algorithm and of the hexadecimal value. It also accepts SHA256 for sha-256,
+// and values in base64 or base64url, which some Sources publish. The error wraps
+// [ErrUnknownAlgorithm] if the algorithm is unknown.
 func ParseDigest(s string) (Digest, error) {
 	d, _, bad := parseDigest(strings.Trim(s, xmlSpace))
 	if bad != nil {
@@ -102,7 +101,7 @@ func ParseDigest(s string) (Digest, error) {
 	return d, nil
 }
 
-// NewDigest makes a digest of the bytes that algorithm a computed.
+// NewDigest returns a digest with the bytes that algorithm a computed.
 func NewDigest(a Algorithm, sum []byte) (Digest, error) {
 	d := Digest{alg: indexOf(string(a))}
 	if d.alg == 0 {
@@ -115,17 +114,18 @@ func NewDigest(a Algorithm, sum []byte) (Digest, error) {
 	return d, nil
 }
 
-// badDigest is a digest that can't be used.
+// badDigest describes an unusable digest.
 type badDigest struct {
 	value string
-	rule  string // that it breaks
+	rule  string // id of the rule that it breaks
 	why   error
 }
 
 func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
 func (e *badDigest) Unwrap() error { return e.why }
 
-// parseDigest also returns the quirk of the spelling; 0 is the standard's spelling.
+// parseDigest also returns the quirk of the spelling; 0 if the spelling is the
+// standard's.
 func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok || name == "" {
@@ -174,7 +174,7 @@ func isHex(s string) bool {
 	return true
 }
 
-// hexValue is the value of a hexadecimal digit, 255 for any other byte.
+// hexValue maps a hexadecimal digit to its value, and any other byte to 255.
 var hexValue = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 255
@@ -186,7 +186,7 @@ var hexValue = func() (t [256]byte) {
 	return t
 }()
 
-// decodeBase64 reads size bytes from either alphabet, padded or not.
+// decodeBase64 decodes size bytes in either alphabet, with or without padding.
 func decodeBase64(s string, size int) ([]byte, bool) {
 	s = strings.TrimRight(s, "=")
 	if len(s) != base64.RawStdEncoding.EncodedLen(size) {
@@ -214,17 +214,17 @@ func (d Digest) Sum() []byte {
 // IsZero reports whether d is absent.
 func (d Digest) IsZero() bool { return d.alg == 0 }
 
-// Strong reports whether d is a sha-256 or better, which proves that bytes are the same
-// even against forgery. An md5 or sha-1 does not.
+// Strong reports whether d is a sha-256 or better, which proves that bytes are equal
+// even against deliberate forgery. An md5 or sha-1 does not.
 func (d Digest) Strong() bool { return d.alg >= firstStrong }
 
-// String returns algorithm:hexadecimal in lower case, "" if d is absent.
+// String returns algorithm:hexadecimal in lower case; "" if d is absent.
 func (d Digest) String() string { return string(d.appendTo(nil)) }
 
 // MarshalText returns the same text as String.
 func (d Digest) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText is ParseDigest; an empty text is absence.
+// UnmarshalText parses text with ParseDigest; an empty text means absence.
 func (d *Digest) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = Digest{}
@@ -246,11 +246,11 @@ func (d Digest) appendTo(b []byte) []byte {
 	return hex.AppendEncode(b, d.sum[:a.size])
 }
 
-// Digests are the digests of one representation, in the order written.
+// Digests are the digests of one representation, in the order of the document.
 type Digests []Digest
 
-// ParseDigests parses the list in rs:md/@hash: digests separated by white space
-// (1.1 §7). Those that can be used are returned even if err names others.
+// ParseDigests parses the list in rs:md/@hash: digests separated by white space (1.1
+// §7). It returns the usable ones even if err reports others.
 func ParseDigests(s string) (Digests, error) {
 	var ds Digests
 	var errs []error
@@ -292,13 +292,13 @@ func (ds Digests) Strong() bool {
 	return slices.ContainsFunc(ds, Digest.Strong)
 }
 
-// String returns the digests separated by blanks, as rs:md/@hash has them.
+// String returns the digests separated by spaces, as in rs:md/@hash.
 func (ds Digests) String() string { return string(ds.appendTo(nil)) }
 
 // MarshalText returns the same text as String.
 func (ds Digests) MarshalText() ([]byte, error) { return ds.appendTo(nil), nil }
 
-// UnmarshalText is ParseDigests, but every digest must be usable.
+// UnmarshalText parses text with ParseDigests, but requires every digest to be usable.
 func (ds *Digests) UnmarshalText(text []byte) error {
 	v, err := ParseDigests(string(text))
 	if err == nil {
@@ -342,7 +342,7 @@ func NewHasher(algs ...Algorithm) *Hasher {
 	return h
 }
 
-// Write adds p to the hashed bytes.
+// Write hashes p.
 func (h *Hasher) Write(p []byte) (int, error) {
 	for _, s := range h.sums {
 		s.Write(p) // a hash.Hash never fails

@@ -7,16 +7,16 @@ import (
 	"io"
 )
 
-// The largest document that the standard allows (1.1 §7). A Decoder accepts larger ones, an
-// Encoder never writes them.
+// Limits of a document in the standard (1.1 §7). A Decoder accepts larger documents;
+// an Encoder never writes them.
 const (
 	MaxEntries = 50_000
 	MaxBytes   = 50_000_000
 )
 
-// ErrFull says that an entry would take a document over its limits: 50,000
-// entries or 50,000,000 bytes (1.1 §7). Nothing was written and the document can
-// be closed; the entry belongs into the next one.
+// ErrFull means that an entry would take a document over its limits: 50,000 entries or
+// 50,000,000 bytes (1.1 §7). Nothing was written, and the document can be closed; the
+// entry belongs in the next one.
 var ErrFull = errors.New("document is full")
 
 // Encoder writes one document as a stream, in constant memory. The same values give the
@@ -26,15 +26,15 @@ var ErrFull = errors.New("document is full")
 // short relation type is registered.
 type Encoder struct {
 	w          countingWriter
-	zip        *gzip.Writer // compressor in front of w; nil: not compressed
+	zip        *gzip.Writer // compressor in front of w; nil if not compressed
 	out        builder
 	header     Header
 	plain      bool // a plain sitemap
 	maxEntries int
 	maxBytes   int64
 	count      int
-	flushed    int64 // bytes that left out
-	err        error // error of w, or of use after Close
+	flushed    int64 // number of bytes already passed to w
+	err        error // error of w, or of a call after Close
 }
 
 // EncoderOption is an option of NewEncoder.
@@ -65,9 +65,9 @@ const flushAt = 64 << 10
 
 var errClosed = errors.New("encode entry: document is closed")
 
-// NewEncoder begins a document with header h. A header with neither metadata nor links is
-// that of a plain sitemap: then entries must have neither. Bytes reach w in portions while
-// entries are written; all of them have reached it when Close has returned.
+// NewEncoder begins a document with header h. A header with neither metadata nor links
+// makes a plain sitemap, whose entries must have neither. Bytes reach w in portions
+// while entries are written, and completely when Close has returned.
 func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) {
 	e := &Encoder{w: countingWriter{w: w}, header: h, maxEntries: MaxEntries, maxBytes: MaxBytes}
 	for _, o := range opts {
@@ -80,9 +80,9 @@ func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) 
 	return e, nil
 }
 
-// Encode writes an entry. It returns [ErrFull] if the document has no room for it, and an
-// error that names the field if a value cannot be written; in both cases nothing was
-// written and the Encoder can be used further.
+// Encode writes an entry. It returns [ErrFull] if the document has no room for it, and
+// an error that names the field if a value cannot be written. In both cases nothing was
+// written and the Encoder can still be used.
 func (e *Encoder) Encode(en Entry) error {
 	if e.err != nil {
 		return e.err
@@ -133,8 +133,8 @@ func (e *Encoder) Close() error {
 // Count returns the number of entries written.
 func (e *Encoder) Count() int { return e.count }
 
-// Bytes returns the uncompressed size of the document with its closing tag: the final size
-// if no more is written, and after Close.
+// Bytes returns the uncompressed size of the document including its closing tag. It is
+// the final size if no more is written, and after Close.
 func (e *Encoder) Bytes() int64 {
 	n := e.flushed + int64(len(e.out.b))
 	if e.err == errClosed {
@@ -143,8 +143,8 @@ func (e *Encoder) Bytes() int64 {
 	return n + int64(len(closingTag(e.header.Root)))
 }
 
-// Written returns the number of bytes written to the writer so far: after Close the stored
-// size of the document, which is less than Bytes if it is compressed.
+// Written returns the number of bytes passed to the writer so far. After Close it is
+// the stored size of the document, which is less than Bytes if it is compressed.
 func (e *Encoder) Written() int64 { return e.w.n }
 
 func (e *Encoder) flush() error {

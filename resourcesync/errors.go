@@ -9,13 +9,13 @@ import (
 // resourcesync.Incomplete) works.
 type Kind uint8
 
-// The kinds of problem. All but BadEntry end the document.
+// Values of Kind. All but BadEntry end the document.
 const (
 	NotWellFormed   Kind = iota + 1 // not well-formed XML with namespaces
-	NotResourceSync                 // another kind of document, or none at all
+	NotResourceSync                 // a document of another kind, or no document
 	LimitReached                    // larger than Limits allow
-	Incomplete                      // cut, or followed by something that does not belong to it
-	Refused                         // a value or structure that the Tolerance given does not allow
+	Incomplete                      // truncated, or followed by other content
+	Refused                         // a value or structure that the Tolerance does not allow
 	BadEntry                        // this entry cannot be used; the loop over Entries may continue
 )
 
@@ -37,18 +37,18 @@ func (k Kind) Error() string {
 	return fmt.Sprintf("resourcesync.Kind(%d)", uint8(k))
 }
 
-// DecodeError is the error of a Decoder. errors.Is finds its Kind and the errors that its
+// DecodeError is the error of a Decoder. errors.Is matches its Kind and the errors that
 // Err wraps, such as that of the underlying reader.
 type DecodeError struct {
 	Kind   Kind
 	Line   int    // from 1
 	Column int    // from 1, in bytes of UTF-8
-	Offset int64  // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark; where the error was detected, if its cause is earlier
-	Rule   string // id of the broken rule, as a linter names it; may be ""
-	Quirk  Quirk  // the habit of Sources that it is; 0 if it is none
+	Offset int64  // from 0, in bytes of the decompressed document as UTF-8 without byte order mark; where the error was detected, which may be after its cause
+	Rule   string // id of the broken rule, as used by package lint; may be ""
+	Quirk  Quirk  // number of the Sources' habit; 0 if it is none
 	Msg    string
-	Err    error // the cause, if there is one beyond Msg
-	Size   bool  // of LimitReached: the document has more bytes or entries than Limits allow
+	Err    error // a further cause, or nil
+	Size   bool  // for LimitReached: the document has more bytes or entries than Limits allow
 }
 
 func (e *DecodeError) Error() string {
@@ -65,11 +65,11 @@ func (e *DecodeError) Is(target error) bool { return target == e.Kind }
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// clip shortens a value that goes into a message.
+// clip shortens a value for a message.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…" // it may have been cut within a character
+	return strings.ToValidUTF8(s[:most], "") + "…" // the cut may be inside a character
 }

@@ -6,13 +6,13 @@ import "fmt"
 type entryReader struct {
 	d         *Decoder
 	e         *Entry
-	bad, rule string // why the entry can't be used, and the rule it breaks
+	bad, rule string // why the entry cannot be used, and the id of the rule that it breaks
 
 	hasLoc, hasMD                 bool
 	hasLastMod, hasFreq, hasPrior bool
 }
 
-// read reads the entry whose start tag was read.
+// read reads the entry whose start tag was last read.
 func (in *entryReader) read() error {
 	d := in.d
 	switch {
@@ -35,7 +35,7 @@ func (in *entryReader) read() error {
 	}
 }
 
-// child reads the element whose start tag was read.
+// child reads the element whose start tag was last read.
 func (in *entryReader) child() error {
 	d := in.d
 	if d.form == formAtom {
@@ -69,8 +69,8 @@ func (in *entryReader) child() error {
 	return d.foreignChild()
 }
 
-// metadata reads the attributes of an rs:md, or of a draft's counterpart. A second rs:md
-// may add attributes, but must not contradict the first.
+// metadata reads the attributes of an rs:md, or of its counterpart in a draft. A second
+// rs:md may add attributes but must not contradict the first.
 func (in *entryReader) metadata() {
 	if !in.hasMD {
 		in.hasMD = true
@@ -87,14 +87,15 @@ func (in *entryReader) metadata() {
 	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "two rs:md; read as one"})
 }
 
-// fault keeps the first reason why the entry can't be used.
+// fault stores the first reason why the entry cannot be used.
 func (in *entryReader) fault(rule, why string) {
 	if in.bad == "" {
 		in.rule, in.bad = rule, why
 	}
 }
 
-// verdict says why the entry can't be used, "" if it can.
+// verdict returns why the entry cannot be used, and the broken rule; "" if it can be
+// used.
 func (in *entryReader) verdict() (rule, why string) {
 	if !in.hasLoc {
 		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "no loc; expected one")
@@ -119,7 +120,7 @@ func (in *entryReader) loc() error {
 	return nil
 }
 
-// The rules about URIs.
+// Ids of the rules about URIs.
 const (
 	ruleLoc  = "loc-absolute-uri"
 	ruleHref = "ln-href-absolute-uri"
@@ -142,7 +143,7 @@ func (in *entryReader) setLoc(uri []byte) {
 	}
 }
 
-// text hands the text of an element that may occur once to set.
+// text passes the text of an element that may occur only once to set.
 func (in *entryReader) text(seen *bool, set func([]byte)) error {
 	text, ok, err := in.d.text()
 	switch {
@@ -202,7 +203,7 @@ func (d *Decoder) metadata(m *Metadata) {
 	}
 }
 
-// link reads an rs:ln into links, unless it leads nowhere.
+// link reads an rs:ln into links. It ignores one without a usable href.
 func (d *Decoder) link(links *[]Link) error {
 	if err := d.linkTag(links); err != nil {
 		return err
@@ -265,7 +266,7 @@ func (d *Decoder) linkTag(links *[]Link) error {
 	return nil
 }
 
-// countLink counts the rs:ln whose start tag was read where there are n already.
+// countLink counts the rs:ln whose start tag was last read, after n earlier ones.
 func (d *Decoder) countLink(n int) error {
 	size := &d.linkBytes
 	if d.inside {
@@ -281,7 +282,7 @@ func (d *Decoder) countLink(n int) error {
 	return nil
 }
 
-// empty reports whether a is an empty attribute of the standard, and notes that.
+// empty reports, and notes, whether a is an empty attribute of the standard.
 func (d *Decoder) empty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]
 	if defined {
@@ -320,8 +321,8 @@ func keptAttr(a *attr) Attr {
 	return Attr{Space: a.uri, Name: string(a.local()), Value: string(a.value)}
 }
 
-// ruleOfAttr has the rule about the value of each attribute of the standard (1.1 §7); "" if
-// there is none.
+// ruleOfAttr maps each attribute of the standard (1.1 §7) to the rule about its value;
+// "" if there is none.
 var ruleOfAttr = map[string]string{
 	"capability": "root-capability-required",
 	"at":         "at-w3cdtf",
@@ -341,8 +342,7 @@ var ruleOfAttr = map[string]string{
 	"href":       "",
 }
 
-// place says whether the element is a child of the root or of an entry, as the
-// ids of rules do.
+// place returns "root" or "entry", as used in rule ids, for the parent of the element.
 func (d *Decoder) place() string {
 	if d.inside {
 		return "entry"

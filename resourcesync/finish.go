@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// This file has the checks that need the end of an entry or of the document.
+// This file contains the checks that need the end of an entry or of the document.
 
-// largest is the maximum size of a document (1.1 §7), in the larger of the two readings of
-// 50 MB. An Encoder uses the smaller.
+// largest is the maximum size of a document (1.1 §7), in the larger of the two
+// meanings of 50 MB. An Encoder uses the smaller.
 const largest = 50 << 20
 
 // finish handles the end of the document.
@@ -37,13 +37,13 @@ func (d *Decoder) finish() error {
 	return d.verdict()
 }
 
-// tolerateRoot is tolerate for the root element.
+// tolerateRoot is like tolerate, for the root element.
 func (d *Decoder) tolerateRoot(n Note) {
 	n.Line, n.Column = d.rootLine, d.rootColumn
 	d.tolerate(n)
 }
 
-// ruleHere is the id of a rule in the edition that the document is of.
+// ruleHere returns the id of a rule for the edition of the document.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -51,7 +51,7 @@ func (d *Decoder) ruleHere(rule, dlib string) string {
 	return rule
 }
 
-// cantRead keeps that an attribute is there although it reads as absent.
+// cantRead records that an attribute is present although it counts as absent.
 func (d *Decoder) cantRead(name string) {
 	switch {
 	case d.inside:
@@ -63,8 +63,8 @@ func (d *Decoder) cantRead(name string) {
 
 func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, name) }
 
-// checkTimes notes which times the rs:md of the root lacks, and which have no place in a
-// document of its kind (1.1 Appendix A). Drafts had others.
+// checkTimes notes the times that the rs:md of the root lacks, and those that a
+// document of its kind must not have (1.1 Appendix A). Drafts had other times.
 func (d *Decoder) checkTimes() {
 	h := &d.header
 	if h.Dialect > Dialect10 {
@@ -100,7 +100,7 @@ func (d *Decoder) checkTimes() {
 	}
 }
 
-// checkEntry notes missing and misplaced parts of the entry. start is its start tag.
+// checkEntry notes missing and misplaced parts of the entry with the given start tag.
 func (in *entryReader) checkEntry(start *element) {
 	d, e := in.d, in.e
 	n := Note{Line: start.line, Column: start.column}
@@ -117,7 +117,7 @@ func (in *entryReader) checkEntry(start *element) {
 	}
 }
 
-// ruleOfChange is the rule that an entry without change breaks.
+// ruleOfChange returns the id of the rule that an entry without change breaks.
 func (in *entryReader) ruleOfChange() string {
 	kind := string(in.d.header.Capability)
 	switch {
@@ -129,7 +129,7 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib makes the checks that only D-Lib Magazine 2013 demands.
+// checkDLib checks what only D-Lib Magazine 2013 requires.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// foreignWriter writes elements of other vocabularies so that they mean the same anywhere:
-// each prefix is declared on the element that uses it, comments are left out and CDATA is
-// text, as in exclusive canonical XML.
+// foreignWriter writes elements of other vocabularies so that they keep their meaning
+// anywhere, as in exclusive canonical XML: each prefix is declared on the element that
+// uses it, comments are left out, and CDATA becomes text.
 type foreignWriter struct {
 	b        []byte
 	rendered []binding // declarations written that are in scope
-	marks    []int     // the number of prefixes before each open element
+	marks    []int     // number of prefixes before each open element
 	names    []string  // names of the open elements
 }
 
-// keepForeign stores the element whose start tag was read, with its content, in d.kept.
+// keepForeign stores the element whose start tag was last read, with its content, in
+// d.kept.
 func (d *Decoder) keepForeign() error {
 	w := &d.kept
 	w.rendered, w.marks, w.names = w.rendered[:0], w.marks[:0], w.names[:0]
@@ -44,7 +45,7 @@ func (d *Decoder) keepForeign() error {
 	return nil
 }
 
-// start writes the start tag that s has read.
+// start writes the start tag that s has just read.
 func (w *foreignWriter) start(s *scanner) {
 	el := &s.elem
 	w.marks = append(w.marks, len(w.rendered))
@@ -64,7 +65,7 @@ func (w *foreignWriter) start(s *scanner) {
 	}
 }
 
-// declare writes the declaration of a prefix unless it is in scope already.
+// declare writes the declaration of a prefix unless it is already in scope.
 func (w *foreignWriter) declare(prefix []byte, uri string) {
 	if uri == nsXML {
 		return
@@ -87,12 +88,12 @@ func (w *foreignWriter) declare(prefix []byte, uri string) {
 
 func (w *foreignWriter) attr(name, value string) {
 	w.b = append(append(append(w.b, ' '), name...), `="`...)
-	w.b, _ = appendEscaped(w.b, value, true) // a Decoder read it, so it can be written
+	w.b, _ = appendEscaped(w.b, value, true) // cannot fail: the value was read by a Decoder
 	w.b = append(w.b, '"')
 }
 
-// end writes the end of the innermost element; empty means that its start tag
-// was one of an empty element.
+// end writes the end tag of the innermost element; empty means that the source used an
+// empty-element tag.
 func (w *foreignWriter) end(empty bool) {
 	last := len(w.names) - 1
 	if empty {
@@ -103,11 +104,12 @@ func (w *foreignWriter) end(empty bool) {
 	w.rendered, w.marks, w.names = w.rendered[:w.marks[last]], w.marks[:last], w.names[:last]
 }
 
-// foreignChecker checks XML that is to be written into a document unchanged.
+// foreignChecker checks XML that is written into a document unchanged.
 type foreignChecker struct{ s scanner }
 
-// check returns why xml cannot be in a document: it has to be whole elements, each in a
-// namespace of its own vocabulary, that declare the prefixes they use.
+// check returns an error if xml cannot be part of a document. It must consist of whole
+// elements that declare the prefixes they use, and each must be in a namespace other
+// than ours.
 func (c *foreignChecker) check(xml string) error {
 	const before, after = `<x xmlns="` + nsSitemap + `">`, `</x>`
 	c.s = scanner{

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// window is the part of a document that a scanner looks at: buf[pos:end] are the
-// next bytes, all of them valid UTF-8 and characters that XML allows.
+// window is the part of a document that a scanner can see: buf[pos:end] are the next
+// bytes, all of them valid UTF-8 and characters allowed in XML.
 type window struct {
 	src   io.Reader
 	limit int64
@@ -20,13 +20,13 @@ type window struct {
 	buf  []byte
 	pos  int   // next byte to scan
 	end  int   // end of the checked bytes
-	full int   // end of the bytes read: buf[end:full] is the begin of a character
+	full int   // end of the bytes read: buf[end:full] is the start of a character
 	base int64 // offset of buf[0] in the document
-	err  error // the error that ended the reading at end; io.EOF if src simply ended
+	err  error // error that ended the reading at end; io.EOF at the normal end of src
 
-	mark      int   // lines are counted up to buf[mark]
-	line      int   // line at mark, from 1
-	lineStart int64 // offset of the begin of that line
+	mark      int   // lines have been counted up to buf[mark]
+	line      int   // line number at mark, from 1
+	lineStart int64 // offset of the start of that line
 }
 
 const firstBuffer = 32 << 10
@@ -38,9 +38,9 @@ var (
 	errCutChar  = errors.New("the last character is cut")
 )
 
-// more reads more bytes and keeps buf[pos:]. It returns false if there are none; err is the
-// reason. It reads at least half as much as it keeps, so that scanning a token again after
-// each call costs no more than its length.
+// more reads more bytes and keeps buf[pos:]. It returns false if there are none; err is
+// the reason. It reads at least half as many bytes as it keeps, so that scanning a
+// token again after each call takes linear time in all.
 func (w *window) more() bool {
 	w.count(w.pos)
 	w.full = copy(w.buf, w.buf[w.pos:w.full])
@@ -70,13 +70,13 @@ func (w *window) read() {
 	}
 	n, err := io.ReadAtLeast(w.src, room, min(len(room), kept/2+1))
 	if err == io.ErrUnexpectedEOF {
-		err = nil // the next read returns the cause
+		err = nil // the next read will return the cause
 	}
 	w.full += n
 	w.check(err)
 }
 
-// check advances end over the good bytes and keeps the reason why it stopped.
+// check advances end over the valid bytes and stores the reason why it stopped.
 func (w *window) check(readErr error) {
 	n, ok := validText(w.buf[w.end:w.full])
 	w.end += n
@@ -95,7 +95,7 @@ func (w *window) check(readErr error) {
 	}
 }
 
-// count moves the line count on to buf[i].
+// count continues the line count up to buf[i].
 func (w *window) count(i int) {
 	if i <= w.mark {
 		return
@@ -110,8 +110,8 @@ func (w *window) count(i int) {
 
 var newline = []byte{'\n'}
 
-// validText returns the length of the longest prefix of b that is UTF-8 of the characters
-// of XML 1.0 §2.2; ok is false if the rest does not begin such a character.
+// validText returns the length of the longest prefix of b that is UTF-8 with characters
+// of XML 1.0 §2.2. ok is false if the rest is not the start of such a character.
 func validText(b []byte) (n int, ok bool) {
 	i := 0
 	for i < len(b) {
@@ -137,10 +137,10 @@ func validText(b []byte) (n int, ok bool) {
 	return i, true
 }
 
-// open detects the form of r by its first bytes. It returns a reader of its text in UTF-8,
-// the encoding, and whether it was compressed. It reads at most about twice limit bytes of
-// r: text of that size takes no more, even in UTF-16, but compressed data may be endless
-// and empty.
+// open detects the form of r by its first bytes. It returns a reader of the text as
+// UTF-8, the encoding, and whether the text was compressed. It reads at most about
+// twice limit bytes of r. Text of the allowed size never needs more, even in UTF-16;
+// the bound is for compressed data, which may be endless and decompress to nothing.
 func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed bool, err error) {
 	const spare = 64 << 10
 	br := bufio.NewReaderSize(&steadyReader{r, 2*min(limit, math.MaxInt64/4) + spare}, 4096)
@@ -162,8 +162,8 @@ func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed boo
 	return text, encoding, packed, err
 }
 
-// steadyReader fails for a reader that repeatedly returns nothing, and for one that returns
-// more than left bytes.
+// steadyReader returns an error if its reader repeatedly returns nothing, or more than
+// left bytes.
 type steadyReader struct {
 	r    io.Reader
 	left int64
@@ -184,7 +184,7 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// gzipReader marks its errors as the end of the readable data.
+// gzipReader marks decompression errors as the end of the readable data.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {

@@ -2,11 +2,11 @@ package resourcesync
 
 import "fmt"
 
-// EncodeError is the error of an Encoder for a value that can't be written.
+// EncodeError is the error of an Encoder for a value that cannot be written.
 type EncodeError struct {
-	Field string // attribute or element, such as "loc"
-	Value string // the given value, perhaps shortened; "" if there was none
-	Rule  string // id of the broken rule, as a linter names it; may be ""
+	Field string // name of the attribute or element, such as "loc"
+	Value string // the given value, perhaps shortened; "" if none was given
+	Rule  string // id of the broken rule, as used by package lint; may be ""
 	Msg   string // what was expected
 }
 
@@ -22,17 +22,17 @@ func (e *EncodeError) Error() string {
 type demand uint16
 
 const (
-	knownKind       demand = 1 << iota // the kind is one of the standard's
+	knownKind       demand = 1 << iota // the standard defines the kind
 	noIndex                            // there is no index of this kind
-	needsUp                            // the root has a link up
-	isSnapshot                         // a snapshot: the root has at, and neither from nor until
-	isOfChanges                        // a list of changes: the root has from, and neither at nor completed
+	needsUp                            // the root must have a link up
+	isSnapshot                         // a snapshot: the root must have at, and neither from nor until
+	isOfChanges                        // a list of changes: the root must have from, and neither at nor completed
 	entriesHaveAt                      // entries may have at and completed
 	entriesHaveFrom                    // entries may have from and until
-	needsCapability                    // each entry has a capability
-	listsSets                          // entries have the capability of a Capability List, if any
-	needsChange                        // each entry has a change, and may link patches
-	needsPath                          // entries have path, unless deleted; links may have one
+	needsCapability                    // each entry must have a capability
+	listsSets                          // entries may have only the capability of a Capability List
+	needsChange                        // each entry must have a change, and may link patches
+	needsPath                          // entries must have a path, except deletions; links may have one
 )
 
 const (
@@ -42,8 +42,8 @@ const (
 	archiveOfIn  = knownKind | needsUp | entriesHaveFrom
 )
 
-// demands has those of each kind, as a urlset and as a sitemapindex (1.1 §8 to §13,
-// Appendix A, Archives §3 to §6). Other kinds have none.
+// demands lists the requirements of each kind, as a urlset and as a sitemapindex (1.1
+// §8 to §13, Appendix A, Archives §3 to §6). Other kinds have none.
 var demands = map[Capability][2]demand{
 	CapabilityDescription:          {knownKind | listsSets, knownKind},
 	CapabilityCapabilityList:       {knownKind | needsUp | needsCapability, 0},
@@ -59,10 +59,10 @@ var demands = map[Capability][2]demand{
 	CapabilityChangeDumpArchive:    {archiveOfIn, archiveOfIn},
 }
 
-// ruleBook checks the demands on documents of one kind.
+// ruleBook checks the requirements for documents of one kind.
 type ruleBook struct {
 	need        demand
-	kind        string // prefix of the ids of its rules
+	kind        string // prefix of the rule ids
 	from, until Datetime
 }
 
@@ -74,7 +74,8 @@ func ruleBookOf(h *Header) ruleBook {
 	return r
 }
 
-// header returns what is missing or misplaced in a header; nil if it is valid.
+// header returns an error for the first missing or misplaced part of a header; nil if
+// it is valid.
 func (r *ruleBook) header(h *Header) *EncodeError {
 	if r.need&noIndex != 0 {
 		return &EncodeError{"capability", string(h.Capability), string(h.Capability) + "-root-urlset", "a manifest is a urlset, never an index"}
@@ -105,7 +106,7 @@ func (r *ruleBook) header(h *Header) *EncodeError {
 	return inOrder(&h.Metadata)
 }
 
-// entry is header for an entry.
+// entry is like header, for an entry.
 func (r *ruleBook) entry(e *Entry) *EncodeError {
 	if r.need&knownKind == 0 {
 		return inOrder(&e.Metadata)
@@ -203,7 +204,7 @@ func (r *ruleBook) link(l *Link) *EncodeError {
 	return nil
 }
 
-// missing is the error for an attribute that rs:md lacks, or that lacks rs:md.
+// missing returns the error for an attribute that rs:md lacks, or for a missing rs:md.
 func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	rule := r.kind + "-" + field + "-required"
 	switch {
@@ -215,7 +216,7 @@ func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	return &EncodeError{field, "", rule, expected}
 }
 
-// inOrder checks that nothing ends before it begins.
+// inOrder checks that no interval ends before it begins.
 func inOrder(m *Metadata) *EncodeError {
 	switch {
 	case m.Completed.Before(m.At):

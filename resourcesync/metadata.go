@@ -98,8 +98,8 @@ type Remainder struct {
 	Foreign    string     `json:"foreign,omitempty"`
 }
 
-// Remainder returns the fields of e that a Remainder has. Attributes are sorted by name, as
-// XML gives their order no meaning. The Remainder shares memory with e.
+// Remainder returns the fields of e that belong to a Remainder. Attributes are sorted
+// by name, as their order has no meaning in XML. The Remainder shares memory with e.
 func (e *Entry) Remainder() Remainder {
 	r := Remainder{e.Encoding, e.ChangeFreq, e.Priority, e.Links, byName(e.Attrs), e.Foreign}
 	if slices.ContainsFunc(r.Links, func(l Link) bool { return !slices.IsSortedFunc(l.Attrs, compareAttrs) }) {
@@ -122,18 +122,18 @@ func compareAttrs(a, b Attr) int {
 	return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
 }
 
-// SetRemainder sets all fields of r in e, empty ones too.
+// SetRemainder sets all fields of r in e, including empty ones.
 func (e *Entry) SetRemainder(r Remainder) {
 	e.Encoding, e.ChangeFreq, e.Priority, e.Links, e.Attrs, e.Foreign = r.Encoding, r.ChangeFreq, r.Priority, r.Links, r.Attrs, r.Foreign
 }
 
-// IsZero reports whether r says nothing.
+// IsZero reports whether r is empty.
 func (r *Remainder) IsZero() bool {
 	return r.Encoding == "" && r.ChangeFreq == "" && r.Priority.IsZero() && len(r.Links) == 0 && len(r.Attrs) == 0 && r.Foreign == ""
 }
 
-// Text returns the form in which r is kept, "" if r says nothing. Two that say the same
-// have the same text.
+// Text returns the stored form of r; "" if r is empty. Equal remainders have the same
+// text.
 func (r *Remainder) Text() (string, error) {
 	if r.IsZero() {
 		return "", nil
@@ -147,8 +147,8 @@ func (r *Remainder) Text() (string, error) {
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// ParseRemainder parses the result of Text. It skips members that it does not know, which
-// are those of later versions.
+// ParseRemainder parses the result of Text. It skips unknown members, which later
+// versions may add.
 func ParseRemainder(text string) (r Remainder, err error) {
 	if text == "" {
 		return r, nil

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration is allowed at pos: only white space was
-// before it.
+// atDeclaration reports whether an XML declaration is allowed at pos: only white space
+// may be before it.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
-// checkXMLDecl checks the part after <?xml: version, then encoding and standalone if
-// present (XML 1.0 §2.8).
+// checkXMLDecl checks an XML declaration after <?xml: version, then optionally encoding
+// and standalone (XML 1.0 §2.8).
 func checkXMLDecl(b []byte) (encoding, why string) {
 	b, value, ok := cutPseudoAttr(b, "version")
 	if !ok {
@@ -35,14 +35,14 @@ func checkXMLDecl(b []byte) (encoding, why string) {
 	return encoding, ""
 }
 
-// isEncodingName reports whether s may name an encoding (XML 1.0 §4.3.3).
+// isEncodingName reports whether s is a valid encoding name (XML 1.0 §4.3.3).
 func isEncodingName(s string) bool {
 	n := scanName([]byte(s))
 	return n > 0 && n == len(s) && s[0] != '_' && strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// cutPseudoAttr cuts white space and name="value" off the begin of b; if they are not
-// there, it returns b unchanged.
+// cutPseudoAttr removes white space and name="value" from the start of b; if b does not
+// start with them it returns b unchanged.
 func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	t := bytes.TrimLeft(b, xmlSpace)
 	if len(t) == len(b) || !bytes.HasPrefix(t, []byte(name)) {
@@ -63,7 +63,8 @@ func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	return after, string(quoted), true
 }
 
-// describeStart describes in a sentence a document that does not begin as XML.
+// describeStart returns a sentence that describes a document that does not begin with
+// XML.
 func describeStart(b []byte) string {
 	switch {
 	case b[0] == '{' || b[0] == '[':
@@ -76,7 +77,7 @@ func describeStart(b []byte) string {
 	return "this is not XML; it begins with " + strconv.Quote(string(b[:min(len(b), 20)]))
 }
 
-// looksLikeHTML reports whether b begins as an HTML page does.
+// looksLikeHTML reports whether b begins like an HTML page.
 func looksLikeHTML(b []byte) bool {
 	words := strings.Fields(strings.ToLower(string(b[:min(len(b), 64)])))
 	return len(words) > 1 && words[0] == "<!doctype" && strings.HasPrefix(words[1], "html")

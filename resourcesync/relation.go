@@ -2,8 +2,8 @@ package resourcesync
 
 import "strings"
 
-// The link relations that the standard defines, with the section. Others are accepted (1.1
-// §7).
+// The link relations that the standard defines, with their sections. Others are
+// accepted (1.1 §7).
 const (
 	RelUp          = "up"           // the document one level up, such as the Capability List (1.1 §6.2)
 	RelIndex       = "index"        // from a document to the index that lists it (1.1 §6.2)
@@ -16,20 +16,20 @@ const (
 	RelPatch       = nsRS + "patch" // a patch from the version before to this one (1.1 §14.4)
 	RelProfile     = "profile"      // a profile that helps to interpret metadata (1.1 §14.5)
 	RelMemento     = "memento"      // a prior version (1.1 §14.6)
-	RelTimeGate    = "timegate"     // a service that finds the version of a moment (1.1 §14.6)
+	RelTimeGate    = "timegate"     // a service that finds the version at a given time (1.1 §14.6)
 	RelTimeMap     = "timemap"      // a list of versions (1.1 §14.6)
 	RelCollection  = "collection"   // a collection that the resource belongs to (1.1 §14.7)
 	RelVia         = "via"          // the resource at the Source from which it was copied (1.1 §14.8)
 	RelArchives    = "archives"     // the list of archived versions of the document (Archives §2.2)
-	RelSelf        = "self"         // the URI of the document itself; of Atom and of existing Sources
+	RelSelf        = "self"         // the URI of the document itself; from Atom, used by existing Sources
 	RelNext        = "next"         // the next page of a list; used by existing Sources, not defined by the standard
-	RelPrev        = "prev"         // the page before; as RelNext
-	RelSource      = "resourcesync" // from a page to a Capability List (1.1 §6.3.3); for up in drafts of 2013
+	RelPrev        = "prev"         // the previous page; like RelNext
+	RelSource      = "resourcesync" // from a web page to a Capability List (1.1 §6.3.3); in drafts of 2013 instead of up
 )
 
-// IsPatchType reports whether mediaType, whatever its parameters, is one of a
-// patch: bytes that turn a version of a resource into the next and are no resource
-// by themselves (1.1 §14.4).
+// IsPatchType reports whether mediaType, ignoring parameters, is a patch format: bytes
+// that turn one version of a resource into the next and are not a resource themselves
+// (1.1 §14.4).
 func IsPatchType(mediaType string) bool {
 	essence, _, _ := strings.Cut(mediaType, ";")
 	switch strings.ToLower(strings.TrimRight(essence, xmlSpace)) {

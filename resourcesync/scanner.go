@@ -20,53 +20,52 @@ type scanner struct {
 	window
 	lim Limits
 
-	names []byte // names of the open elements, one after the other
+	names []byte // concatenated names of the open elements
 	opens []openElement
 	ns    []binding
 
 	elem       element
 	attrs      []attr
-	declares   bool   // one of the attributes declares a namespace
-	norm       []byte // attribute values that had to be rewritten
-	collect    bool   // keep the text
+	declares   bool   // an attribute declares a namespace
+	norm       []byte // normalised attribute values
+	collect    bool   // collect text in s.text
 	text       []byte // text kept
-	pendingEnd bool   // the start tag just handed out was an empty element
+	pendingEnd bool   // the start tag just returned was an empty-element tag
 	rooted     bool   // the root element has begun
-	prolog     bool   // there was something before the root element
-	encoding   string // encoding of the document, as open detected it
+	prolog     bool   // something came before the root element
+	encoding   string // encoding of the document, as detected by open
 	declared   string // encoding in the XML declaration
-	leading    bool   // there was white space before the XML declaration
-	styled     bool   // there is a style sheet for browsers
+	leading    bool   // white space came before the XML declaration
+	styled     bool   // the document has a style sheet for browsers
 	loose      loose  // the first ignored text since the last reset
 }
 
-// loose is text where only elements belong.
+// loose is text in a place where only elements belong.
 type loose struct {
-	line, column int // line 0: there is none
+	line, column int // line is 0 if there is none
 	text         string
 }
 
-// openElement is an open element: where its name begins and how many bindings were
-// there before its own.
+// openElement is an open element: where its name begins, and how many namespace
+// bindings preceded its own.
 type openElement struct{ name, ns int }
 
 // element is a start tag.
 type element struct {
 	at     int64 // offset of its <
-	line   int   // 0 until locate was called; so is column
+	line   int   // 0 until locate is called, like column
 	column int
 	space  space
 	uri    string
 	name   []byte // as written
-	colon  int    // length of the prefix, 0 if there is none
-	local  []byte // without the prefix
+	colon  int    // length of the prefix; 0 if there is none
+	local  []byte // name without the prefix
 }
 
-// attr is an attribute of the start tag just read. Declarations of namespaces are
-// not among them.
+// attr is an attribute of the start tag just read. Namespace declarations are excluded.
 type attr struct {
 	name  []byte // as written
-	colon int    // length of the prefix, 0 if there is none
+	colon int    // length of the prefix; 0 if there is none
 	value []byte // normalised
 	space space
 	ns    int32 // id of the binding of its prefix
@@ -80,8 +79,8 @@ func (a *attr) local() []byte {
 	return a.name[a.colon+1:]
 }
 
-// locate computes the line and column of the element. This is delayed until it is needed,
-// and done at the latest before its bytes leave the buffer.
+// locate computes the line and column of the element. It is called only when they are
+// needed, at the latest before the bytes leave the buffer.
 func (s *scanner) locate() {
 	if s.elem.line == 0 && s.elem.name != nil {
 		s.count(int(s.elem.at - s.base))
@@ -94,8 +93,8 @@ func (s *scanner) more() bool {
 	return s.window.more()
 }
 
-// plainText returns the text up to the end tag of the open element, and consumes both, if
-// the element has only text and nothing in it has to be replaced or checked (no reference,
+// plainText returns the text up to the end tag of the open element, and consumes both,
+// if the element has only text that needs no replacement or check (no reference,
 // control character or "]"). Otherwise it does nothing.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
@@ -109,8 +108,8 @@ func (s *scanner) plainText() (text []byte, ok bool) {
 	return b[:i], true
 }
 
-// endsHere returns the length of the end tag of the open element if b begins with
-// it in its usual form.
+// endsHere returns the length of the end tag of the open element if b begins with that
+// tag in its usual form.
 func (s *scanner) endsHere(b []byte) int {
 	name := s.names[s.opens[len(s.opens)-1].name:]
 	n := len(name) + 2
@@ -120,8 +119,8 @@ func (s *scanner) endsHere(b []byte) int {
 	return 0
 }
 
-// next returns the next tag. Comments and processing instructions are passed
-// over; text is kept in s.text if s.collect is set.
+// next returns the next tag. It skips comments and processing instructions, and
+// collects text in s.text if s.collect is set.
 func (s *scanner) next() (token, error) {
 	if s.pendingEnd {
 		s.pendingEnd = false
@@ -179,7 +178,7 @@ func (s *scanner) skipSpace() {
 	s.pos += i
 }
 
-// longer reads on because the token at pos is not whole yet.
+// longer reads more, because the token at pos is incomplete.
 func (s *scanner) longer() error {
 	if s.end-s.pos > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "a tag, text, comment or processing instruction is longer than %d bytes", s.lim.Token)
@@ -222,7 +221,7 @@ func (s *scanner) charData() error {
 	return nil
 }
 
-// noteLoose notes ignored text at a place in the buffer, unless it is white space.
+// noteLoose records the position of ignored text, unless the text is white space.
 func (s *scanner) noteLoose(at int, run []byte) {
 	if s.collect || s.loose.line > 0 {
 		return
@@ -235,12 +234,12 @@ func (s *scanner) noteLoose(at int, run []byte) {
 	if len(trimSpace(run)) == 0 {
 		return
 	}
-	s.locate() // the element before it
+	s.locate() // the element before the text
 	s.count(at)
 	s.loose = loose{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }
 
-// addText keeps text, if it is wanted, with its references replaced.
+// addText appends text, with references replaced, to s.text if it is wanted.
 func (s *scanner) addText(run []byte) error {
 	if bytes.IndexByte(run, '&') < 0 && bytes.IndexByte(run, '\r') < 0 {
 		if s.collect {
@@ -258,7 +257,7 @@ func (s *scanner) addText(run []byte) error {
 	return s.checkText()
 }
 
-// checkText bounds the stored text of an element, in however many pieces it comes.
+// checkText bounds the text of an element, which may come in several pieces.
 func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
@@ -266,7 +265,7 @@ func (s *scanner) checkText() error {
 	return nil
 }
 
-// outside is the error for text before or after the root element.
+// outside returns the error for text before or after the root element.
 func (s *scanner) outside(run []byte) error {
 	at := s.pos + len(run) - len(bytes.TrimLeft(run, xmlSpace))
 	if s.rooted {
@@ -310,8 +309,8 @@ func (s *scanner) pop() {
 	s.ns = s.ns[:last.ns]
 }
 
-// declaration skips a comment, takes a CDATA section as text, and refuses
-// everything else that begins with <!.
+// declaration skips a comment, reads a CDATA section as text, and rejects everything
+// else that begins with <!.
 func (s *scanner) declaration() error {
 	for s.end-s.pos < len("<![CDATA[") && s.more() {
 	}
@@ -371,7 +370,7 @@ func (s *scanner) cdata() error {
 	return nil
 }
 
-// instruction skips a processing instruction and reads the XML declaration.
+// instruction skips a processing instruction or reads the XML declaration.
 func (s *scanner) instruction() error {
 	i, err := s.find(2, "?>")
 	if err != nil {
@@ -400,8 +399,8 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find returns where what begins, as an offset from pos. It searches from the offset from
-// on. The occurrence ends the token at pos.
+// find returns the offset from pos at which what begins, searching from the offset
+// from. The occurrence ends the token at pos.
 func (s *scanner) find(from int, what string) (int, error) {
 	for {
 		if b := s.buf[s.pos:s.end]; len(b) > from {
@@ -418,7 +417,7 @@ func (s *scanner) find(from int, what string) (int, error) {
 	}
 }
 
-// ended is the error for a document that stops where something is still missing.
+// ended returns the error for a document that is truncated.
 func (s *scanner) ended() error {
 	at := s.end
 	switch s.err {
@@ -439,7 +438,7 @@ func (s *scanner) ended() error {
 		return s.fail(Incomplete, at, "%s", s.missing())
 	}
 	err := s.fail(Incomplete, at, "%s", s.missing())
-	err.Rule, err.Err = "", s.err // the rest of the document is unknown
+	err.Rule, err.Err = "", s.err // the rest of the document could not be read
 	return err
 }
 
@@ -457,17 +456,18 @@ func (s *scanner) rootLen() int {
 	return len(s.names)
 }
 
-// concatenated is the error for a further document at pos.
+// concatenated returns the error for a further document at pos.
 func (s *scanner) concatenated(format string, args ...any) *DecodeError {
 	err := s.fail(Incomplete, s.pos, format, args...)
 	err.Quirk = QuirkConcatenated
 	return err
 }
 
-// ruleXML is the rule about XML, on which all others depend.
+// ruleXML is the rule that a document must be well-formed, on which all other rules
+// depend.
 const ruleXML = "xml-well-formed"
 
-// fail makes the error for buf[at].
+// fail returns the error for buf[at].
 func (s *scanner) fail(kind Kind, at int, format string, args ...any) *DecodeError {
 	s.count(at)
 	offset := s.base + int64(at)

@@ -1,13 +1,13 @@
 package resourcesync
 
-// Seen has facts about the element of a Header or an Entry that these do not have.
+// Seen has facts about the element of a Header or Entry that these types lack.
 type Seen struct {
-	Line     int  // of the start tag, from 1
-	Column   int  // of the start tag, from 1, in bytes of UTF-8
-	Metadata bool // the element had an rs:md, if only an empty one
+	Line     int  // line of the start tag, from 1
+	Column   int  // column of the start tag, from 1, in bytes of UTF-8
+	Metadata bool // the element had an rs:md, even an empty one
 }
 
-// SeenEntry returns the facts about the entry that was yielded last, also if it was bad.
+// SeenEntry returns the facts about the last yielded entry, even if it was bad.
 func (d *Decoder) SeenEntry() Seen { return d.seenEntry }
 
 // SeenRoot returns the facts about the root element, as far as it was read.

@@ -8,48 +8,48 @@ import (
 	"slices"
 )
 
-// Draft is a document that a [Series] writes. Either Commit or Discard is called,
-// once, and nothing after it.
+// Draft is a document that a [Series] is writing. Either Commit or Discard is called,
+// exactly once and last.
 type Draft interface {
 	io.Writer
-	// Commit ends a document that was written completely. If it returns an error,
-	// nothing of the document may remain.
+	// Commit completes a fully written document. If it returns an error, nothing of the
+	// document may remain.
 	Commit() error
-	// Discard drops the document: nothing of it may remain.
+	// Discard removes the document: nothing of it may remain.
 	Discard()
 }
 
-// Part is a document that a [Series] has written.
+// Part is a document written by a [Series].
 type Part struct {
 	Number  int   // from 1; 0 is the list itself, or its index
-	Entries int   // entries of a list: resources, changes, packages; of an index: parts
-	Bytes   int64 // size of the document
-	Written int64 // bytes as stored: the same, or less if it was compressed
+	Entries int   // entries of a list (resources, changes or packages); of an index, its parts
+	Bytes   int64 // uncompressed size of the document
+	Written int64 // stored size: less than Bytes if the document was compressed
 }
 
-// Series writes a list of any length: as one document if that is within the limits of the
-// standard, else as parts and an index over them (1.1 §6.1, §10.2).
+// Series writes a list of any length: as one document if that is within the limits of
+// the standard, otherwise as parts and an index (1.1 §6.1, §10.2).
 type Series struct {
 	// Header is the header of the list as a single document, a urlset. Parts also get a
-	// link to their index. The parts of a Change List, or Change Dump, have the from and
-	// until of their entries, which have to be in order of time, so that there is no gap
-	// between parts. The first begins with the from given here and the last ends with the
+	// link to their index. The parts of a Change List or Change Dump have the from and
+	// until of their entries, which must be in chronological order, so that there is no
+	// gap between parts. The first part has the from of this Header, and the last its
 	// until.
 	Header Header
 
-	// URI returns the URI of a part: 0 is the list itself, or its index; parts count from
-	// 1.
+	// URI returns the URI of a part; 0 is the list itself or its index, and parts count
+	// from 1.
 	URI func(part int) string
 
-	// Create begins a document. Number 0 is the first; it is requested again, last, for the
-	// index if one document was not enough, after the first attempt was discarded.
+	// Create begins a document. Number 0 is created first. If one document is not
+	// enough it is discarded, and created again last, for the index.
 	Create func(part int) (Draft, error)
 
-	MaxEntries int  // most entries of a list or a part; 0 is the limit, 50,000
-	Gzip       bool // documents are compressed
+	MaxEntries int  // largest number of entries in a list or part; 0 is the limit, 50,000
+	Gzip       bool // compress the documents with gzip
 }
 
-// errChanged is the error for entries that differ when they are read again.
+// errChanged reports entries that differ when they are read again.
 var errChanged = errors.New("the entries changed while they were read")
 
 // Encode writes entries and returns the documents written: parts, if there are any, and
@@ -96,7 +96,7 @@ func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 	return append(w.parts, index), nil
 }
 
-// write writes a document of all entries.
+// write writes a document with all entries.
 func (s *Series) write(number int, h Header, entries iter.Seq2[Entry, error]) (Part, error) {
 	d, err := s.begin(number, h)
 	if err != nil {
@@ -164,15 +164,16 @@ func (d *seriesDocument) end() (Part, error) {
 	return Part{d.number, d.enc.Count(), d.enc.Bytes(), d.enc.Written()}, nil
 }
 
-// cut is where a part of a list of changes ends.
+// cut is the end of a part of a list of changes.
 type cut struct {
-	entries int      // of the part
-	until   Datetime // until of the part, and from of the next one
+	entries int      // number of entries in the part
+	until   Datetime // until of the part, which is from of the next one
 }
 
-// measure finds the bounds of each part in advance, since its header comes first.
+// measure finds the bounds of each part in advance, since its header precedes its
+// entries.
 func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
-	// The dates in the headers of the parts are not known yet: room is left for them.
+	// The times in the headers of the parts are not known yet: leave room for them.
 	const room = 256
 	options := []EncoderOption{WithMaxEntries(s.MaxEntries), withRoom(room)}
 	enc, err := NewEncoder(io.Discard, s.headerOfPart(s.Header.From, Datetime{}), options...)
@@ -206,8 +207,8 @@ func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 	return append(cuts, cut{enc.Count(), s.Header.Until}), nil
 }
 
-// timesOf returns when the changes of an entry began and ended: a change, or those in a
-// package.
+// timesOf returns the times of the first and last change in an entry, which is a change
+// or a package of changes.
 func timesOf(e *Entry) (first, last Datetime) {
 	if d := e.Metadata.Datetime; !d.IsZero() {
 		return d, d
@@ -222,7 +223,7 @@ func timesOf(e *Entry) (first, last Datetime) {
 	return first, last
 }
 
-// headerOfPart is the header of a part; from and until count for changes only.
+// headerOfPart returns the header of a part; from and until are used only for changes.
 func (s *Series) headerOfPart(from, until Datetime) Header {
 	h := s.Header
 	if h.Capability == "" {
@@ -238,9 +239,9 @@ func (s *Series) headerOfPart(from, until Datetime) Header {
 // partWriter divides entries into parts.
 type partWriter struct {
 	s     *Series
-	cuts  []cut // ends of the parts; nil: parts end when they are full
+	cuts  []cut // ends of the parts; nil: a part ends when it is full
 	doc   *seriesDocument
-	parts []Part // parts before doc
+	parts []Part // parts completed before doc
 }
 
 func (w *partWriter) writeAll(entries iter.Seq2[Entry, error]) error {
@@ -276,12 +277,12 @@ func (w *partWriter) encode(e Entry) error {
 	return w.doc.encode(e)
 }
 
-// complete reports whether the part has all its entries, where that is known.
+// complete reports whether the part has all its entries, if its end is known.
 func (w *partWriter) complete() bool {
 	return w.cuts != nil && w.doc.enc.Count() == w.cuts[len(w.parts)].entries
 }
 
-// next ends the part and begins another.
+// next completes the part and begins another.
 func (w *partWriter) next() error {
 	if w.doc != nil {
 		if err := w.end(); err != nil {
@@ -313,7 +314,7 @@ func (w *partWriter) discard() {
 	}
 }
 
-// interval returns the from and until of part i, from 0, of a list of changes.
+// interval returns the from and until of part i, counted from 0, of a list of changes.
 func (w *partWriter) interval(i int) (from, until Datetime) {
 	if w.cuts == nil {
 		return w.s.Header.From, w.s.Header.Until
@@ -325,8 +326,7 @@ func (w *partWriter) interval(i int) (from, until Datetime) {
 	return from, w.cuts[i].until
 }
 
-// listed yields the entries of the index: parts, with the times that their headers
-// have.
+// listed yields the entries of the index: the parts, with the times of their headers.
 func (w *partWriter) listed(yield func(Entry, error) bool) {
 	h := &w.s.Header
 	need := demands[h.Capability][SitemapIndex]

@@ -3,8 +3,8 @@ package resourcesync
 import "strings"
 
 const (
-	uriByte   = 1 << iota // may be in a URI by itself (RFC 3986 §2)
-	tokenByte             // may be in a name of RFC 6838 §4.2
+	uriByte   = 1 << iota // may occur unescaped in a URI (RFC 3986 §2)
+	tokenByte             // may occur in a name of RFC 6838 §4.2
 )
 
 var syntaxClass = func() (t [256]byte) {
@@ -40,8 +40,8 @@ func isAbsoluteURI(s string) bool {
 	}
 }
 
-// isDecimal reports whether s is digits with at most one point among them, as in
-// the decimal of XML Schema without a sign.
+// isDecimal reports whether s consists of digits with at most one decimal point, like
+// an unsigned decimal of XML Schema.
 func isDecimal(s string) bool {
 	const longest = 32
 	before, after, _ := strings.Cut(s, ".")
@@ -68,8 +68,8 @@ func isScheme(s string) bool {
 	return true
 }
 
-// isRelation reports whether s is a relation type: a name as those that are
-// registered (RFC 8288 §3.3), or an absolute URI.
+// isRelation reports whether s is a relation type: a name in the form of registered
+// ones (RFC 8288 §3.3), or an absolute URI.
 func isRelation(s string) bool {
 	if strings.IndexByte(s, ':') >= 0 {
 		return isAbsoluteURI(s)
@@ -84,8 +84,8 @@ func isRelation(s string) bool {
 	return s != ""
 }
 
-// isMediaType reports whether s is type/subtype with or without parameters, and
-// without white space around it.
+// isMediaType reports whether s is type/subtype, with or without parameters, without
+// surrounding white space.
 func isMediaType(s string) bool {
 	if strings.TrimRight(s, xmlSpace) != s {
 		return false
@@ -104,7 +104,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isPackagePath reports whether s names a member of a package (1.1 §11.2).
+// isPackagePath reports whether s is a valid path of a package member (1.1 §11.2).
 func isPackagePath(s string) bool {
 	if s[0] != '/' || strings.Contains(s, `\`) {
 		return false
@@ -117,7 +117,7 @@ func isPackagePath(s string) bool {
 	return true
 }
 
-// ruleOfPath is the rule that a path breaks which is not one of a package.
+// ruleOfPath returns the id of the rule that an invalid package path breaks.
 func ruleOfPath(s string) string {
 	if s[0] != '/' {
 		return "path-leading-slash"
@@ -125,7 +125,8 @@ func ruleOfPath(s string) string {
 	return "path-no-traversal"
 }
 
-// ruleOfSpace is the rule that an attribute breaks which is of no other vocabulary.
+// ruleOfSpace returns the id of the rule that an attribute breaks if its namespace is
+// not that of another vocabulary.
 func ruleOfSpace(uri string) string {
 	if spaceOf(uri) == spaceNone {
 		return "ext-attr-prefix"

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// space is a namespace that has a meaning here.
+// space is a namespace known to this package.
 type space uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-	nsRSBase  = "http://www.openarchives.org/rs" // the namespaces of drafts begin with it too
+	nsRSBase  = "http://www.openarchives.org/rs" // the namespaces of drafts also begin with this
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"
@@ -47,11 +47,11 @@ func spaceOf(uri string) space {
 	return spaceForeign
 }
 
-// binding is a prefix in scope.
+// binding is a namespace prefix in scope.
 type binding struct {
 	prefix, uri string
 	space       space
-	id          int32 // id of a namespace URI, while it is in scope
+	id          int32 // id of the namespace URI while it is in scope
 }
 
 // startTag reads the start tag at pos into s.elem and s.attrs.
@@ -73,8 +73,8 @@ func (s *scanner) startTag() error {
 	}
 }
 
-// scanTag reads the tag that b begins with and returns its length. It returns 0
-// if b ends within it. If why is not "", n is the place of the mistake.
+// scanTag reads the tag at the start of b and returns its length. It returns 0 if b
+// ends inside the tag. If why is not "", n is the position of the mistake.
 func (s *scanner) scanTag(b []byte) (n int, why string) {
 	nameEnd, colon, why := scanQName(b, 1)
 	if nameEnd == len(b) {
@@ -116,8 +116,7 @@ func (s *scanner) scanTag(b []byte) (n int, why string) {
 	}
 }
 
-// scanAttr reads the attribute at b[i] and returns where it ends, 0 if b ends
-// before.
+// scanAttr reads the attribute at b[i] and returns its end; 0 if b ends before it.
 func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	start := i
 	i, colon, why := scanQName(b, start)
@@ -163,8 +162,8 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	return end + 1, ""
 }
 
-// addAttr appends an attribute, in place: there are more of them than of anything
-// else. One more than allowed is enough to know.
+// addAttr appends an attribute in place, since attributes are the most frequent items.
+// It stores at most one more than allowed, which is enough to report the error.
 func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	n := len(s.attrs)
 	if n > s.lim.Attributes {
@@ -179,8 +178,8 @@ func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	s.declares = s.declares || a.declares()
 }
 
-// scanQName reads a name with at most one colon from b[i] and returns its end and
-// the length of its prefix.
+// scanQName reads a name with at most one colon from b[i]. It returns its end and the
+// length of its prefix.
 func scanQName(b []byte, i int) (end, colon int, why string) {
 	end = i + scanName(b[i:])
 	switch {
@@ -196,8 +195,8 @@ func scanQName(b []byte, i int) (end, colon int, why string) {
 	return end + 1 + local, end - i, ""
 }
 
-// enter makes the tag of n bytes at pos the innermost open element: its
-// namespaces are declared and its names resolved.
+// enter makes the tag of n bytes at pos the innermost open element, declares its
+// namespaces and resolves its names.
 func (s *scanner) enter(n int) error {
 	at := s.pos
 	switch {
@@ -222,8 +221,8 @@ func (s *scanner) enter(n int) error {
 	return nil
 }
 
-// resolve applies the namespace declarations of the tag and finds the namespace
-// of each of its names.
+// resolve applies the namespace declarations of the tag and finds the namespaces of its
+// names.
 func (s *scanner) resolve() (why string) {
 	for i := range s.attrs {
 		for j := range i {
@@ -250,7 +249,7 @@ func (s *scanner) resolve() (why string) {
 	return s.resolveAttrs()
 }
 
-// declare takes the declarations of namespaces out of the attributes.
+// declare removes the namespace declarations from the attributes.
 func (s *scanner) declare() (why string) {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
@@ -299,7 +298,7 @@ func undeclared(prefix []byte) string {
 	return fmt.Sprintf("prefix %q is not declared", clip(string(prefix)))
 }
 
-// bind brings a prefix into scope, "" for the default namespace.
+// bind brings a prefix into scope; "" is the default namespace.
 func (s *scanner) bind(prefix, uri string) (why string) {
 	switch {
 	case prefix == "xmlns", uri == nsXMLNS, (prefix == "xml") != (uri == nsXML):
@@ -315,8 +314,8 @@ func (s *scanner) bind(prefix, uri string) (why string) {
 	return ""
 }
 
-// lookup finds the innermost binding of a prefix, nil if there is none. No prefix
-// is always bound.
+// lookup finds the innermost binding of a prefix; nil if there is none. The empty
+// prefix is always bound.
 func (s *scanner) lookup(prefix []byte) *binding {
 	for i := len(s.ns) - 1; i >= 0; i-- {
 		if b := &s.ns[i]; b.prefix == string(prefix) {
@@ -337,9 +336,9 @@ var (
 	xmlNamespace = binding{"xml", nsXML, spaceForeign, 0}
 )
 
-// appendUnescaped appends text or an attribute value with its references
-// replaced and its line ends normalised (XML 1.0 §2.11, §3.3.3). If why is not "",
-// at is the place of the mistake.
+// appendUnescaped appends text or an attribute value with references replaced and line
+// ends normalised (XML 1.0 §2.11, §3.3.3). If why is not "", at is the position of
+// the mistake.
 func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why string) {
 	for i := 0; i < len(src); i++ {
 		c := src[i]
@@ -382,9 +381,9 @@ func appendLines(dst, src []byte) []byte {
 	return dst
 }
 
-// scanReference reads the reference that b begins with and returns its length.
+// scanReference reads the reference at the start of b and returns its length.
 func scanReference(b []byte) (r rune, n int, why string) {
-	const longest = 64 // leading zeros are allowed
+	const longest = 64 // long enough for leading zeros
 	end := bytes.IndexByte(b[:min(len(b), longest)], ';')
 	if end < 0 {
 		return 0, 0, "& without a reference; expected &amp;"

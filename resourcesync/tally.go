@@ -16,7 +16,8 @@ type NoteTally struct {
 	index map[noteKind]int
 }
 
-// noteKind is the key by which notes are alike: quirk and rule, of which there are few.
+// noteKind identifies notes of the same kind: same quirk and rule, of which there are
+// few.
 type noteKind struct {
 	quirk Quirk
 	rule  string
@@ -43,8 +44,8 @@ func (t *NoteTally) Take(n Note) {
 	t.kinds[i].n++
 }
 
-// All yields the first note of each kind and how many of that kind there were, in
-// the order met.
+// All yields the first note of each kind and the number of notes of that kind, in the
+// order of their first occurrence.
 func (t *NoteTally) All() iter.Seq2[Note, int] {
 	return func(yield func(Note, int) bool) {
 		for _, k := range t.kinds {
@@ -55,7 +56,7 @@ func (t *NoteTally) All() iter.Seq2[Note, int] {
 	}
 }
 
-// Repeated returns the message of a note that was taken so many times.
+// Repeated returns the message of a note that occurred the given number of times.
 func (n Note) Repeated(times int) string {
 	if times < 2 {
 		return n.Msg

@@ -9,7 +9,7 @@ import (
 // Root is the root element of a document (1.1 §7).
 type Root uint8
 
-// The two root elements.
+// Values of Root.
 const (
 	URLSet       Root = iota // <urlset>: entries are resources, capabilities, packages or bitstreams
 	SitemapIndex             // <sitemapindex>: entries are other documents of the same capability
@@ -35,8 +35,8 @@ const (
 	CapabilityChangeDumpArchive    Capability = "changedump-archive"
 )
 
-// Known reports whether c is one of the capabilities above. Others are read all
-// the same (1.1 §9 lets communities define their own).
+// Known reports whether c is one of the capabilities above. Others are accepted (1.1
+// §9 lets communities define their own).
 func (c Capability) Known() bool {
 	switch c {
 	case CapabilityDescription, CapabilityCapabilityList,
@@ -52,18 +52,18 @@ func (c Capability) Known() bool {
 // Change is the value of rs:md/@change (1.1 §12.1).
 type Change string
 
-// The kinds of change.
+// Values of Change.
 const (
 	Created Change = "created"
 	Updated Change = "updated"
 	Deleted Change = "deleted"
 )
 
-// ChangeFreq is the content of changefreq (1.1 §7): a hint at how often a resource
+// ChangeFreq is the content of changefreq (1.1 §7): a hint how often a resource
 // changes.
 type ChangeFreq string
 
-// The values of changefreq that the Sitemap protocol has.
+// Values of ChangeFreq in the Sitemap protocol.
 const (
 	Always  ChangeFreq = "always"
 	Hourly  ChangeFreq = "hourly"
@@ -83,9 +83,9 @@ func (c ChangeFreq) Known() bool {
 	return false
 }
 
-// Priority is the unparsed content of priority of the Sitemap protocol, a number from 0.0
-// to 1.0. It is stored and never used. The zero value is absence; values can be compared
-// with ==.
+// Priority is the unparsed content of the Sitemap element priority, a number from 0.0
+// to 1.0. It is stored but never used. The zero value is absence; values can be
+// compared with ==.
 type Priority struct{ text string }
 
 // ParsePriority parses a decimal number from 0.0 to 1.0.
@@ -102,7 +102,7 @@ func (p Priority) IsZero() bool { return p.text == "" }
 
 // Float64 returns the number, 0 if it is absent.
 func (p Priority) Float64() float64 {
-	f, _ := strconv.ParseFloat(p.text, 64) // a value that does not parse is refused when the digest is made
+	f, _ := strconv.ParseFloat(p.text, 64) // the value was validated when it was parsed
 	return f
 }
 
@@ -112,7 +112,7 @@ func (p Priority) String() string { return p.text }
 // MarshalText returns the same text as String.
 func (p Priority) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// UnmarshalText is ParsePriority; an empty text is absence.
+// UnmarshalText parses text with ParsePriority; an empty text means absence.
 func (p *Priority) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*p = Priority{}
@@ -125,13 +125,13 @@ func (p *Priority) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Length is a number of bytes that may be unknown; the zero value is unknown.
+// Length is a number of bytes; the zero value is unknown.
 type Length struct {
 	n     int64
 	known bool
 }
 
-// Bytes is the known length n; a negative n is unknown.
+// Bytes returns the known length n; a negative n is unknown.
 func Bytes(n int64) Length {
 	if n < 0 {
 		return Length{}
@@ -172,7 +172,7 @@ func (l *Length) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the number, null if the length is unknown.
+// MarshalJSON returns the number; null if the length is unknown.
 func (l Length) MarshalJSON() ([]byte, error) {
 	if !l.known {
 		return []byte("null"), nil
@@ -188,9 +188,9 @@ func (l *Length) UnmarshalJSON(b []byte) error {
 	return l.UnmarshalText(b)
 }
 
-// Attr is an attribute that the standard does not define, stored so that a document can be
-// read and written without loss. Space is a namespace URI, never a prefix; it is empty for
-// an attribute without a prefix.
+// Attr is an attribute that the standard does not define, stored so that a document can
+// be read and written without loss. Space is a namespace URI, never a prefix; it is
+// empty for attributes without a prefix.
 type Attr struct {
 	Space string `json:"namespace,omitempty"`
 	Name  string `json:"name"`
@@ -211,8 +211,8 @@ type Link struct {
 	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
-// Header has the root element of a document, and the rs:md and the rs:ln of the root. A
-// header without capability and links is a plain sitemap.
+// Header holds the root element of a document and the rs:md and rs:ln of the root. A
+// header without capability and links is that of a plain sitemap.
 type Header struct {
 	Dialect Dialect // dialect of the document that was read; an Encoder writes 1.1
 	Root    Root
@@ -220,15 +220,15 @@ type Header struct {
 	Links []Link
 
 	RootAttrs []Attr // attributes of the root element itself, such as xsi:schemaLocation
-	Foreign   string // children of other vocabularies; see Entry
+	Foreign   string // child elements from other vocabularies; see Entry
 }
 
 // Link returns the href of the first link with relation rel, or "".
 func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
-// Kind returns the kind of the document as the ids of rules name it: the capability,
-// followed by "-index" for a sitemapindex. It is "" if the capability is absent or not one
-// of the standard's: then only the rules for all kinds apply.
+// Kind returns the kind of the document as used in rule ids: the capability, followed
+// by "-index" for a sitemapindex. It is "" if the capability is absent or not defined
+// by the standard: then only the rules for all kinds apply.
 func (h *Header) Kind() string {
 	switch {
 	case !h.Capability.Known():
@@ -248,11 +248,12 @@ type Entry struct {
 	Metadata
 	Links []Link
 
-	// Foreign has the elements of other vocabularies, concatenated as self-contained XML:
-	// each declares the prefixes it uses. They are stored to avoid a loss, and never used.
+	// Foreign contains the elements from other vocabularies, concatenated as
+	// self-contained XML: each declares the prefixes that it uses. They are stored so
+	// that nothing is lost, but never used.
 	Foreign string
 
-	Line int // line of the start tag in the document read, from 1; 0 if not read
+	Line int // line of the start tag, from 1; 0 if the entry was not read from a document
 }
 
 // Link returns the href of the first link with relation rel, or "".
@@ -267,12 +268,13 @@ func firstHref(links []Link, rel string) string {
 	return ""
 }
 
-// Key is a URI in sortable form: in ascending order of their bytes keys are grouped by
-// directory, which is the URI up to its last slash, then ordered by the rest. So resources
-// of one directory are neighbours, and a directory comes before the directories below it.
+// Key is a URI in sortable form. Sorted by their bytes, keys are grouped by directory,
+// which is the URI up to its last slash, and within a directory by the rest. Resources
+// of one directory are therefore neighbours, and a directory comes before its
+// subdirectories.
 type Key string
 
-// KeyOf returns the key of uri, which has no NUL.
+// KeyOf returns the key of uri, which must not contain NUL.
 func KeyOf(uri string) Key {
 	i := strings.LastIndexByte(uri, '/') + 1
 	return Key(uri[:i] + "\x00" + uri[i:])
@@ -284,7 +286,7 @@ func (k Key) Split() (dir, rest string) {
 	return dir, rest
 }
 
-// URI returns the URI whose key this is.
+// URI returns the URI of the key.
 func (k Key) URI() string {
 	dir, rest := k.Split()
 	return dir + rest

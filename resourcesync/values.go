@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// This file parses values. An unreadable value counts as absent, and is noted.
+// This file parses values. An unreadable value counts as absent and is noted.
 
-// uri reads a URI, or returns why it cannot be used. Something unusual but harmless is
-// noted.
+// uri reads a URI, or returns why it cannot be used. It notes unusual but harmless
+// URIs.
 func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	if len(b) <= d.s.lim.URI {
 		uri = string(b)
@@ -31,7 +31,7 @@ func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	return uri, ""
 }
 
-// badURI says why b can't be used as a URI, "" if it can.
+// badURI returns why b cannot be used as a URI; "" if it can.
 func (d *Decoder) badURI(b []byte) string {
 	if len(b) == 0 {
 		return "is empty; expected a URI"
@@ -45,7 +45,7 @@ func (d *Decoder) badURI(b []byte) string {
 	return ""
 }
 
-// relation reads a relation type. Those that are no URI have no case.
+// relation reads a relation type. It ignores the case of short names.
 func (d *Decoder) relation(b []byte) string {
 	rel := d.word(b)
 	for i := range b {
@@ -60,7 +60,8 @@ func (d *Decoder) relation(b []byte) string {
 	return folded
 }
 
-// word returns b as a string, the same one for the same few words.
+// word returns b as a string. For frequent values it returns the same string each time,
+// to save memory.
 func (d *Decoder) word(b []byte) string {
 	const most, longest = 256, 128
 	if w, ok := d.words[string(b)]; ok {
@@ -106,11 +107,11 @@ func (d *Decoder) notUTC(name string, v Datetime) {
 	d.remark(n)
 }
 
-// hash parses a list of digests. An unusable digest counts as absent: it can neither verify
-// nor refute. The digests of several entries share an array, which is small enough for any
-// of them to keep it alive.
+// hash parses a list of digests. An unusable digest counts as absent: it neither
+// confirms nor contradicts. The digests of several entries share an array; it is so
+// small that any one of them may keep it in memory.
 func (d *Decoder) hash(b []byte) Digests {
-	const several = 15 // make a KiB
+	const several = 15 // array size of about one KiB
 	if d.digests == nil || len(d.digests)+2 > several {
 		d.digests = make(Digests, 0, several)
 	}
@@ -129,7 +130,7 @@ func (d *Decoder) hash(b []byte) Digests {
 	return slices.Clip(d.digests[first:])
 }
 
-// digest appends a digest to d.digests if it can be used.
+// digest appends a usable digest to d.digests.
 func (d *Decoder) digest(b []byte) {
 	if i := bytes.IndexByte(b, ':'); i > 0 {
 		alg := indexOf(b[:i])
@@ -141,7 +142,7 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // written as references
+	if bytes.ContainsAny(b, xmlSpace) { // white space written as character references
 		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests with other white space than blanks between them"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)
@@ -167,8 +168,8 @@ func (d *Decoder) digest(b []byte) {
 	d.digests = append(d.digests, v)
 }
 
-// ruleOfSpelling returns the rule about an algorithm name that is spelled differently from
-// IANA's. Case makes no difference.
+// ruleOfSpelling returns the id of the rule about algorithm names that differ from the
+// IANA spelling. Case is ignored.
 func ruleOfSpelling(digest []byte) string {
 	name, _, _ := bytes.Cut(digest, []byte(":"))
 	if indexOf(bytes.ToLower(name)) != 0 {
@@ -195,10 +196,10 @@ func (d *Decoder) pri(b []byte) int {
 	return int(n)
 }
 
-// maxPri is the last choice among duplicates (1.1 §14.1).
+// maxPri is the lowest priority among duplicates (1.1 §14.1).
 const maxPri = 999_999
 
-// parseNumber parses decimal digits and nothing else.
+// parseNumber parses decimal digits only.
 func parseNumber(b []byte) (int64, error) {
 	if len(b) > 0 && isDigit(b[0]) {
 		return strconv.ParseInt(string(b), 10, 64)
@@ -258,7 +259,7 @@ func (d *Decoder) priority(b []byte) Priority {
 	return p
 }
 
-// path stores a path unchanged: package pack decides about its meaning.
+// path stores a path unchanged: package pack interprets it.
 func (d *Decoder) path(b []byte) string {
 	path := string(b)
 	rooted := path

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// MismatchError says that bytes are not the ones that a document describes.
+// MismatchError means that bytes differ from those that a document describes.
 type MismatchError struct {
 	What string // "length", or the name of a hash algorithm
-	Want string // the values of the document
+	Want string // the value in the document
 	Got  string // what came
 }
 
@@ -18,10 +18,10 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s differs: expected %s, got %s", e.What, e.Want, e.Got)
 }
 
-// NewVerifyReader returns a reader of r that fails with a [*MismatchError] in place
-// of io.EOF unless the bytes read have the given length and all of the digests
-// (1.1 §7). A length below 0 is unknown. No more than length bytes are delivered:
-// it fails as soon as there are more. Other digests may be computed on the way: see
+// NewVerifyReader returns a reader of r that returns a [*MismatchError] instead of
+// io.EOF unless the bytes read have the given length and all of the digests (1.1 §7).
+// A negative length is unknown. It never returns more than length bytes: it fails as
+// soon as there are more. It can compute other digests as well: see
 // [VerifyReader.Digests].
 func NewVerifyReader(r io.Reader, length int64, ds Digests, also ...Algorithm) *VerifyReader {
 	v := &VerifyReader{r: r, length: length}
@@ -48,11 +48,10 @@ type VerifyReader struct {
 	want   Digests
 	hasher *Hasher
 	n      int64
-	err    error // the error of every further Read
+	err    error // returned by every further Read
 }
 
-// Digests returns the digests of the bytes read so far, by all algorithms that are
-// computed.
+// Digests returns the digests of the bytes read so far, for all computed algorithms.
 func (v *VerifyReader) Digests() Digests { return v.hasher.Digests() }
 
 // Read implements io.Reader.
@@ -76,7 +75,7 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF looks for a byte beyond the announced length. It returns a MismatchError if
+// expectEOF checks for a byte beyond the stated length. It returns a MismatchError if
 // there is one, and the verdict at the end.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
@@ -92,8 +91,7 @@ func (v *VerifyReader) expectEOF() error {
 	return v.err
 }
 
-// verdict returns io.EOF at the end of the bytes if they are the right ones, otherwise an
-// error.
+// verdict returns io.EOF at the end of the bytes if they match, otherwise an error.
 func (v *VerifyReader) verdict() error {
 	if v.length >= 0 && v.n != v.length {
 		return &MismatchError{"length", strconv.FormatInt(v.length, 10), strconv.FormatInt(v.n, 10)}

@@ -22,75 +22,79 @@ import (
 	"instep/source"
 )
 
-// ErrRoot is returned if the directory can't be read: nothing was recorded.
+// ErrRoot is returned if the directory cannot be read. Nothing was recorded.
 var ErrRoot = scan.ErrRoot
 
 type (
-	// GuardError is returned by Publish if more resources vanished than Options.MaxDelete
-	// allows: nothing was recorded.
+	// GuardError is returned by Publish if more resources vanished than
+	// Options.MaxDelete allows. Nothing was recorded.
 	GuardError = scan.GuardError
 	// LockedError is returned by Open while another process has the state open.
 	LockedError = flock.LockedError
-	// OptionError is returned by Open for an option that can't be used.
+	// OptionError is returned by Open for an invalid option.
 	OptionError = publish.OptionError
-	// StateError is returned by Open for the state of another directory or base URL.
+	// StateError is returned by Open if State belongs to another directory or base URL.
 	StateError = publish.StateError
 )
 
-// Options say what is published. Dir, State and BaseURL are required.
+// Options configure a Site. Dir, State and BaseURL are required.
 type Options struct {
 	// Dir is the directory whose files are the resources. Names that begin with a dot,
-	// devices, and links that lead out of it are left out.
+	// devices, and links that lead out of it are excluded.
 	Dir string
 	// Out is the directory of the documents; "" is Dir.
 	Out string
-	// State is the directory where what is known of the files is kept. It belongs to one Dir,
-	// Out and BaseURL; below Dir or Out its name begins with a dot.
+	// State is the directory for recorded facts about the files. It is used for one
+	// Dir, Out and BaseURL only. If it is below Dir or Out its name must begin with a
+	// dot.
 	State string
-	// BaseURL is where Dir is served: http or https. A final "/" is added.
+	// BaseURL is the URL at which Dir is served: http or https. A missing final "/" is
+	// added.
 	BaseURL string
 	// About describes the Source for people.
 	About source.About
-	// Include and Exclude are globs on paths below Dir, as in a .gitignore file. A file is a
-	// resource if one of Include matches, or there is none, and none of Exclude.
+	// Include and Exclude are globs for paths below Dir, as in a .gitignore file. A
+	// file is a resource if an Include matches, or there is none, and no Exclude
+	// matches.
 	Include, Exclude []string
 	// Patches publishes patches of changed files as well (1.1 §14.4). State then has a copy of
 	// each file of up to 16 MiB.
 	Patches bool
-	// Dumps offers Resource Dumps and Change Dumps as well (1.1 §11, §13).
+	// Dumps also offers Resource Dumps and Change Dumps (1.1 §11, §13).
 	Dumps bool
-	// MaxDelete is how many resources, as "50" or "5%", may vanish from one publication to
-	// the next; "" is 10 % and more than 5, half, or all.
+	// MaxDelete is the largest number of resources, as "50" or "5%", that may vanish
+	// between two publications. The default "" refuses more than 5 that are also more
+	// than 10 %, more than half, and all.
 	MaxDelete string
 
-	// Every is the least time between two publications of Watch; 0 is 5 s.
+	// Every is the minimum time between two publications of Watch; 0 is 5 s.
 	Every time.Duration
-	// Rescan is the time after which Watch looks at every file again; 0 is 1 h.
+	// Rescan is the time between two full scans by Watch; 0 is 1 h.
 	Rescan time.Duration
-	// Observe is called by Watch with what each publication did, or with an error after
-	// which it continues, never by two goroutines at a time; nil is none.
+	// Observe is called by Watch with the result of each publication, or with an error
+	// after which it continues. It is never called concurrently; may be nil.
 	Observe func(Report, error)
-	// Report is called with the errors of the handler, by several goroutines; nil is none.
+	// Report is called concurrently with errors of the handler; may be nil.
 	Report func(error)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Report is what a publication did.
+// Report is the result of a publication.
 type Report struct {
 	Published                            bool  // false: nothing had changed
-	Resources, Bytes                     int64 // of the set now
+	Resources, Bytes                     int64 // number and total size of the resources in the set
 	Created, Updated, Deleted, Unchanged int64
-	// Failed counts the files and directories that could not be read: what is published of
-	// them stays as it is. Failures are the first of them.
+	// Failed is the number of files and directories that could not be read: their
+	// published state stays. Failures contains the first of them.
 	Failed   int64
 	Failures []error
-	// Documents are the paths below Out that were written, in order.
+	// Documents are the paths, below Out, of the documents written, in order.
 	Documents []string
 }
 
-// Site is an open Source. ServeHTTP is safe for concurrent use beside all other methods;
-// Publish and Watch are not beside each other.
+// Site is an open Source. Publish and Watch must not run concurrently with each other;
+// ServeHTTP is safe for concurrent use with all other methods.
 type Site struct {
 	o       Options
 	session *publish.Session
@@ -98,9 +102,9 @@ type Site struct {
 	close   []func() error // in reverse
 }
 
-// Open opens a Source and locks its State; it finishes a publication that was interrupted.
-// It returns an *OptionError, a *StateError, a *LockedError or ErrRoot, or an error of the
-// disk. The caller closes the Site.
+// Open opens a Source and locks its State. It completes a publication that was
+// interrupted. It returns an *OptionError, a *StateError, a *LockedError, ErrRoot, or
+// an error of the disk. The caller must close the Site.
 func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -123,7 +127,7 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	return s, s.serve()
 }
 
-// serve makes the handler.
+// serve creates the handler.
 func (s *Site) serve() error {
 	base, err := source.ParseBaseURL(s.o.BaseURL)
 	if err != nil {
@@ -146,19 +150,19 @@ func (s *Site) serve() error {
 // [source.NewHandler] does.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Publish brings the documents up to date: it finds what was created, updated and deleted,
-// records it, and writes documents if there is anything to say. Only files whose size,
-// times or inode have changed are read. It returns a *GuardError, or ErrRoot, or an error
-// of the disk; documents are published whole or not at all, and what was recorded before an
-// error is published by the next call.
+// Publish brings the documents up to date: it finds created, updated and deleted files,
+// records them, and writes documents if anything changed. It reads only files whose
+// size, times or inode have changed. It returns a *GuardError, ErrRoot, or an error of
+// the disk. Documents are published completely or not at all, and changes recorded
+// before an error are published by the next call.
 func (s *Site) Publish(ctx context.Context) (Report, error) {
 	rep, err := s.session.Publish(ctx, publish.What{})
 	return reportOf(&rep), err
 }
 
-// Watch publishes, and again soon after something changed, until ctx ends, which is no
-// error. It returns the error of the first publication; Options.Observe is called with
-// those of later ones, which are tried again.
+// Watch publishes, and publishes again soon after something changed, until ctx is done,
+// which is not an error. It returns an error only if the first publication fails.
+// Options.Observe gets the errors of later ones, which are repeated.
 func (s *Site) Watch(ctx context.Context) error {
 	observe := s.o.Observe
 	if observe == nil {
@@ -172,7 +176,7 @@ func (s *Site) Watch(ctx context.Context) error {
 	})
 }
 
-// Close closes the Source and gives up its lock.
+// Close closes the Source and releases its lock.
 func (s *Site) Close() error {
 	var errs []error
 	for i := len(s.close) - 1; i >= 0; i-- {

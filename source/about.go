@@ -20,15 +20,16 @@ import (
 //go:embed about.html
 var pagesText string
 
-// pages are the pages for people. They need no script and nothing from elsewhere.
+// pages are the HTML pages for people. They use no script and load nothing from other
+// hosts.
 var pages = webpage.New("pages", pagesText, nil)
 
 const (
-	// maxPageSets bounds the sets that the page about a Source names; the Source
-	// Description names the rest.
+	// maxPageSets is the largest number of sets that the page about a Source names. The
+	// Source Description names all of them.
 	maxPageSets = 1000
-	// maxCountedSets is the number of sets up to which that page has their numbers. Every
-	// publication of a set then writes the page again.
+	// maxCountedSets is the largest number of sets for which the page about the Source
+	// shows numbers. Every publication of a set then writes that page again.
 	maxCountedSets = 100
 	// maxLatest is how many changes a page shows.
 	maxLatest = 10
@@ -40,8 +41,8 @@ type aboutPage struct {
 	Heading, BaseURL, Generator, DescriptionURI string
 	Copy                                        copyHint
 	Only                                        *setPage  // the only set; nil if there are several
-	Sets                                        []setPage // in the order of their names
-	More                                        int       // sets that are not named
+	Sets                                        []setPage // sorted by name
+	More                                        int       // number of sets that the page does not name
 	Links                                       []PageLink
 }
 
@@ -55,7 +56,7 @@ type setPage struct {
 	Page, CapabilityList              string // URIs
 	Source, SourceHeading             string // the page about the Source
 	Copy                              copyHint
-	Known                             bool // the numbers are
+	Known                             bool // false hides the numbers: they are unknown
 	Resources, Bytes                  int64
 	At, ChangedAt                     time.Time
 	Latest                            []pageChange
@@ -64,17 +65,17 @@ type setPage struct {
 	Links                             []PageLink
 }
 
-// copyHint is how to make a copy.
+// copyHint is the advice on a page on how to copy the collection.
 type copyHint struct {
 	Title, Command string
-	Licensed       bool // a licence is stated
+	Licensed       bool // the publisher has stated a licence
 }
 
 type pageOffer struct{ Name, Holds, URI string }
 
 type pageChange struct {
 	LatestChange
-	Name string // the URI as people read it
+	Name string // the URI in a form for people: without base URL and escapes
 }
 
 // LatestChange is a change that pages show.
@@ -96,7 +97,8 @@ var capabilityNames = map[resourcesync.Capability][2]string{
 	resourcesync.CapabilityChangeDumpArchive:   {"Change Dump Archive", "earlier Change Dumps"},
 }
 
-// about makes the page for people that the Source Description links as describedby.
+// about writes the page about the Source, to which the Source Description links with
+// the relation describedby.
 func (m *maker) about(ctx context.Context, sets []string) error {
 	p := aboutPage{
 		About: m.p.About, Heading: m.sourceHeading(), BaseURL: m.p.BaseURL, Generator: m.p.Generator, DescriptionURI: m.l.descriptionURI(),
@@ -132,7 +134,7 @@ func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPag
 	return m.setPage(l, pub.About, &pub), nil
 }
 
-// setPage is the page about a set as one of its publications leaves it.
+// setPage returns the content of the page about a set after the publication pub.
 func (m *maker) setPage(l layout, about About, pub *Publication) setPage {
 	p := setPage{
 		About: about, Heading: setHeading(about, l.set), Name: l.set, BaseURL: m.p.BaseURL, Generator: m.p.Generator,
@@ -156,7 +158,8 @@ func (m *maker) setPage(l layout, about About, pub *Publication) setPage {
 	return p
 }
 
-// aboutSet makes the page for people that the Capability List links as describedby.
+// aboutSet writes the page about the set, to which the Capability List links with the
+// relation describedby.
 func (m *maker) aboutSet(ctx context.Context, _ Update) error {
 	return m.page(ctx, m.l.page(), "set", m.setPage(m.l, m.policy.About, &m.pub))
 }
@@ -205,7 +208,7 @@ func copyCommand(base, uri, set string) string {
 	return webpage.Shell("instep", "sync", uri, "./"+strings.ReplaceAll(dir, ":", "-"))
 }
 
-// nameBelow is a URI without the base URL and without escapes.
+// nameBelow returns a URI without the base URL and without percent escapes.
 func nameBelow(base, uri string) string {
 	name, below := strings.CutPrefix(uri, base)
 	if plain, err := url.PathUnescape(name); below && err == nil && utf8.ValidString(plain) {
@@ -214,8 +217,9 @@ func nameBelow(base, uri string) string {
 	return name
 }
 
-// keepLatest yields changes unchanged. When the caller has ranged over all of them, to has
-// the last ones, newest first, filled up with older ones from before from.
+// keepLatest passes changes on unchanged. After the caller has read them all, *to holds
+// the last maxLatest of them, newest first; older changes from before from fill the
+// remaining places.
 func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		var last []LatestChange // oldest first

@@ -11,14 +11,15 @@ import (
 	"instep/internal/mediatype"
 )
 
-// maxAccept bounds the media ranges of a request that are looked at.
+// maxAccept is the largest number of media ranges that are read from a request.
 const maxAccept = 100
 
-// representation is a file that is a representation of a generic URI (1.1 §14.3).
+// representation is a file that represents a generic URI (1.1 §14.3).
 type representation struct{ name, mediaType string }
 
-// negotiate answers a request for a generic URI with the representation that it accepts best
-// (RFC 9110 §12.5.1); false if there is none. Of equals the first is sent.
+// negotiate answers a request for a generic URI with the representation that the client
+// accepts best (RFC 9110 §12.5.1). It returns false if the URI has no representation.
+// If several are equally good, it sends the first.
 func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	all := h.representations(name)
 	if len(all) == 0 {
@@ -43,7 +44,7 @@ func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	return true
 }
 
-// representations are those of a generic URI that are here.
+// representations returns the existing representations of a generic URI.
 func (h *handler) representations(name string) (all []representation) {
 	if h.o.Representations == nil || ofPublication(name) {
 		return nil
@@ -63,7 +64,7 @@ func (h *handler) representations(name string) (all []representation) {
 	return all
 }
 
-// pathOf is the path at which a file is served, as URIs have it.
+// pathOf returns the URL path, percent-encoded, at which a file is served.
 func (h *handler) pathOf(name string) string {
 	u := url.URL{Path: path.Join(h.o.Prefix, name)}
 	return u.EscapedPath()
@@ -75,8 +76,8 @@ type mediaRange struct {
 	quality int // 0 to 1000
 }
 
-// mediaRanges reads Accept fields. Elements that are none are passed over; without any, every
-// type is accepted. Parameters of types are not compared.
+// mediaRanges parses Accept header fields. It skips invalid elements; if no valid
+// element remains, every media type is accepted. It ignores parameters of media types.
 func mediaRanges(fields []string) (all []mediaRange) {
 	for element := range strings.SplitSeq(strings.Join(fields, ","), ",") {
 		t, parameters, err := mime.ParseMediaType(element)
@@ -99,8 +100,8 @@ func mediaRanges(fields []string) (all []mediaRange) {
 	return all
 }
 
-// quality returns the quality of a type: that of the most specific range that it is in, 0 if it
-// is in none.
+// quality returns the quality value of a media type: that of the most specific range
+// that contains it, 0 if none does.
 func quality(ranges []mediaRange, mediaType string) (q int) {
 	essence, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
 	essence = strings.TrimSpace(essence)

@@ -7,26 +7,26 @@ import (
 	"instep/resourcesync"
 )
 
-// Aliases are additional keys of the documents of an adopted publication, by which others
-// know them. Each publication writes byte copies of its own documents there. All may be
-// empty.
+// Aliases are additional keys under which other programs already know the documents of
+// an adopted publication. Each publication writes byte copies of its documents there.
+// All fields may be empty.
 type Aliases struct {
-	// Descriptions are copies of the Source Description. The Capability Lists link the
-	// first as up, since readers know the Source by that URI.
+	// Descriptions are the keys of copies of the Source Description. Capability Lists
+	// use the first as their up link, since readers know the Source by that URI.
 	Descriptions []string              `json:"descriptions,omitempty"`
 	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
 }
 
 // SetAliases are the aliases of one set.
 type SetAliases struct {
-	// CapabilityList has the URI by which readers know the set: Source Description and
-	// lists link it; "" is none.
+	// CapabilityList is the key by which readers know the set. The Source Description
+	// and the lists of the set link to it. Empty if there is none.
 	CapabilityList string   `json:"capability_list,omitempty"`
-	ResourceLists  []string `json:"resource_lists,omitempty"` // of the Resource List, or its index
-	ChangeLists    []string `json:"change_lists,omitempty"`   // of the Change List, or the index of them
+	ResourceLists  []string `json:"resource_lists,omitempty"` // keys of copies of the Resource List or its index
+	ChangeLists    []string `json:"change_lists,omitempty"`   // keys of copies of the Change List or of the index of Change Lists
 }
 
-// keys are all of the set.
+// keys returns all aliases of the set.
 func (a SetAliases) keys() []string {
 	keys := slices.Concat(a.ResourceLists, a.ChangeLists)
 	if a.CapabilityList != "" {
@@ -44,7 +44,7 @@ func (a Aliases) AllKeys() []string {
 	return keys
 }
 
-// ifAny is nil if there are none.
+// ifAny returns nil if a has no aliases, otherwise a pointer to a.
 func (a Aliases) ifAny() *Aliases {
 	if len(a.AllKeys()) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (a Aliases) setOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-// aliases returns the other names of the publication's documents.
+// aliases returns the aliases of the publication's documents.
 func (i PublicationInfo) aliases() Aliases {
 	if i.Aliases == nil {
 		return Aliases{}
@@ -91,7 +91,7 @@ func (l layout) capabilityListURI() string {
 	return l.uri(l.capabilityList())
 }
 
-// copies writes the documents of this publication at their aliases.
+// copies writes copies of this publication's documents to their aliases.
 func (m *maker) copies() {
 	set := m.l.aliases.Sets[m.l.set]
 	m.copyTo(descriptionKey, m.l.aliases.Descriptions)
@@ -102,12 +102,12 @@ func (m *maker) copies() {
 	m.copyTo(m.key(resourcesync.CapabilityChangeList), set.ChangeLists)
 }
 
-// key is the key of the document that the Capability List names.
+// key returns the key of the document that the Capability List links for a capability.
 func (m *maker) key(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }
 
-// copyTo makes copies of a document, if this publication writes the document.
+// copyTo copies a document to keys if this publication writes that document.
 func (m *maker) copyTo(of string, keys []string) {
 	for _, d := range m.st.docs {
 		if d.Key != of {

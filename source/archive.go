@@ -9,8 +9,8 @@ import (
 
 const archiveSuffix = "-archive"
 
-// retention moves items that are superseded, closed or too old to the archives or removes
-// them, and makes the archives and indexes that list them.
+// retention moves superseded and closed items to the archives, removes items that are
+// too old, and writes the archives and indexes that list them.
 func (m *maker) retention(ctx context.Context, u Update) error {
 	if !m.shelf.all {
 		return nil
@@ -47,7 +47,7 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	return m.changeIndexes(ctx)
 }
 
-// endDumps withdraws dumps that are no longer made.
+// endDumps withdraws the dumps if u switches them off.
 func (m *maker) endDumps(o *offered, u Update) {
 	for i := range o.changeDumps {
 		o.changeDumps[i].Current = false
@@ -60,7 +60,8 @@ func (m *maker) endDumps(o *offered, u Update) {
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
 
-// settle replaces the items of a kind by those after retention; both ascend.
+// settle stores the items of a kind as retention left them. before and after are in
+// ascending order.
 func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	for _, was := range before {
 		var linked []string
@@ -89,11 +90,12 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	return nil
 }
 
-// linked are the keys of an item that something links, or that have to stay.
+// linked returns the keys of an item that another document may still link to, or that
+// must be kept.
 func (m *maker) linked(it *Item) (keys []string) {
 	switch it.Kind {
 	case ItemResourceDump:
-		return it.Keys // large, and slow to read; kept as long as the item
+		return it.Keys // packages are large and slow to download: kept as long as the item
 	case ItemResourceList:
 		if it.Current || it.Archive > 0 {
 			return it.Keys
@@ -109,7 +111,7 @@ func (m *maker) linked(it *Item) (keys []string) {
 	return keys
 }
 
-// dropPackages drops the packages of a Change Dump that is dropped.
+// dropPackages drops the packages of a Change Dump that has been dropped.
 func (m *maker) dropPackages(ctx context.Context, it Item) error {
 	if it.Kind != ItemChangeDump {
 		return nil
@@ -122,10 +124,10 @@ func (m *maker) dropPackages(ctx context.Context, it Item) error {
 	return err
 }
 
-// archive makes the archive of a kind (Archives §3 to §6): one document, or parts and their
-// index. An item never changes its part, so only the last part changes, and the first when
-// its oldest items are dropped. Documents link an archive once it exists, so it stays even
-// when it is empty.
+// archive writes the archive of a kind (Archives §3 to §6): one document, or parts
+// and an index. An item never moves to another part, so a publication rewrites only the
+// last part, and the first when its oldest items are dropped. Documents keep linking to
+// an archive once it exists, so it stays even when it is empty.
 func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	c := resourcesync.Capability(kind) + archiveSuffix
 	var archived []Item
@@ -167,7 +169,7 @@ func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	return err
 }
 
-// partSize is how many entries a part of an archive has.
+// partSize returns the largest number of entries in a part of an archive.
 func (m *maker) partSize() int64 {
 	if n := m.p.MaxEntries; n > 0 && n < resourcesync.MaxEntries {
 		return int64(n)
@@ -175,8 +177,8 @@ func (m *maker) partSize() int64 {
 	return resourcesync.MaxEntries
 }
 
-// archivePart is a part of an archive: its number, from 1, and its items. The first and the
-// last place represent the range: all places between exist too.
+// archivePart is a part of an archive: its number, counted from 1, and the range of its
+// items, given by the first and last place. Every place between them is in use.
 type archivePart struct {
 	number      int64
 	first, last int64 // places
@@ -195,7 +197,7 @@ func partsOf(places []int64, size int64) (parts []archivePart) {
 	return parts
 }
 
-// archiveParts makes the parts that changed, if there are two or more.
+// archiveParts writes the changed parts of an archive that has two or more parts.
 func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item, before, now []archivePart) error {
 	if len(before) > 1 {
 		for _, part := range before {
@@ -234,7 +236,7 @@ func (m *maker) archiveHeader(kind ItemKind) resourcesync.Header {
 	return h
 }
 
-// archiveDocument makes an archive, or a part of one.
+// archiveDocument writes an archive or a part of one.
 func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document, part bool, items []Item) error {
 	h := m.archiveHeader(kind)
 	if part {

@@ -10,7 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// changes makes the Change Lists of u, and the Change Dumps beside them.
+// changes writes the Change Lists of u and the matching Change Dumps.
 func (m *maker) changes(ctx context.Context, u Update) error {
 	if err := m.noGap(u.Changes); err != nil {
 		return err
@@ -36,7 +36,8 @@ func (m *maker) changes(ctx context.Context, u Update) error {
 	return nil
 }
 
-// noGap returns an error unless windows begin where the last publication ended.
+// noGap returns an error unless the first window begins where the last publication
+// ended.
 func (m *maker) noGap(windows []Window) error {
 	if m.last.ChangesNumber == 0 || len(windows) == 0 {
 		return nil
@@ -53,9 +54,9 @@ func (m *maker) noGap(windows []Window) error {
 	return nil
 }
 
-// changeList makes a Change List (1.1 §12.1). Once it is closed its bytes never change, so
-// the copy for the archive is made at that moment: it has no link to the index of current
-// lists, which it will leave.
+// changeList writes a Change List (1.1 §12.1). The bytes of a closed list never
+// change, so its archive copy is written when it is closed. The copy has no link to the
+// index of current lists, because the list will leave that index.
 func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	it := Item{
 		Kind: ItemChangeList, Number: w.Number, Key: m.l.changeList(w.Number),
@@ -77,7 +78,8 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	return it, err
 }
 
-// withCopy makes the document of a list, and the copy for the archive if it is closed.
+// withCopy writes the document of a Change List, and its archive copy if the list is
+// closed.
 func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resourcesync.Header, index string, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
 	indexed := h
 	indexed.Links = append(h.Links[:len(h.Links):len(h.Links)], resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(index)})
@@ -96,7 +98,7 @@ func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resource
 	return n, err
 }
 
-// toldAll yields changes as documents write them.
+// toldAll converts each change with told.
 func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range changes {
@@ -110,8 +112,9 @@ func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[
 	}
 }
 
-// told converts an entry for the readers of the profile. Readers of 1.0 take the time of a
-// change from lastmod and know no datetime (1.0 §12.1).
+// told converts an entry to the profile that the Policy sets. Readers of ResourceSync
+// 1.0 take the time of a change from lastmod; version 1.0 has no datetime attribute
+// (1.0 §12.1).
 func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Change == "":
@@ -123,7 +126,8 @@ func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
 	return en
 }
 
-// RoundedUp is the datetime of a change as lastmod says it under Policy.ProfileBoth.
+// RoundedUp returns the datetime of a change rounded up to a second, as
+// Policy.ProfileBoth writes it to lastmod.
 func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
 	second := d.Time().Truncate(time.Second)
 	if second.Before(d.Time()) {
@@ -132,13 +136,13 @@ func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(second)
 }
 
-// endsDumps reports whether u ends the Change Dumps there were.
+// endsDumps reports whether u switches Change Dumps off.
 func (m *maker) endsDumps(u Update) bool {
 	return !m.last.DumpsSince.IsZero() && len(u.Changes) > 0 && u.Changes[len(u.Changes)-1].Fresh == nil
 }
 
-// changeDump makes the Change Dump beside a Change List: one package or more for each
-// publication (1.1 §13).
+// changeDump writes the Change Dump of a Change List, to which each publication adds
+// one or more packages (1.1 §13).
 func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	if w.Fresh == nil {
 		return nil
@@ -150,7 +154,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
-		return nil // the window ended before there were dumps
+		return nil // the window ended before Change Dumps were switched on
 	}
 	it, packages, err := m.dumpSoFar(ctx, w.Number)
 	if err != nil {
@@ -175,7 +179,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	return m.changeDumpDocument(ctx, w, it, packages)
 }
 
-// dumpSoFar is the open Change Dump and its packages.
+// dumpSoFar returns the open Change Dump and its packages.
 func (m *maker) dumpSoFar(ctx context.Context, number int64) (Item, []Item, error) {
 	it := Item{Kind: ItemChangeDump, Number: number, Key: m.l.changeDump(number)}
 	if m.last.DumpsSince.IsZero() || number > m.last.ChangesNumber {
@@ -214,7 +218,7 @@ func (m *maker) changeDumpDocument(ctx context.Context, w *Window, it Item, pack
 	return err
 }
 
-// packageEntry names a package of a Change Dump (1.1 §13.1).
+// packageEntry returns the entry for a package in a Change Dump (1.1 §13.1).
 func (m *maker) packageEntry(p *Item) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(p.Key)}
 	en.Type, en.Length = "application/zip", resourcesync.Bytes(p.Length)
@@ -233,8 +237,8 @@ func (m *maker) packageEntry(p *Item) resourcesync.Entry {
 	return en
 }
 
-// changeIndexes make the indexes of the current Change Lists and Change Dumps, and
-// offer the one list while there is one.
+// changeIndexes writes the indexes of the current Change Lists and Change Dumps. While
+// there is only one list, the Capability List links it directly.
 func (m *maker) changeIndexes(ctx context.Context) error {
 	for _, of := range []struct {
 		kind       ItemKind
@@ -264,7 +268,7 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 		if err := m.short(ctx, Document{Key: of.index, Rank: rankIndexes}, h, entries); err != nil {
 			return err
 		}
-		// Readers that know the index keep it.
+		// Keep the index once it exists: readers may have stored its URI.
 		if index := m.l.uri(of.index); len(entries) > 1 || m.last.Offer(of.capability) == index {
 			only = of.index
 		}
@@ -273,7 +277,7 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 	return nil
 }
 
-// interval is the entry of a Change List or Change Dump in an index or archive.
+// interval returns the entry for a Change List or Change Dump in an index or archive.
 func (m *maker) interval(it *Item, key string) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(key)}
 	en.From = resourcesync.DatetimeOf(it.From)

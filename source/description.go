@@ -11,14 +11,14 @@ import (
 	"instep/resourcesync"
 )
 
-// RelOnDemand is the relation of the link from a Capability List to the URI that makes
-// packages on demand. It is an extension of Instep: readers of the standard skip relations
-// that they do not know (1.1 §7).
+// RelOnDemand is the link relation from a Capability List to the URI that makes
+// packages on demand. It is an extension of Instep: standard readers skip unknown
+// relations (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
-// description makes the Source Description, and the page about the Source, only when
-// something in them changes, since that costs as much as there are sets. While the page
-// shows the numbers of all sets, each publication makes it.
+// description writes the Source Description and the page about the Source if their
+// content changed; the cost grows with the number of sets. While the page shows the
+// numbers of all sets, every publication rewrites both.
 func (m *maker) description(ctx context.Context, _ Update) error {
 	var err error
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
@@ -45,17 +45,18 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	return m.about(ctx, sets)
 }
 
-// sourceSum is the digest of the inputs of the Source Description, except the list of
-// published sets: a change of those appears with the first publication of a set.
+// sourceSum returns the digest of everything in the Source Description except the list
+// of published sets. A new set appears in the description with its first publication.
 func (m *maker) sourceSum() (Sum, error) {
 	sets := slices.Sorted(slices.Values(m.p.Sets))
 	text, err := json.Marshal([]any{m.p.BaseURL, m.p.Generator, m.p.About, m.p.MaxEntries, sets})
 	return Sum(sha256.Sum256(text)), err
 }
 
-// describe makes the document that names the Capability List of each set (1.1 §8); a
-// copy lies where readers look first (1.1 §6.3), if the base URL has a say there, and
-// at the same name below it if not, where many look too.
+// describe writes the Source Description, which links the Capability List of each set
+// (1.1 §8), and a copy at the well-known URI (1.1 §6.3). If the base URL is not the
+// root of its host, the copy has the well-known name below the base URL, where many
+// readers look too.
 func (m *maker) describe(ctx context.Context, sets []string) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
 	h.Capability = resourcesync.CapabilityDescription
@@ -73,7 +74,7 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	if err := m.wellKnown(ctx); err != nil {
 		return err
 	}
-	for n := len(keys); ; n++ { // parts of a Source that had more sets
+	for n := len(keys); ; n++ { // retire the parts that a description of more sets had
 		_, ours, err := m.p.Journal.Document(ctx, descriptionPart(n))
 		if err != nil || !ours {
 			return err
@@ -82,8 +83,8 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	}
 }
 
-// wellKnown makes the copy at the well-known name. Below a path the copy is optional, so
-// a foreign file in its place stays.
+// wellKnown writes the copy of the Source Description at the well-known name. If the
+// base URL has a path the copy is optional, so a foreign file in its place stays.
 func (m *maker) wellKnown(ctx context.Context) error {
 	if !m.l.atRoot() {
 		foreign, err := m.foreign(ctx, wellKnownKey)
@@ -115,7 +116,8 @@ func (m *maker) capabilityLists(sets []string) iter.Seq2[resourcesync.Entry, err
 	}
 }
 
-// sets returns the names of the sets that are published, this one among them, in order.
+// sets returns the sorted names of the published sets, including the set of this
+// publication.
 func (m *maker) sets(ctx context.Context) ([]string, error) {
 	published, err := m.p.Journal.Sets(ctx)
 	if err != nil {

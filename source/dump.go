@@ -11,8 +11,9 @@ import (
 
 const zipType = "application/zip"
 
-// resourceDump makes the packages, their manifests and the Resource Dump of d, or its
-// index and parts (1.1 §11). The item has Key, Keys, Entries and Bytes.
+// resourceDump writes the packages, their manifests and the Resource Dump of d, or its
+// parts and index (1.1 §11). It sets Key, Keys, Entries and Bytes of the returned
+// item.
 func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
 	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceDump)}
 	h.Capability, h.At = resourcesync.CapabilityResourceDump, resourcesync.DatetimeOf(d.At)
@@ -50,10 +51,10 @@ func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
 	return dump, nil
 }
 
-// changePackages packs the new changes of w, and writes copies of the manifests (1.1 §13).
-// The items have Number, Key, Keys, From, Until, Entries, Bytes, Length and SHA256. Each
-// package covers the time until the next one begins; the last one ends at the end of the
-// window or, while that is open, at the last change.
+// changePackages packs the new changes of w and writes copies of the manifests (1.1
+// §13). It sets Number, Key, Keys, From, Until, Entries, Bytes, Length and SHA256 of
+// the returned items. Each package covers the time until the next one begins; the last
+// one ends with the window or, while the window is open, at the last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	from := w.FreshFrom
 	if from.Before(w.From) {
@@ -75,15 +76,15 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	return k.items, nil
 }
 
-// manifestHeader is the header of a manifest: its up link is that of the dump (1.1 §11.2,
-// §13.2).
+// manifestHeader returns the header of a manifest, with the same up link as its dump
+// (1.1 §11.2, §13.2).
 func manifestHeader(l layout, c resourcesync.Capability) resourcesync.Header {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
 	h.Capability = c
 	return h
 }
 
-// writeManifest writes a manifest of members.
+// writeManifest writes a manifest that lists members.
 func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) error {
 	_, err := encode(w, h, func(yield func(resourcesync.Entry, error) bool) {
 		for i := range members {
@@ -95,8 +96,8 @@ func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) er
 	return err
 }
 
-// numbered is a bitstream as the nth member of a package, from 1. A deletion has no
-// bytes, and so no path.
+// numbered returns the nth member of a package, counted from 1. A deletion has no bytes
+// and therefore no path.
 func numbered(b Bitstream, n int) pack.Member {
 	b.Path = ""
 	if b.Open != nil {

@@ -13,26 +13,26 @@ import (
 	"instep/resourcesync"
 )
 
-// defaultPackageBytes is Policy.PackageBytes if nothing is said.
+// defaultPackageBytes is the default of Policy.PackageBytes.
 const defaultPackageBytes = 1 << 30
 
-// packer puts bitstreams into packages, in their order. It holds the entries of one
-// package, no bytes.
+// packer puts bitstreams into packages in the given order. It holds the entries of one
+// package in memory, but not the bytes.
 type packer struct {
 	m      *maker
 	header resourcesync.Header                // header of the next manifest
-	until  resourcesync.Datetime              // end of the last package of changes; zero: the time of the last change
-	keys   func(n int) (zip, manifest string) // keys of the nth package, from 1
-	items  []Item                             // the packages made
+	until  resourcesync.Datetime              // end of the period of the last Change Dump package; zero means the time of the last change
+	keys   func(n int) (zip, manifest string) // returns the keys of the nth package, counted from 1
+	items  []Item                             // the packages written so far
 
 	members []pack.Member // members of the next package that its manifest names
 	patches []pack.Member // the patches that those link
-	bytes   int64         // bytes of the members that have any
+	bytes   int64         // total length of the members
 	trial   *resourcesync.Encoder
 }
 
-// pack makes packages of all bitstreams. If bytes of one are missing the error is a
-// *GoneError.
+// pack writes packages of all bitstreams. It returns a *GoneError if the bytes of one
+// are missing.
 func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) error {
 	for b, err := range all {
 		if err != nil {
@@ -75,8 +75,8 @@ func (k *packer) limit() int64 {
 	return defaultPackageBytes
 }
 
-// take adds a bitstream to the package. To find out whether the manifest has room for it,
-// it writes the entry to a second one.
+// take adds a bitstream to the package. It also encodes the entry into a trial
+// manifest, to find out whether the manifest still has room for it.
 func (k *packer) take(b Bitstream) error {
 	if k.trial == nil {
 		enc, err := resourcesync.NewEncoder(io.Discard, k.longest(), resourcesync.WithMaxEntries(k.m.p.MaxEntries))
@@ -101,8 +101,8 @@ func (k *packer) take(b Bitstream) error {
 	return nil
 }
 
-// longest is the header of the manifest with the longest possible until, which is not known
-// yet.
+// longest returns the header of the trial manifest, with the longest possible until:
+// the real one is not known yet.
 func (k *packer) longest() resourcesync.Header {
 	h := k.header
 	if !h.From.IsZero() {
@@ -111,7 +111,8 @@ func (k *packer) longest() resourcesync.Header {
 	return h
 }
 
-// end makes the package; next is the start of the one after it.
+// end writes the package; next is the first entry of the following one, nil after the
+// last.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	if k.m.packages+len(k.items) >= maxPackages {
 		return fmt.Errorf("publishing: more than %d packages: expected fewer and larger ones, of more than %d bytes", len(k.items), k.limit())
@@ -127,7 +128,7 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 		return gone(err)
 	}
 	k.items = append(k.items, item)
-	clear(k.members) // resources needed to open the bytes
+	clear(k.members) // release the resources that Open functions hold
 	clear(k.patches)
 	k.members, k.patches, k.bytes, k.trial = k.members[:0], k.patches[:0], 0, nil
 	if next != nil && !k.header.From.IsZero() {
@@ -136,7 +137,7 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	return nil
 }
 
-// ends is until when the package covers all changes.
+// ends returns the end of the period that the package covers.
 func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
 	switch {
 	case next != nil:
@@ -147,7 +148,7 @@ func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
 	return k.members[len(k.members)-1].Datetime
 }
 
-// write writes the package to its place, and the same manifest as a document.
+// write writes the package to its key and its manifest as a separate document.
 func (k *packer) write(ctx context.Context) (Item, error) {
 	zip, manifest := k.keys(len(k.items) + 1)
 	copied, err := k.m.st.draft(ctx)
@@ -173,8 +174,8 @@ func (k *packer) write(ctx context.Context) (Item, error) {
 	return it, nil
 }
 
-// place writes the package, with a copy of its manifest. A preview opens no bytes:
-// its package has the length that its members have, uncompressed.
+// place writes the package and a copy of its manifest. A preview reads no bytes: it
+// sums the uncompressed lengths of the members.
 func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Document, error) {
 	if k.m.preview() {
 		doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: k.bytes}
@@ -189,8 +190,8 @@ func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Docum
 	})
 }
 
-// GoneError says that a resource could not be packed because its bytes are nowhere any
-// more, or are not the ones that its entry describes. Nothing was published.
+// GoneError reports that a resource could not be packed because its bytes no longer
+// exist, or differ from what its entry describes. Nothing was published.
 type GoneError struct {
 	URI string
 	Err error
@@ -201,7 +202,7 @@ func (e *GoneError) Error() string {
 }
 func (e *GoneError) Unwrap() error { return e.Err }
 
-// gone makes a GoneError of a MemberError, if its cause is that the bytes are gone.
+// gone turns a MemberError into a GoneError if the bytes no longer exist.
 func gone(err error) error {
 	member, ok := errors.AsType[*pack.MemberError](err)
 	if !ok {

@@ -5,28 +5,28 @@ import (
 	"fmt"
 )
 
-// ErrChangesFull: the changes of a Window do not fit into one Change List of
+// ErrChangesFull means that the changes of a Window do not fit into one Change List of
 // 50,000 entries and 50,000,000 bytes. Nothing was published.
 var ErrChangesFull = errors.New("too many changes for one Change List")
 
-// ErrIndexFull: since the oldest Resource List or Resource Dump that readers may begin with
-// there are more than 50,000 Change Lists, more than an index can hold. Nothing was
-// published. A day after the next Resource List there is room again.
+// ErrIndexFull means that more than 50,000 Change Lists are needed since the oldest
+// Resource List or Resource Dump with which readers may begin, more than an index can
+// hold. Nothing was published. A day after the next Resource List there is room again.
 var ErrIndexFull = errors.New("too many Change Lists for their index")
 
-// ErrGone is the error of Bitstream.Open for bytes that are nowhere any more.
+// ErrGone is returned by Bitstream.Open if the bytes no longer exist anywhere.
 var ErrGone = errors.New("these bytes are not there any more")
 
-// NotOursError reports a foreign file in the place of a document. It was not changed, and
-// nothing was published.
+// NotOursError reports that a foreign file exists at the key of a document. The file
+// was not changed, and nothing was published.
 type NotOursError struct{ Key string }
 
 func (e *NotOursError) Error() string {
 	return fmt.Sprintf("%q was not written by this publication, or was changed since, and is not replaced", e.Key)
 }
 
-// WrongStateError: the bucket holds the publication of another state. Nothing
-// was changed.
+// WrongStateError reports that the bucket holds the publication of another state.
+// Nothing was changed.
 type WrongStateError struct {
 	Found, Want string // UUIDs
 	BaseURL     string // base URL of the publication that was found

@@ -10,13 +10,13 @@ import (
 	"instep/resourcesync"
 )
 
-// maxFixedBytes bounds the Change List at a fixed name, estimated before it is written:
-// with another Policy.Profile10 an entry may be longer.
+// maxFixedBytes bounds the Change List at a fixed name. The size is estimated before
+// writing, since entries may become longer under another Policy.Profile10.
 const maxFixedBytes = 45_000_000
 
-// fixedChanges writes the Change List at a fixed name, from the newest current Change
-// Lists, as many as one document holds. It is replaced last, so that its up link never
-// leads to fewer changes than it has.
+// fixedChanges writes the Change List at a fixed name from the newest current Change
+// Lists, as many as fit into one document. It is replaced last, so that the documents
+// behind its up link always include its changes.
 func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	key := m.l.fixedChangeList()
 	var lists []Item
@@ -39,9 +39,9 @@ func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	return err
 }
 
-// newestLists are the Change Lists that go into the one at a fixed name, oldest first:
-// the last one, and those before it as far as there is room and they are as we wrote
-// them.
+// newestLists returns the Change Lists that go into the one at a fixed name, oldest
+// first: the newest list, and earlier ones while there is room and their files are
+// unchanged.
 func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	current, err := m.currentLists(ctx)
 	if err != nil || len(current) == 0 {
@@ -73,8 +73,8 @@ func (p *Publisher) maxFixed() int64 {
 	return resourcesync.MaxEntries
 }
 
-// currentLists are the Change Lists that the index names, without those that were too
-// many for the fixed one before.
+// currentLists returns the Change Lists of the index. It leaves out those that already
+// did not fit into the previous Change List at a fixed name.
 func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	lists := slices.Clone(m.shelf.items[ItemChangeList])
 	if !m.shelf.all {
@@ -92,8 +92,8 @@ func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	return slices.DeleteFunc(lists, func(it Item) bool { return !it.Current }), nil
 }
 
-// stands reports whether the changes of a list can be read, from u or from the document in
-// the bucket.
+// stands reports whether the changes of a list can be read: from u, or from its
+// document in the bucket.
 func (m *maker) stands(ctx context.Context, it *Item, u Update) (bool, error) {
 	if windowOf(u, it) != nil {
 		return true, nil
@@ -118,7 +118,7 @@ func windowOf(u Update, it *Item) *Window {
 	return nil
 }
 
-// changesOf yields the changes of lists, written for the present Policy.
+// changesOf yields the changes of lists, converted for the present Policy.
 func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for i := range lists {
@@ -135,8 +135,8 @@ func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2
 	}
 }
 
-// published yields the changes of one of our Change Lists, without the adaptations to the
-// Policy of that time.
+// published reads the changes of one of our Change Lists and reverses the conversion
+// for the Policy in force when it was written.
 func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		r, _, err := m.p.Bucket.Get(ctx, key, 0, -1)
@@ -156,7 +156,7 @@ func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesyn
 	}
 }
 
-// untold reverses told, as far as possible.
+// untold reverses the conversion of told, as far as possible.
 func untold(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Datetime.IsZero():

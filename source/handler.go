@@ -21,71 +21,74 @@ import (
 
 // HandlerOptions configures NewHandler. Only Dirs is required.
 type HandlerOptions struct {
-	// Dirs are laid over each other: the first that has a path answers. Each is an os.Root,
-	// which never leads out of its directory. Names that are not UTF-8 can be requested
-	// too, which os.Root.FS does not support.
+	// Dirs are searched in order: the first that contains a path is used. Each is an
+	// os.Root, which never leads out of its directory. Names that are not UTF-8 can be
+	// requested too, which os.Root.FS does not support.
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
 	Prefix string
-	// Sets are the sets that are published here, and which resources each has; nil:
-	// those that the Source Description names, each with every resource.
+	// Sets are the sets published here and the resources that each covers. If nil, they
+	// are the sets in the Source Description, each covering every resource.
 	Sets []ServedSet
-	// Label returns how a path is to be sent, where its name and content do not show that;
-	// nil is none.
+	// Label returns media type, encoding and links of a path if they differ from what
+	// its name and content show; nil if there are none.
 	Label func(path string) Label
-	// Representations returns the paths of the files that may be representations of a generic
-	// URI, given by its path, the preferred ones first (1.1 §14.3). It is asked where no file is
-	// at a path; nil: there are no generic URIs.
+	// Representations returns the paths of the files that may represent the generic URI
+	// with this path, preferred ones first (1.1 §14.3). It is called only if no file
+	// exists at the path. If nil, there are no generic URIs.
 	Representations func(path string) []string
-	// Hidden are slash-separated paths that are never served, with all below them,
-	// such as a state directory that lies inside a served one.
+	// Hidden are slash-separated paths that are never served, nor anything below them:
+	// for example a state directory inside a served one.
 	Hidden []string
-	// Now gives the time for write deadlines; nil sets none.
+	// Now returns the current time for write deadlines; if nil, there are no deadlines.
 	Now func() time.Time
 	// Report is called with each internal error of the handler; nil discards it.
 	Report func(error)
 }
 
-// ServedSet has the properties of a set that serving its resources needs.
+// ServedSet describes a set as far as serving its resources requires.
 type ServedSet struct {
 	Name   string                 // "" is the default set
-	Covers func(path string) bool // nil: it has every resource
+	Covers func(path string) bool // nil: every resource is in the set
 }
 
-// Label is how the bytes of a resource are sent.
+// Label describes how to send the bytes of a resource.
 type Label struct {
-	Type     string // media type; "" is by name and content
-	Encoding string // Content-Encoding that the bytes have as they lie there, such as "gzip"; "" is none
-	// Links go with the answer, as far as there is room. Their hrefs are URIs.
+	Type     string // media type; if empty, it is found by name and content
+	Encoding string // Content-Encoding of the stored bytes, such as "gzip"; "" if they are not encoded
+	// Links are sent as Link headers, up to a limit. Their hrefs are URIs.
 	Links []resourcesync.Link
 }
 
-// contentPolicy is the Content-Security-Policy of content of any origin: no scripts, forms
-// or frames, no access to our origin or to other hosts. Pictures, sound and style from the
-// same site still work, so a plain static page looks as it should.
+// contentPolicy is the Content-Security-Policy of all served content: no scripts,
+// forms, frames or access to our origin and to other hosts. Pictures, sound and styles
+// from the same site still work, so a plain static page looks as it should.
 const contentPolicy = "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'"
 
 const (
 	cacheForever = "public, max-age=31536000, immutable"
-	cacheNever   = "no-cache" // may be kept, must be asked for again
+	cacheNever   = "no-cache" // clients may cache it but must revalidate
 )
 
-// maxRanges is how many ranges of one request are honoured; a request for more is
-// answered with the whole.
+// maxRanges is the largest number of byte ranges in a request. With more, the handler
+// sends the whole file.
 const maxRanges = 16
 
-// NewHandler serves a published site read-only: GET and HEAD of regular files, whole, by
-// range or conditionally. A resource links to the Capability Lists of its sets (1.1
-// §6.3.3), a file whose Label has an encoding is sent as it is stored, whatever the request
-// accepts, and /robots.txt names the plain sitemaps if there is no such file (1.1 §6.3.4).
-// The base URL and the root of the host lead to the page about the Source if there is no
-// index.html. All other paths (directories without index.html, names that begin with a dot
-// except /.well-known/resourcesync, Hidden, special files, paths that try to climb) are
-// 404. A large file takes no more memory than a small one.
+// NewHandler serves a published site read-only: GET and HEAD of regular files, with
+// byte ranges and conditional requests.
 //
-// With a Prefix, /.well-known/resourcesync of the host is answered with the Source
-// Description too, since readers look there first (1.1 §6.3.2). The caller has to route
-// that path to this handler.
+// A resource links to the Capability Lists of its sets (1.1 §6.3.3). A file whose
+// Label has an encoding is sent as it is stored, whatever the request accepts. If there
+// is no /robots.txt, the handler writes one that names the plain sitemaps (1.1
+// §6.3.4). If there is no index.html, the base URL and the root of the host redirect
+// to the page about the Source. All other paths are 404: directories without
+// index.html, names that begin with a dot except /.well-known/resourcesync, Hidden
+// paths, special files and paths that try to leave the directory. Memory use does not
+// depend on the size of a file.
+//
+// With a Prefix, the handler also answers /.well-known/resourcesync of the host with
+// the Source Description, since readers look there first (1.1 §6.3.2). The caller has
+// to route that path to this handler.
 func NewHandler(o HandlerOptions) http.Handler { return newHandler(o) }
 
 func newHandler(o HandlerOptions) *handler {
@@ -105,7 +108,7 @@ type handler struct {
 	site siteInfo
 }
 
-// published returns the present publication. A read error is reported once.
+// published returns the current publication. It reports a read error only once.
 func (h *handler) published() Published {
 	now := stamps(h.o.Dirs)
 	h.mu.Lock()
@@ -120,8 +123,8 @@ func (h *handler) published() Published {
 	return h.site.published
 }
 
-// sitemaps are the lines of robots.txt. Sitemaps come and go without a change of what
-// published remembers, and few ask for them.
+// sitemaps returns the lines of robots.txt. They are not cached: few clients ask for
+// them, and sitemaps can change while the cached Source Description does not.
 func (h *handler) sitemaps() string {
 	p, err := ReadPublished(h.o.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +137,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(*response) bool { return false })
 }
 
-// answer answers a request, unless first has already answered.
+// answer answers a request, unless first has already done so.
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*response) bool) {
 	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.o.Now}
 	out.extend()
@@ -172,7 +175,7 @@ func notFound(w http.ResponseWriter) {
 	http.Error(w, "404: no such file in this collection", http.StatusNotFound)
 }
 
-// front reports whether a path is where people begin: the root of the host or the base URL.
+// front reports whether a path is an entry page: the root of the host or the base URL.
 func (h *handler) front(urlPath string) bool {
 	return urlPath == "/" || strings.TrimSuffix(urlPath, "/")+"/" == h.o.Prefix
 }
@@ -184,14 +187,14 @@ func (h *handler) panicked(w *response, r *http.Request, cause any) {
 	}
 	h.o.Report(fmt.Errorf("serving %q: panic: %v", r.URL.Path, cause))
 	if w.begun {
-		panic(http.ErrAbortHandler) // a part has been sent: only a broken connection shows the client that it failed
+		panic(http.ErrAbortHandler) // A part has been sent: only a broken connection shows the client the failure.
 	}
 	http.Error(w, "something went wrong", http.StatusInternalServerError)
 }
 
-// name returns the path that a URL asks for, below the prefix and without
-// anything that could lead elsewhere. At the well-known name of the host the Source
-// Description answers, also if the prefix is another.
+// name returns the file path for a URL: below the prefix, and without elements that
+// could leave the directory. The well-known URI of the host maps to the Source
+// Description, even if it is outside the prefix.
 func (h *handler) name(u *url.URL) (string, bool) {
 	if u.Path == "/"+wellKnownKey && h.o.Prefix != "/" {
 		return descriptionKey, true
@@ -213,8 +216,8 @@ func (h *handler) name(u *url.URL) (string, bool) {
 	return name, true
 }
 
-// plain reports whether a path goes straight down. Unlike for fs.ValidPath its names
-// need not be UTF-8: files of old archives are not.
+// plain reports whether a path has no empty, "." or ".." elements. Unlike fs.ValidPath
+// it accepts names that are not UTF-8, which old archives contain.
 func plain(name string) bool {
 	for segment := range strings.SplitSeq(name, "/") {
 		if segment == "" || segment == "." || segment == ".." {
@@ -224,7 +227,7 @@ func plain(name string) bool {
 	return true
 }
 
-// hidden reports whether a path is none of the public's business.
+// hidden reports whether a path must not be served.
 func (h *handler) hidden(name string) bool {
 	if name == wellKnownKey {
 		return false
@@ -248,8 +251,8 @@ func (h *handler) serve(w *response, r *http.Request, name string) {
 	}
 }
 
-// send sends a file; variant is "" or distinguishes its ETag from that of other files at the
-// same URI.
+// send sends a file. If variant is not empty it becomes part of the ETag, which
+// distinguishes representations of one URI.
 func (h *handler) send(w *response, r *http.Request, name, variant string) {
 	f, info, err := h.open(name)
 	if err != nil {
@@ -279,7 +282,7 @@ func (h *handler) send(w *response, r *http.Request, name, variant string) {
 	if label.Encoding != "" {
 		header.Set("Content-Encoding", label.Encoding)
 		header.Add("Vary", "Accept-Encoding")
-		// ServeContent leaves the length of encoded bytes to its caller.
+		// ServeContent sets no Content-Length for encoded bytes.
 		header.Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	}
 	header.Set("Cache-Control", cacheNever)
@@ -314,8 +317,8 @@ func (h *handler) open(name string) (fs.File, fs.FileInfo, error) {
 	return nil, nil, failed
 }
 
-// openRegular opens a regular file; anything else is fs.ErrNotExist. It looks
-// before it opens, for to open a FIFO is to wait, and again after.
+// openRegular opens a regular file and returns fs.ErrNotExist for anything else. It
+// checks the type before opening, because opening a FIFO blocks, and again afterwards.
 func openRegular(dir fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	info, err := fs.Stat(dir, name)
 	if err != nil {
@@ -339,7 +342,7 @@ func openRegular(dir fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// typeOf is the media type that the Resource List gives too: by name, then by content.
+// typeOf returns the same media type as the Resource List: by name, then by content.
 func typeOf(name string, body io.ReadSeeker) (string, error) {
 	if name == wellKnownKey {
 		return "application/xml", nil
@@ -357,12 +360,13 @@ func typeOf(name string, body io.ReadSeeker) (string, error) {
 	return mediatype.Sniff(prefix), nil
 }
 
-// etag is a strong validator: files are replaced or rewritten with a new time.
+// etag returns a strong validator made of size and modification time: replacing or
+// rewriting a file changes its time.
 func etag(info fs.FileInfo, variant string) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + variant + `"`
 }
 
-// label returns what is known about a resource. Our own documents need no look-up.
+// label returns the Label of a resource. Our own documents need no look-up.
 func (h *handler) label(name string) Label {
 	if h.o.Label == nil || ofPublication(name) {
 		return Label{}
@@ -370,14 +374,15 @@ func (h *handler) label(name string) Label {
 	return h.o.Label(name)
 }
 
-// ofPublication reports whether a path is one of our own documents: no resource of a set.
+// ofPublication reports whether a path is one of our own documents rather than a
+// resource.
 func ofPublication(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
 
-// maxLinks is how many links one answer has.
+// maxLinks is the largest number of Link headers in an answer.
 const maxLinks = 16
 
-// link names the Capability Lists that cover a resource (1.1 §6.3.3), as far as they exist
-// here.
+// link adds Link headers for the existing Capability Lists that cover a resource (1.1
+// §6.3.3).
 func (h *handler) link(header http.Header, name string) {
 	if ofPublication(name) {
 		return
@@ -395,7 +400,7 @@ func (h *handler) link(header http.Header, name string) {
 	}
 }
 
-// linkHeader is a link as a header field has it (RFC 8288 §3).
+// linkHeader formats a link as the value of a Link header (RFC 8288 §3).
 func linkHeader(l *resourcesync.Link) string {
 	text := "<" + l.Href + `>; rel="` + l.Rel + `"`
 	if l.Type != "" {
@@ -404,8 +409,8 @@ func linkHeader(l *resourcesync.Link) string {
 	return text
 }
 
-// sets returns the sets that a resource may be in: known sets, described sets, or the
-// default set.
+// sets returns the sets to which a resource may belong: the configured ones, those of
+// the Source Description, or else the default set.
 func (h *handler) sets() []ServedSet {
 	if h.o.Sets != nil {
 		return h.o.Sets
@@ -420,11 +425,11 @@ func (h *handler) sets() []ServedSet {
 	return sets
 }
 
-// robotsName is where crawlers look, at the root of the host.
+// robotsName is the file that crawlers request from the root of a host.
 const robotsName = "robots.txt"
 
-// robots answers for a missing robots.txt. It is for search engines: programs for
-// ResourceSync follow the Link of any resource.
+// robots answers if there is no robots.txt. It serves search engines; ResourceSync
+// clients use the Link header of any resource.
 func robots(w http.ResponseWriter, r *http.Request, lines string) {
 	if lines == "" {
 		notFound(w)
@@ -435,7 +440,7 @@ func robots(w http.ResponseWriter, r *http.Request, lines string) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader("User-agent: *\nAllow: /\n\n"+lines))
 }
 
-// limitRanges takes the Range header off a request that asks for too many.
+// limitRanges removes the Range header from a request with too many ranges.
 func limitRanges(r *http.Request) *http.Request {
 	if strings.Count(r.Header.Get("Range"), ",") < maxRanges {
 		return r

@@ -16,11 +16,11 @@ import (
 )
 
 // NewHostHandler serves several publications of one host, each as NewHandler does below
-// its Prefix; where one lies below another the longer Prefix answers. At the root of the
-// host, where readers look first (1.1 §6.3.2), it answers with a Source Description that
-// names the sets of all of them, robots.txt names the plain sitemaps of all, and "/", if
-// it belongs to no site, lists the pages about them. Of the Now and Report of the sites
-// those of the first are used for that.
+// its Prefix. If prefixes are nested, the longest that matches is used. At the root of
+// the host it answers the well-known URI with a Source Description of all sets (1.1
+// §6.3.2), writes a robots.txt with all plain sitemaps and, if no site has the prefix
+// "/", lists the pages about the Sources. For these answers it uses Now and Report of
+// the first site.
 func NewHostHandler(sites []HandlerOptions) http.Handler {
 	h := &hostHandler{}
 	for _, o := range sites {
@@ -31,16 +31,16 @@ func NewHostHandler(sites []HandlerOptions) http.Handler {
 }
 
 type hostHandler struct {
-	sites []*handler // the longest prefix first
+	sites []*handler // sorted by descending length of the prefix
 
-	mu          sync.Mutex // guards the rest
-	stamps      [][2]stamp // state of the sites when the description was made
+	mu          sync.Mutex // guards the fields below
+	stamps      [][2]stamp // state of the sites when the description was merged
 	description []byte
 }
 
 func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A path below no prefix is given to the site with the shortest prefix, which answers
-	// 404.
+	// A path outside all prefixes goes to the site with the shortest prefix, which
+	// answers 404.
 	site := h.sites[len(h.sites)-1]
 	if i := slices.IndexFunc(h.sites, func(s *handler) bool { return strings.HasPrefix(r.URL.Path, s.o.Prefix) }); i >= 0 {
 		site = h.sites[i]
@@ -74,7 +74,7 @@ func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // hostPage lists the publications of a host.
 type hostPage struct {
 	Heading, Generator string
-	Sites              []string // paths of the pages about them
+	Sites              []string // paths of the pages about the publications
 	Links              []PageLink
 }
 
@@ -107,8 +107,9 @@ func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, limitRanges(r), "", time.Time{}, bytes.NewReader(text))
 }
 
-// describe returns the description. It is made again when one of its parts changes. If a
-// part is missing there is none, since its sets would seem gone.
+// describe returns the merged Source Description and merges it again when one of its
+// parts changes. If a part is missing it returns none, since readers would take the
+// missing sets for deleted.
 func (h *hostHandler) describe() ([]byte, error) {
 	now := make([][2]stamp, len(h.sites))
 	for i, s := range h.sites {
@@ -136,8 +137,8 @@ func (h *hostHandler) describe() ([]byte, error) {
 type hostDescription struct {
 	about []resourcesync.Link  // the pages about the Sources
 	sets  []resourcesync.Entry // Capability Lists
-	parts []resourcesync.Entry // the descriptions themselves, and those that an index names
-	many  bool                 // there are more sets than that, or an index
+	parts []resourcesync.Entry // the Source Descriptions themselves, and the parts of any that are indexes
+	many  bool                 // an index is needed: too many sets, or one description is an index
 }
 
 // add adds the Source Description of a site.
@@ -164,7 +165,8 @@ func (d *hostDescription) add(dirs []fs.FS) error {
 	return nil
 }
 
-// encode writes the sets, or an index of the descriptions if they are too many (1.1 §8).
+// encode encodes the sets, or an index of the Source Descriptions if there are too many
+// sets (1.1 §8).
 func (d *hostDescription) encode() ([]byte, error) {
 	h := resourcesync.Header{Links: d.about}
 	h.Capability = resourcesync.CapabilityDescription

@@ -27,7 +27,8 @@ type PublicationInfo struct {
 	Aliases *Aliases `json:"aliases,omitempty"`
 }
 
-// Prefix is the path of the base URL: where the publication has to be served.
+// Prefix returns the path of the base URL, below which the publication has to be
+// served.
 func (i PublicationInfo) Prefix() string {
 	u, err := url.Parse(i.BaseURL)
 	if err != nil || u.Path == "" {
@@ -36,8 +37,8 @@ func (i PublicationInfo) Prefix() string {
 	return u.Path
 }
 
-// ReadPublicationInfo reads the publication.json of a published directory; the error is
-// fs.ErrNotExist if there is none, and *NotOursError if it can't be one of ours.
+// ReadPublicationInfo reads the publication.json of a published directory. It returns
+// fs.ErrNotExist if there is none and *NotOursError if another program wrote it.
 func ReadPublicationInfo(dir fs.FS) (PublicationInfo, error) {
 	f, _, err := openRegular(dir, infoKey)
 	if err != nil {
@@ -72,8 +73,8 @@ func (i PublicationInfo) write(w io.Writer) error {
 	return e.Encode(i)
 }
 
-// CheckState refuses a bucket that holds the publication of another state: a
-// *WrongStateError, or *NotOursError if its publication.json can't be one of ours.
+// CheckState returns a *WrongStateError if the bucket holds the publication of another
+// state, and *NotOursError if another program wrote its publication.json.
 func (p *Publisher) CheckState(ctx context.Context) error {
 	r, _, err := p.Bucket.Get(ctx, infoKey, 0, -1)
 	switch {

@@ -33,19 +33,20 @@ type BucketJournal struct{ bucket blob.Bucket }
 
 var _ Journal = (*BucketJournal)(nil)
 
-// NewJournal returns the journal in a bucket. An empty bucket is one of nothing published.
+// NewJournal returns the journal in a bucket. An empty bucket is a journal without
+// publications.
 func NewJournal(b blob.Bucket) *BucketJournal { return &BucketJournal{bucket: b} }
 
-// lastRecord is the last committed publication of a set.
+// lastRecord records the last committed publication of a set.
 type lastRecord struct {
 	Publication Publication
 	Done        bool
 }
 
-// documentRecord is one of our documents.
+// documentRecord records one of our documents.
 type documentRecord struct {
 	Document    Document
-	Publication int64     // the publication that wrote it last
+	Publication int64     // the publication that last wrote the document
 	Retired     time.Time `json:",omitzero"`
 }
 
@@ -59,7 +60,7 @@ const (
 	setsPrefix    = "sets/"
 )
 
-// setKey is the part of a key that names a set.
+// setKey returns the part of a key that names a set.
 func setKey(set string) string {
 	if set == "" {
 		return "set"
@@ -95,7 +96,7 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	}
 	return j.write(ctx, func(w *recordWriter) {
 		for _, d := range retired {
-			w.put(retiredPrefix+d.Document.Key, struct{}{}) // alone it says nothing
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // a record without a document means nothing
 			w.put(documentsAs+d.Document.Key, d)
 		}
 		for _, d := range p.Documents {
@@ -113,8 +114,8 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	})
 }
 
-// retire returns the records of the documents that p retires and that were not
-// retired before. A document that p writes as well is not one of them.
+// retire returns updated records for the documents that p retires for the first time.
+// It leaves out documents that p also writes.
 func (j *BucketJournal) retire(ctx context.Context, p Publication) ([]documentRecord, error) {
 	written := map[string]bool{}
 	for _, d := range p.Documents {
@@ -158,7 +159,7 @@ func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, fr
 		at, _ := slices.BinarySearch(keys, first)
 		for _, key := range keys[at:] {
 			it, ok, err := record[Item](ctx, j.bucket, key)
-			if err == nil && !ok { // dropped since the keys were listed
+			if err == nil && !ok { // dropped after the keys were listed
 				continue
 			}
 			if !yield(it, err) || err != nil {
@@ -222,8 +223,8 @@ func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, erro
 	return keys, nil
 }
 
-// maxRecord is the longest record that is read, in bytes: large, since the record of a
-// publication lists each of its documents.
+// maxRecord is the largest size of a record in bytes. It is large because the record of
+// a publication lists every document.
 const maxRecord = 1 << 30
 
 // record reads a record; false if there is none.
@@ -249,7 +250,7 @@ func record[T any](ctx context.Context, b blob.Bucket, key string) (v T, ok bool
 type recordWriter struct {
 	ctx   context.Context
 	batch blob.Batch
-	err   error // the first one
+	err   error // the first error
 }
 
 // write makes the puts and deletes of fill durable, in the order in which fill makes them.

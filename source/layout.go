@@ -20,32 +20,32 @@ const (
 	fixedChangesName = "changelist.xml" // beside resourcelist.xml, the Resource List at a fixed name
 )
 
-// Document.Rank, in the order of appearance.
+// Values of Document.Rank, in the order of publication.
 const (
-	rankInfo         = iota // the owner of the publication: before its other documents
-	rankMaps                // Resource Maps: lists of resources link them
-	rankMapLists            // what lists them
-	rankPackages            // already at their places when the publication is committed
+	rankInfo         = iota // publication.json, which names the owner, before all other documents
+	rankMaps                // Resource Maps, before the lists that link them
+	rankMapLists            // documents that list Resource Maps
+	rankPackages            // written to their final keys before the commit
 	rankManifests           // copies of the manifests in the packages
 	rankPatches             // Change Lists link them
-	rankChanges             // changes, before the snapshot whose at they cover
+	rankChanges             // Change Lists, before the snapshots whose at they cover
 	rankArchiveParts        // of archives
-	rankArchives            // archives, their indexes
+	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps
 	rankParts               // parts of lists, dumps and sitemaps
 	rankList                // lists, dumps, their indexes
-	rankFixed               // copies under a fixed name
+	rankFixed               // copies under fixed names
 	rankPages               // for people
 	rankCapability          // the Capability List
 	rankDescriptionParts
-	rankDescription  // the first document that readers read
-	rankFixedChanges // polled by readers that never read the description; nothing links it
+	rankDescription  // the first document that clients read
+	rankFixedChanges // Change List at a fixed name, polled by clients that read nothing else; no document links it
 )
 
-// nameForm is the form of a set's name, which becomes part of keys and URIs unchanged.
+// nameForm matches valid set names. A name becomes part of keys and URIs unchanged.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// CheckSet reports whether a set can have this name; "" is the default set.
+// CheckSet returns an error if name is not a valid set name; "" is the default set.
 func CheckSet(name string) error {
 	if name != "" && !nameForm.MatchString(name) {
 		return fmt.Errorf("%q can't name a set: a letter or digit, then at most 99 of A-Z a-z 0-9 . _ -", name)
@@ -53,8 +53,8 @@ func CheckSet(name string) error {
 	return nil
 }
 
-// ParseBaseURL checks the URL below which a publication is served and returns it
-// as documents write it: with "/" at the end.
+// ParseBaseURL checks the URL below which a publication is served and returns it in the
+// form that documents use: with "/" at the end.
 func ParseBaseURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -83,7 +83,7 @@ func ParseBaseURL(s string) (string, error) {
 	return u.String(), nil
 }
 
-// layout knows where the documents of one set lie.
+// layout computes the keys of the documents of one set.
 type layout struct {
 	base string // ends in "/"
 	set  string // "" is the default set
@@ -106,7 +106,7 @@ func (l layout) changeList(number int64) string {
 	return fmt.Sprintf("%schanges/%d.xml", l.dir(), number)
 }
 
-// resourceList is the key of the list, or its index, of a generation.
+// resourceList returns the key of a generation's Resource List or its index.
 func (l layout) resourceList(generation int64) string {
 	return fmt.Sprintf("%slists/%d/resourcelist.xml", l.dir(), generation)
 }
@@ -115,18 +115,18 @@ func (l layout) resourceListPart(generation int64, n int) string {
 	return fmt.Sprintf("%slists/%d/resourcelist-%05d.xml", l.dir(), generation, n)
 }
 
-// changeDump is the key of the Change Dump beside a Change List.
+// changeDump returns the key of the Change Dump that belongs to a Change List.
 func (l layout) changeDump(number int64) string {
 	return fmt.Sprintf("%schangedumps/%d.xml", l.dir(), number)
 }
 
-// changeIndex is the key of the index of all current Change Lists.
+// changeIndex returns the key of the index of all current Change Lists.
 func (l layout) changeIndex() string { return l.dir() + "changelist-index.xml" }
 
-// changeDumpIndex is the key of the index of all current Change Dumps.
+// changeDumpIndex returns the key of the index of all current Change Dumps.
 func (l layout) changeDumpIndex() string { return l.dir() + "changedump-index.xml" }
 
-// resourceDump is the key of the dump, or its index, of a generation.
+// resourceDump returns the key of a generation's Resource Dump or its index.
 func (l layout) resourceDump(generation int64) string {
 	return fmt.Sprintf("%sdumps/%d/resourcedump.xml", l.dir(), generation)
 }
@@ -135,19 +135,20 @@ func (l layout) resourceDumpPart(generation int64, n int) string {
 	return fmt.Sprintf("%sdumps/%d/resourcedump-%05d.xml", l.dir(), generation, n)
 }
 
-// packages are the prefixes of the packages of a publication: of its Resource Dump
-// and of its Change Dumps.
+// packages returns the key prefixes of a publication's packages: those of its Resource
+// Dump and of its Change Dumps.
 func (l layout) packages(id int64) [2]string {
 	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
 }
 
-// dumpPackage returns the key of the nth package of a Resource Dump, from 1, and the key of
-// the copy of its manifest.
+// dumpPackage returns the keys of the nth package of a Resource Dump, counted from 1,
+// and of the copy of its manifest.
 func (l layout) dumpPackage(generation int64, n int) (zip, manifest string) {
 	return packageKeys(l.packages(generation)[0], n)
 }
 
-// changePackage is dumpPackage for the nth package of Change Dumps of a publication.
+// changePackage returns the keys of the nth Change Dump package of a publication and of
+// the copy of its manifest.
 func (l layout) changePackage(publication int64, n int) (zip, manifest string) {
 	return packageKeys(l.packages(publication)[1], n)
 }
@@ -156,10 +157,10 @@ func packageKeys(dir string, n int) (zip, manifest string) {
 	return fmt.Sprintf("%s%05d.zip", dir, n), fmt.Sprintf("%s%05d-manifest.xml", dir, n)
 }
 
-// isPackage reports whether a key of a publication is that of a package.
+// isPackage reports whether a key is that of a package.
 func isPackage(key string) bool { return strings.HasSuffix(key, ".zip") }
 
-// archive is the key of an archive, or its index.
+// archive returns the key of an archive or its index.
 func (l layout) archive(kind ItemKind) string {
 	return fmt.Sprintf("%sarchives/%s-archive.xml", l.dir(), kind)
 }
@@ -168,27 +169,30 @@ func (l layout) archivePart(kind ItemKind, n int64) string {
 	return fmt.Sprintf("%sarchives/%s-archive-%05d.xml", l.dir(), kind, n)
 }
 
-// archived is the key of the copy of a Change List or Change Dump for its archive.
+// archived returns the key of the archive copy of a Change List or Change Dump.
 func (l layout) archived(kind ItemKind, number int64) string {
 	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
 }
 
-// descriptionPart is the key of a part of the Source Description.
+// descriptionPart returns the key of a part of the Source Description.
 func descriptionPart(n int) string { return fmt.Sprintf("%sdescription-%05d.xml", root, n) }
 
-// mapFile is the key of a file of the Resource Maps.
+// mapFile returns the key of a Resource Map file.
 func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
 
-// page is the key of the page about the set.
+// page returns the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }
 
-// fixedResourceList never changes its name: robots.txt needs one.
+// fixedResourceList returns the fixed key of the copy of the Resource List, for
+// robots.txt.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
-// fixedChangeList never changes its name: some clients poll one URI.
+// fixedChangeList returns the fixed key of the Change List for clients that poll one
+// URI.
 func (l layout) fixedChangeList() string { return l.dir() + fixedChangesName }
 
-// sitemap is where search engines look; another place if a foreign file is there.
+// sitemap returns the key of the plain sitemap: where search engines look, or another
+// key if a foreign file exists there.
 func (l layout) sitemap(foreign bool) string {
 	if l.set == "" && !foreign {
 		return sitemapName
@@ -196,12 +200,14 @@ func (l layout) sitemap(foreign bool) string {
 	return l.dir() + sitemapName
 }
 
-// sitemapPart lies beside the sitemap: a sitemap speaks for its own directory only.
+// sitemapPart returns the key of a part of a sitemap. It is in the sitemap's directory,
+// since a sitemap may list only URIs below its own directory.
 func sitemapPart(sitemap string, generation int64, n int) string {
 	return fmt.Sprintf("%s-%d-%05d.xml", strings.TrimSuffix(sitemap, ".xml"), generation, n)
 }
 
-// stagePrefix is where the documents of a publication wait in the staging bucket.
+// stagePrefix returns the key prefix under which the documents of a publication are
+// staged.
 func (l layout) stagePrefix() string {
 	if l.set == "" {
 		return "default/"
@@ -209,7 +215,7 @@ func (l layout) stagePrefix() string {
 	return "set/" + l.set + "/"
 }
 
-// owns reports whether a key is one of this set's own, rather than another's.
+// owns reports whether a key belongs to this set rather than to another.
 func (l layout) owns(key string) bool {
 	if l.set == "" {
 		return !strings.HasPrefix(key, root+"sets/")
@@ -223,26 +229,26 @@ func (l layout) atRoot() bool {
 	return err == nil && u.Path == "/"
 }
 
-// DescriptionURI is where the Source Description of a base URL lies.
+// DescriptionURI returns the URI of the Source Description below a base URL.
 func DescriptionURI(base string) string { return base + descriptionKey }
 
-// AboutURI is where the page for people of a base URL lies.
+// AboutURI returns the URI of the page about the Source below a base URL.
 func AboutURI(base string) string { return base + aboutKey }
 
-// CapabilityListURI is where the Capability List of a set lies.
+// CapabilityListURI returns the URI of the Capability List of a set.
 func CapabilityListURI(base, set string) string {
 	l := layout{base: base, set: set}
 	return l.uri(l.capabilityList())
 }
 
-// FixedChangeListURI is where the Change List of a set lies whose URI never changes; see
+// FixedChangeListURI returns the URI of the Change List at a fixed name; see
 // Policy.FixedChanges.
 func FixedChangeListURI(base, set string) string {
 	l := layout{base: base, set: set}
 	return l.uri(l.fixedChangeList())
 }
 
-// MayBeDocument reports whether a publication could write a document at a key.
+// MayBeDocument reports whether a publication can write a document at a key.
 func MayBeDocument(key string) bool {
 	return key == wellKnownKey || strings.HasPrefix(key, root) || strings.HasPrefix(key, "sitemap") && strings.HasSuffix(key, ".xml")
 }

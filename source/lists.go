@@ -11,7 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// snapshot makes the Resource List and the plain sitemap: two views of one state.
+// snapshot writes the Resource List and the plain sitemap of one snapshot.
 func (m *maker) snapshot(ctx context.Context, u Update) error {
 	s := u.Snapshot
 	if s == nil {
@@ -38,12 +38,12 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	return m.sitemap(ctx, all.plain)
 }
 
-// members iterates over the resources of a snapshot. Their entries for the plain sitemap
-// stay in memory if one document can hold them, so that most sets are read only once for
+// members iterates over the resources of a snapshot. If their plain sitemap entries fit
+// into one document it keeps them in memory, so that most sets are read only once for
 // both lists.
 type members struct {
 	all   iter.Seq2[resourcesync.Entry, error]
-	bytes int64 // bytes of the resources that list has yielded
+	bytes int64 // total length of the resources that list has yielded
 	n     int
 	kept  []plainMember // their entries for the plain sitemap; nil if there are more than MaxEntries
 }
@@ -54,7 +54,7 @@ type plainMember struct {
 	lastMod resourcesync.Datetime
 }
 
-// list yields all entries, and starts again each time it is ranged over.
+// list yields all entries; it starts again for each range loop.
 func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 	s.bytes, s.n, s.kept = 0, 0, s.kept[:0]
 	for en, err := range s.all {
@@ -83,7 +83,7 @@ func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
 	}
 }
 
-// dump makes the Resource Dump.
+// dump writes the Resource Dump.
 func (m *maker) dump(ctx context.Context, u Update) error {
 	d := u.Dump
 	if d == nil {
@@ -101,8 +101,8 @@ func (m *maker) dump(ctx context.Context, u Update) error {
 	return nil
 }
 
-// resourceList is the Resource List of s, or its index and parts (1.1 §10). The
-// parts are of one moment, so the at of the index, the oldest of theirs, is that.
+// resourceList returns the series for the Resource List of s: one document, or parts
+// and an index (1.1 §10). All parts have the same at, so the index has it too.
 func (m *maker) resourceList(s *Snapshot) *series {
 	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceList)}
 	h.Capability, h.At = resourcesync.CapabilityResourceList, resourcesync.DatetimeOf(s.At)
@@ -118,7 +118,7 @@ func (m *maker) resourceList(s *Snapshot) *series {
 	}
 }
 
-// sitemap makes the plain sitemap: URLs and lastmod alone, as search engines reject
+// sitemap writes the plain sitemap with URLs and lastmod only, as search engines reject
 // elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
 	foreign, err := m.foreign(ctx, m.l.sitemap(false))
@@ -159,7 +159,7 @@ func plainEntries(all iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesy
 	}
 }
 
-// foreign reports whether a file that we did not write is in our way.
+// foreign reports whether a file that we did not write exists at key.
 func (m *maker) foreign(ctx context.Context, key string) (bool, error) {
 	last, ours, err := m.p.Journal.Document(ctx, key)
 	if err != nil {

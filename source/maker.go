@@ -12,26 +12,26 @@ import (
 	"instep/resourcesync"
 )
 
-// maker makes the documents of one publication.
+// maker writes the documents of one publication.
 type maker struct {
 	p      *Publisher
 	l      layout
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the publication as far as it is made
+	pub    Publication // the publication so far
 	shelf  shelf
 
 	placer   *placer // nil in a preview
-	packages int     // number of packages of Change Dumps so far
-	newMaps  int     // number of Resource Maps that are new
+	packages int     // number of Change Dump packages so far
+	newMaps  int     // number of new Resource Maps
 }
 
-// preview reports whether the documents are discarded.
+// preview reports whether the documents are discarded after encoding.
 func (m *maker) preview() bool { return m.placer == nil }
 
 // make writes the documents that u changes into st and returns the new publication.
-// Everything that u does not mention is carried over from last.
+// Everything else is carried over from last.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
 	if st.batch != nil {
@@ -55,8 +55,8 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	return m.pub, nil
 }
 
-// links returns the links of a document of a capability: up, and the archive of its kind if
-// there is one already (Archives §2.2).
+// links returns the links of a document: the up link, and the link to the archive of
+// its kind if there is one (Archives §2.2).
 func (m *maker) links(c resourcesync.Capability) []resourcesync.Link {
 	links := []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}
 	if uri := m.last.Offer(c + archiveSuffix); uri != "" {
@@ -65,7 +65,8 @@ func (m *maker) links(c resourcesync.Capability) []resourcesync.Link {
 	return links
 }
 
-// offer makes the document at key the one of a capability.
+// offer makes the document at key the one that the Capability List names for a
+// capability.
 func (m *maker) offer(c resourcesync.Capability, key string) {
 	uri := m.l.uri(key)
 	for i := range m.pub.Offers {
@@ -82,16 +83,17 @@ func (m *maker) withdraw(c resourcesync.Capability) {
 	m.pub.Offers = slices.DeleteFunc(m.pub.Offers, func(o Offer) bool { return o.Capability == c })
 }
 
-// retire records that no document links to these keys any more, so that they can be removed.
+// retire records that no document links to these keys any more. Sweep may then remove
+// them.
 func (m *maker) retire(keys ...string) { m.pub.Retired = append(m.pub.Retired, keys...) }
 
-// absent reports whether one of the keys is not in the bucket.
+// absent reports whether any of the keys is missing from the bucket.
 func (m *maker) absent(ctx context.Context, keys ...string) (bool, error) {
 	missing, err := m.p.absent(ctx, keys)
 	return len(missing) > 0, err
 }
 
-// absent returns those keys that are not in the bucket.
+// absent returns the keys that are missing from the bucket.
 func (p *Publisher) absent(ctx context.Context, keys []string) (missing []string, err error) {
 	for _, key := range keys {
 		_, err := p.Bucket.Stat(ctx, key)
@@ -105,7 +107,7 @@ func (p *Publisher) absent(ctx context.Context, keys []string) (missing []string
 	return missing, nil
 }
 
-// capabilityList lists the capabilities of the set (1.1 §9).
+// capabilityList writes the Capability List of the set (1.1 §9).
 func (m *maker) capabilityList(ctx context.Context, _ Update) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{
 		{Rel: resourcesync.RelUp, Href: m.l.descriptionURI()},
@@ -122,7 +124,7 @@ func (m *maker) capabilityList(ctx context.Context, _ Update) error {
 	return m.short(ctx, Document{Key: m.l.capabilityList(), Rank: rankCapability}, h, entries)
 }
 
-// short makes a document of entries that are in memory.
+// short writes a document whose entries are in memory.
 func (m *maker) short(ctx context.Context, doc Document, h resourcesync.Header, entries []resourcesync.Entry) error {
 	_, err := m.st.write(ctx, doc, h, listed(entries))
 	return err

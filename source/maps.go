@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// Maps are the Resource Maps of a set, which say what belongs together, and the documents
-// that list them. The caller writes their text; a Publisher publishes a map only if it
-// changed, and retires maps that All no longer yields.
+// Maps are the Resource Maps of a set, which describe what belongs together, and the
+// documents that list them. The caller writes their text. A Publisher publishes a map
+// only if it changed, and retires maps that All no longer yields.
 type Maps struct {
-	All iter.Seq2[Map, error] // ranged over once, each used until the next one
-	// Lists are written again when a map changed, came or went. When the last map went they
-	// are empty, for readers that know them, and retired by a later publication. The first is
-	// the Sitemap.
+	All iter.Seq2[Map, error] // ranged over once; each Map is used only until the next one
+	// Lists are rewritten when a map was added, changed or removed. After the last map
+	// is removed they are empty, for readers that know them; a later publication
+	// retires them. The first is the Sitemap.
 	Lists []MapList
-	// Links returns link elements for the pages for people; nil is none.
+	// Links returns link elements for the HTML pages; nil adds none.
 	Links func(all []MapState) []PageLink
 }
 
 // Map is a Resource Map in one or several formats.
 type Map struct {
 	Name  string // unique in the set
-	Sum   Sum    // digest of its content: a map with the same sum is not written again
+	Sum   Sum    // digest of the content: a map with an unchanged sum is not rewritten
 	Files []MapFile
 }
 
-// MapFile is a map in one format. Its name is one segment of a path, in lower case. Write
-// puts changed into the map as the time of its last change.
+// MapFile is a map in one format. Its name is one path segment in lower case. Write
+// encodes the map with changed as its modification time.
 type MapFile struct {
 	Name  string
 	Write func(w io.Writer, changed time.Time) error
 }
 
-// MapList is a document that lists the maps of a set, in the order in which they came;
-// changed is when one of them changed, came or went last.
+// MapList is a document that lists the maps of a set in the order in which they were
+// added; changed is the time of the last addition, change or removal.
 type MapList struct {
 	Name  string
 	Write func(w io.Writer, all []MapState, changed time.Time) error
@@ -53,17 +53,17 @@ type MapState struct {
 // PageLink is a link element of a page for people.
 type PageLink struct{ Rel, Href, Type, Title string }
 
-// MapURI is where a file of the Resource Maps of a set lies.
+// MapURI returns the URI of a Resource Map file of a set.
 func MapURI(base, set, name string) string {
 	l := layout{base: base, set: set}
 	return l.uri(l.mapFile(name))
 }
 
-// mapsSitemapName is the name of the Sitemap of the maps. It is in their directory, since a
-// Sitemap lists only URIs of its own directory (ORE alpha §2.2).
+// mapsSitemapName is the name of the Sitemap of the maps. It is in the maps' directory,
+// since a Sitemap lists only URIs of its own directory (ORE alpha §2.2).
 const mapsSitemapName = "sitemap.xml"
 
-// maps makes the Resource Maps that changed, and what lists them.
+// maps writes the Resource Maps that changed and the documents that list them.
 func (m *maker) maps(ctx context.Context, u Update) error {
 	if u.Maps == nil {
 		return nil
@@ -72,7 +72,7 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	if err != nil {
 		return err
 	}
-	// In whole seconds, as RSS has them, and later than before.
+	// RSS times have whole seconds; the new time must be later than the previous one.
 	changed := m.pub.Made.Truncate(time.Second)
 	if !changed.After(m.last.MapsChanged) {
 		changed = m.last.MapsChanged.Add(time.Second)
@@ -114,7 +114,7 @@ func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	return items, nil
 }
 
-// oneMap makes the files of a map if it changed or a file is missing.
+// oneMap writes the files of a map if it changed or a file is missing.
 func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, fresh bool, err error) {
 	keys := make([]string, len(one.Files))
 	for i, f := range one.Files {
@@ -142,7 +142,8 @@ func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Tim
 	return it, true, nil
 }
 
-// mapLists makes the documents that list the maps, and the links of the pages for people.
+// mapLists writes the documents that list the maps, and sets the links of the HTML
+// pages.
 func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew bool, changed time.Time) error {
 	var keys []string
 	if len(all) > 0 || anew {

@@ -14,20 +14,20 @@ import (
 	"instep/resourcesync"
 )
 
-// PackageData supplies the resources of packages on demand. Its methods are called
+// PackageData supplies the resources for packages on demand. Its methods are called
 // concurrently. Each yielded entry has a length, and an Open function unless it is a
 // deletion.
 type PackageData interface {
-	// Resources yields the requested uris that are in the set now and leaves out the
-	// others. A set that is not published is ErrNoSet.
+	// Resources yields those of the requested uris that are in the set now. The error
+	// is ErrNoSet if the set is not published.
 	Resources(ctx context.Context, set string, uris []string) iter.Seq2[Bitstream, error]
-	// Changes yields the changes of a set from the moment on, oldest first. Of several
-	// changes of one resource the last one is enough. Errors: ErrNoSet; ErrForgotten if
-	// the changes since then are not known any more.
+	// Changes yields the changes of a set since from, oldest first. If a resource
+	// changed several times, the last change is enough. The error is ErrNoSet, or
+	// ErrForgotten if the changes since then are no longer recorded.
 	Changes(ctx context.Context, set string, from time.Time) iter.Seq2[Bitstream, error]
 }
 
-// Errors of a PackageData.
+// Errors that a PackageData returns.
 var (
 	ErrNoSet     = errors.New("no such set is published here")
 	ErrForgotten = errors.New("changes that long ago are not known any more")
@@ -40,18 +40,18 @@ type OnDemand struct {
 	Data    PackageData
 	BaseURL string // URL as ParseBaseURL returns it
 	Now     func() time.Time
-	Report  func(error) // called with each internal error; nil discards it
+	Report  func(error) // called with each internal error; nil ignores them
 
-	Entries  int           // resources or changes of a package, 50,000 at most; 0 is 10,000
-	Bytes    int64         // uncompressed bytes of all resources together; 0 is 1 GiB
-	Requests int           // requests answered at a time; others get 503; 0 is 2
+	Entries  int           // largest number of resources or changes in a package, at most 50,000; 0 is 10,000
+	Bytes    int64         // largest total size of the uncompressed resources; 0 is 1 GiB
+	Requests int           // requests answered concurrently; more get 503; 0 is 2
 	Time     time.Duration // longest time for one answer; 0 is 10 minutes
 }
 
-// NewPackageHandler answers a POST that names resources, or a moment, with a package: a ZIP
-// file with its manifest (1.1 §11.2, §13.2), which is streamed and not stored. o bounds the
-// memory and the size of the answer. A browser cannot be made to send the request by a page
-// of another origin.
+// NewPackageHandler answers a POST with a package that contains the requested
+// resources, or those that changed since a given time: a ZIP file with its manifest
+// (1.1 §11.2, §13.2), which is streamed and not stored. o bounds the memory and the
+// size of the answer. Pages of another origin cannot make a browser send the request.
 func NewPackageHandler(o OnDemand) http.Handler {
 	o.Entries = min(cmp.Or(max(o.Entries, 0), 10_000), resourcesync.MaxEntries)
 	o.Bytes = cmp.Or(max(o.Bytes, 0), 1<<30)
@@ -66,10 +66,10 @@ func NewPackageHandler(o OnDemand) http.Handler {
 
 type onDemand struct {
 	OnDemand
-	turns chan struct{} // a slot for each request being answered
+	turns chan struct{} // semaphore for requests being answered
 }
 
-// refusal is an answer without a package.
+// refusal is an error response.
 type refusal struct {
 	status int
 	why    string
@@ -105,8 +105,8 @@ func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fail answers with an error. If a part of the answer has been sent it cuts the connection,
-// so that the client sees that the answer is incomplete.
+// fail answers with an error. If a part of the answer has been sent it closes the
+// connection, so that the client notices that the answer is incomplete.
 func (h *onDemand) fail(w *response, err error) {
 	said, refused := errors.AsType[*refusal](err)
 	if !refused {
@@ -143,7 +143,7 @@ func (h *onDemand) answer(ctx context.Context, w *response, r *http.Request) err
 	return err
 }
 
-// collect returns the entries of the package, with the header of its manifest.
+// collect returns the entries of the package and the header of its manifest.
 func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resourcesync.Header, []pack.Member, error) {
 	l := layout{base: h.BaseURL, set: wanted.Set}
 	header := manifestHeader(l, resourcesync.CapabilityResourceDumpManifest)

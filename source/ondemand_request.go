@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// wantedPackage is a parsed request for a package on demand: URIs, or a moment since which
-// resources changed.
+// wantedPackage is a parsed request for a package on demand: either URIs, or the time
+// since which resources changed.
 type wantedPackage struct {
 	Set  string   `json:"set"`
 	From string   `json:"from"` // a W3C Datetime
@@ -22,10 +22,10 @@ type wantedPackage struct {
 	from time.Time // From, read
 }
 
-// bytesOfURI bounds the length of a request: room for each URI and its punctuation.
+// bytesOfURI is the request length in bytes that is allowed for each URI.
 const bytesOfURI = 512
 
-// read reads a request: a JSON object, or a form with fields of the same names.
+// read parses a request: a JSON object, or a form with the same field names.
 func (h *onDemand) read(r *http.Request) (wantedPackage, error) {
 	bound := int64(h.Entries)*bytesOfURI + bytesOfURI
 	if r.ContentLength > bound {

@@ -12,10 +12,11 @@ import (
 	"instep/blob"
 )
 
-// A package is too large to be written twice: it is written directly to its key in the
-// Bucket, below a directory that has the id of the publication in its name and is not
-// linked before the commit. A mark in the staging area, written before the first package,
-// shows the next run where to look for packages of a publication that was never committed.
+// A package is too large to be written twice. It is written directly to its key in the
+// Bucket, in a directory named after the id of the publication, which no document links
+// before the commit. Before the first package a mark is written to the staging area. It
+// shows the next run where to look for packages of a publication that was never
+// committed.
 const markName = "packages"
 
 // placer writes packages.
@@ -63,7 +64,8 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	return doc, nil
 }
 
-// mark writes the mark, once, unless the place of the packages is taken.
+// mark writes the mark once. It fails if objects already exist at the prefixes of the
+// packages.
 func (p *placer) mark(ctx context.Context) error {
 	if p.marked {
 		return nil
@@ -84,8 +86,8 @@ func (p *placer) mark(ctx context.Context) error {
 	return nil
 }
 
-// dropPackages removes the packages of a publication that has left the mark key in
-// the staging area, unless it is the committed one.
+// dropPackages removes the packages of the publication that wrote the mark key in the
+// staging area, unless that publication was committed.
 func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, committed int64) error {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(key, l.stagePrefix()), "/"+markName)
 	if !ok {

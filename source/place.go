@@ -13,8 +13,8 @@ import (
 	"instep/blob"
 )
 
-// standing compares d with the bytes at its key: true if they are equal, *NotOursError if
-// they are neither those of d nor those that we wrote last.
+// standing compares d with the bytes at its key. It returns true if they are equal, and
+// *NotOursError if they are neither those of d nor those that we last wrote.
 func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	info, err := p.Bucket.Stat(ctx, d.Key)
 	switch {
@@ -33,7 +33,7 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 		return false, &NotOursError{d.Key}
 	}
 	if d.Placed || ours && isPackage(d.Key) {
-		return true, nil // its size has to do: a package is large, and its key is never used again
+		return true, nil // A package is large and its key is never reused: comparing the size is enough.
 	}
 	sum, err := p.sum(ctx, d.Key)
 	switch {
@@ -61,8 +61,8 @@ func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
 	return sum, nil
 }
 
-// Missing returns the keys of pub that have no document. Of Change Lists and archives it
-// checks only those that the Capability List names, and the last one.
+// Missing returns the keys of pub that have no document. It checks only the Change
+// Lists and archives that the Capability List names, and the last Change List.
 func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, error) {
 	l := p.layout(pub.Set)
 	keys := slices.Concat([]string{infoKey, aboutKey, descriptionKey, l.capabilityList(), l.page()}, pub.ListKeys, pub.SitemapKeys)
@@ -81,7 +81,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("looking up %q: %w", wellKnownKey, err)
 	}
-	if copied || l.atRoot() { // below a path earlier versions wrote none
+	if copied || l.atRoot() { // with a path in the base URL, earlier versions wrote no copy
 		keys = append(keys, wellKnownKey)
 	}
 	for _, o := range pub.Offers {
@@ -108,7 +108,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 }
 
 // finish writes the documents of a committed publication, rank by rank: a document is
-// durable before another one links it. It may be repeated.
+// durable before another one links to it. It can be repeated.
 func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, error) {
 	for group := range ranks(pub.Documents) {
 		written, err := p.writeRank(ctx, pub, group)
@@ -123,7 +123,7 @@ func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, e
 	return pub, p.wipe(ctx, p.layout(pub.Set), pub.ID)
 }
 
-// ranks yields the runs of documents of one rank.
+// ranks splits documents into groups of equal rank.
 func ranks(docs []Document) func(func([]Document) bool) {
 	return func(yield func([]Document) bool) {
 		for len(docs) > 0 {
@@ -203,8 +203,8 @@ func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string
 	return nil
 }
 
-// wipe removes the staged documents of a set, and packages of publications that were begun
-// and not committed.
+// wipe removes the staged documents of a set, and packages of publications that were
+// begun but not committed.
 func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 	var keys []string
 	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
@@ -237,9 +237,9 @@ func remove(ctx context.Context, b blob.Bucket, keys []string) error {
 	return batch.Commit(ctx)
 }
 
-// Sweep removes documents that have not been linked for longer than any reader can take:
-// older than Keep, and not of the last KeepGenerations Resource Lists. It leaves files that
-// a person has put in their place.
+// Sweep removes documents that have been unlinked for longer than any download takes:
+// for longer than Keep, and not part of the last KeepGenerations Resource Lists. It
+// leaves files that a person has put in their place.
 func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -296,9 +296,9 @@ func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, e
 	return removed, nil
 }
 
-// inRemoval orders keys so that removal reverses publication: documents that name packages
-// go first, and descending order takes an index (resourcelist.xml) before its parts
-// (resourcelist-00001.xml).
+// inRemoval orders keys for removal, in the reverse order of publication: documents
+// that name packages come first, and descending order puts an index (resourcelist.xml)
+// before its parts (resourcelist-00001.xml).
 func inRemoval(a, b string) int {
 	last := func(key string) int {
 		switch {
@@ -312,7 +312,7 @@ func inRemoval(a, b string) int {
 	return cmp.Or(cmp.Compare(last(a), last(b)), strings.Compare(b, a))
 }
 
-// Wrote reports whether the file at key is the one that this program wrote there last.
+// Wrote reports whether the file at key is the one that this program last wrote there.
 func (p *Publisher) Wrote(ctx context.Context, key string) (bool, error) {
 	last, ours, err := p.Journal.Document(ctx, key)
 	if err != nil || !ours {

@@ -12,7 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Published describes a published site to readers that look for it (1.1 §6.3).
+// Published lists what readers need to find the documents of a site (1.1 §6.3).
 type Published struct {
 	BaseURL string         // ends in "/"
 	Sets    []PublishedSet // sets in the order of the Source Description
@@ -23,17 +23,16 @@ type PublishedSet struct {
 	Name           string // "" is the default set
 	CapabilityList string
 	ResourceList   string // URI of the Resource List at its fixed name
-	Sitemap        string // the plain one, for search engines
+	Sitemap        string // the plain sitemap, for search engines
 	Maps           string // the Sitemap of the Resource Maps
 }
 
-// maxNamedSets bounds how many sets are looked up and named: a Source with more is
-// found by its Source Description.
+// maxNamedSets bounds the number of sets that are looked up and named. If a Source has
+// more, readers use its Source Description.
 const maxNamedSets = 100
 
-// ReadPublished reads the publications in directories that are laid over each other. Of the
-// sets of a Source it names the first hundred. The error is fs.ErrNotExist if nothing is
-// published.
+// ReadPublished reads the publications in overlaid directories. It names the first
+// hundred sets of a Source. The error is fs.ErrNotExist if nothing is published.
 func ReadPublished(dirs []fs.FS) (Published, error) {
 	info, err := overlaidInfo(dirs)
 	if err != nil {
@@ -50,8 +49,8 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	return p, nil
 }
 
-// overlaidInfo is the publication.json of the first directory that has one. A file of others
-// in its place counts only if no directory has one.
+// overlaidInfo returns the publication.json of the first directory that has one. A
+// foreign file of that name counts only if no directory has one of ours.
 func overlaidInfo(dirs []fs.FS) (PublicationInfo, error) {
 	missing := fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
 	for _, dir := range dirs {
@@ -77,7 +76,7 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 	if uri(l.capabilityList()) != "" {
 		s.CapabilityList = l.capabilityListURI()
 	}
-	// Ours has its second place if a foreign file has the first.
+	// our sitemap has its second name if a foreign file has the first
 	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
 		s.Sitemap = uri(l.sitemap(false))
 	}
@@ -94,8 +93,8 @@ func exists(dirs []fs.FS, key string) bool {
 	return false
 }
 
-// describedSets returns the names of the sets that the Source Description names. Of
-// an index of Source Descriptions it knows none.
+// describedSets returns the names of the sets in the Source Description, or none if
+// that is an index.
 func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
 	f, err := openDescription(dirs)
 	switch {
@@ -144,8 +143,8 @@ func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
 	return names, nil
 }
 
-// readDescription reads the Source Description of a site: one of our documents, with at
-// most 50,000 entries.
+// readDescription reads the Source Description of a site, which must be one of our
+// documents and have at most 50,000 entries.
 func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
 	f, err := openDescription(dirs)
 	if err != nil {
@@ -175,9 +174,9 @@ func setOf(key string) (name string, ok bool) {
 	return name, CheckSet(name) == nil && layout{set: name}.dir() == dir
 }
 
-// Robots returns the lines that lead from robots.txt to a publication (1.1 §6.3.4): a
-// Sitemap directive for each plain sitemap, and a comment for each Resource List, since
-// search engines complain about its elements.
+// Robots returns the robots.txt lines for a publication (1.1 §6.3.4): a Sitemap
+// directive for each plain sitemap, and a comment for each Resource List, since search
+// engines report its elements as errors.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
 	text += "# ResourceSync is found without these lines; a program that reads robots.txt only needs them:\n"
@@ -189,7 +188,7 @@ func (p Published) Robots() string {
 	return text
 }
 
-// Sitemaps returns the lines of Robots for search engines.
+// Sitemaps returns those lines of Robots that search engines read.
 func (p Published) Sitemaps() (text string) {
 	for _, s := range p.Sets {
 		text += directive(s.Sitemap) + directive(s.Maps)
@@ -204,8 +203,9 @@ func directive(uri string) string {
 	return "Sitemap: " + uri + "\n"
 }
 
-// HTML are the links for the head of a page of the site (1.1 §6.3.3): one for each
-// Capability List. Those whose set the page is no member of are to be left out.
+// HTML returns the link elements for the head of a page of the site (1.1 §6.3.3): one
+// for each Capability List. The page should use only those of the sets that it belongs
+// to.
 func (p Published) HTML() string {
 	var b strings.Builder
 	for _, s := range p.Sets {
@@ -216,21 +216,21 @@ func (p Published) HTML() string {
 	return b.String()
 }
 
-// siteInfo is the handler's knowledge of a site. It is read again when one of its documents
-// changes.
+// siteInfo caches what the handler knows about a site. It is read again when one of the
+// documents changes.
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
 	err       error
 }
 
-// stamp identifies a state of a file.
+// stamp identifies a version of a file.
 type stamp struct {
 	time time.Time
 	size int64
 }
 
-// stamps returns the stamps of the documents that ReadPublished reads.
+// stamps returns the stamps of the documents from which ReadPublished reads.
 func stamps(dirs []fs.FS) (s [2]stamp) {
 	for i, key := range []string{infoKey, descriptionKey} {
 		for _, dir := range dirs {

@@ -15,26 +15,26 @@ import (
 // Journal and Staging must not be used by two of them: callers hold a lock.
 type Publisher struct {
 	Bucket  blob.Bucket // bucket in which readers find the documents
-	Staging blob.Bucket // documents wait here until they are committed; for this Publisher only
+	Staging blob.Bucket // documents are staged here before the commit; used only by this Publisher
 	Journal Journal
 	BaseURL string // URL as ParseBaseURL returns it
-	UUID    string // names the state: a bucket that carries another one is refused
-	// Sets are the names of all sets published here, for the Source Description;
-	// those without publication yet, and the set being published, may be left out.
+	UUID    string // UUID of the state; a bucket that holds another state's publication is refused
+	// Sets are the names of all sets published here, for the Source Description. Sets
+	// without a publication and the set being published may be left out.
 	Sets      []string
-	About     About  // texts about the Source as a whole, for the page for people
-	Generator string // the program, named on the pages for people; may be empty
+	About     About  // texts about the whole Source, for its HTML page
+	Generator string // the program's name on the HTML pages; may be empty
 	// MaxEntries bounds a Resource List, plain sitemap or package; 0 is the 50,000 of the
 	// standard, which is the upper bound. A document never exceeds 50,000,000 bytes.
 	MaxEntries int
 	Aliases    Aliases       // aliases of an adopted publication
-	Keep       time.Duration // documents no longer linked stay at least this long; 0 is 24 h
-	// KeepGenerations is how many Resource Lists stay readable, with the current
-	// one; 0 is 2, the lower bound.
+	Keep       time.Duration // minimum time that unlinked documents are kept; 0 is 24 h
+	// KeepGenerations is the number of Resource Lists that stay readable, including the
+	// current one; 0 is 2, the lower bound.
 	KeepGenerations int
 	Now             func() time.Time
 
-	fixedMax int64 // changes in the Change List at a fixed name; 0 is the bound of the standard
+	fixedMax int64 // limit of changes in the Change List at a fixed name; 0 is the limit of the standard
 }
 
 const (
@@ -42,11 +42,11 @@ const (
 	defaultGenerations = 2
 )
 
-// Publish makes the documents of u, commits them as one publication and writes
-// them out. Before the commit it changes nothing; once committed, a publication
-// that could not be written out whole (an error and a Publication with an ID) is
-// finished by the next Recover. Errors: *NotOursError, *WrongStateError,
-// ErrChangesFull, ErrIndexFull, *GoneError.
+// Publish encodes the documents of u, commits them as one publication and writes them
+// out. Before the commit it changes nothing. If writing fails after the commit it
+// returns an error and a Publication with an ID; the next Recover finishes that
+// publication. Errors: *NotOursError, *WrongStateError, ErrChangesFull, ErrIndexFull,
+// *GoneError.
 func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err
@@ -67,12 +67,11 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	}
 	pub, err := p.stage(ctx, last, id, u)
 	if err != nil {
-		// Staging is tidied by the next run too, so a failure to do it here is no news.
+		// Ignore the error: the next run cleans the staging area too.
 		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set), last.ID)
 		return Publication{}, err
 	}
-	// A failed Commit may have taken effect: the staged documents stay, and Recover finds
-	// out.
+	// A failed Commit may have taken effect: keep the staged documents, Recover checks.
 	if err := p.Journal.Commit(ctx, pub); err != nil {
 		return Publication{}, fmt.Errorf("committing the publication: %w", err)
 	}
@@ -83,8 +82,8 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	return pub, p.Sweep(ctx, u.Set)
 }
 
-// Preview makes the documents of u without keeping them, and returns the publication that
-// Publish would have made. Written has the keys whose bytes would be new.
+// Preview encodes the documents of u without keeping them, and returns the publication
+// that Publish would make. Written contains the keys whose bytes would be new.
 func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err
@@ -104,7 +103,7 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 		same, err := p.standing(ctx, d)
 		var foreign *NotOursError
 		if errors.As(err, &foreign) && !done {
-			err = p.pending(ctx, last, foreign) // a publication that Recover will finish may have brought it
+			err = p.pending(ctx, last, foreign) // the file may belong to a publication that Recover will finish
 		}
 		if err != nil {
 			return Publication{}, err
@@ -116,8 +115,8 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	return pub, nil
 }
 
-// pending returns foreign, unless foreign is about a document of pub: then it returns the
-// error of standing for that document, if there is one.
+// pending returns foreign, unless foreign concerns a document of pub. In that case it
+// returns the result of standing for that document.
 func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOursError) error {
 	for _, d := range pub.Documents {
 		if d.Key == foreign.Key {
@@ -128,9 +127,9 @@ func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOu
 	return foreign
 }
 
-// Recover completes a publication of a set that was committed but not written, and removes
-// staged documents without a commit. It returns the publication that it completed, or a
-// zero one. It is the first step of every run.
+// Recover completes a publication of a set that was committed but not written, and
+// removes staged documents without a commit. It returns the completed publication, or a
+// zero one. Every run begins with it.
 func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error) {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -172,8 +171,8 @@ func (p *Publisher) check(u Update) error {
 	return CheckSet(u.Set)
 }
 
-// stage makes the documents of u durable in the staging bucket, if they replace
-// nothing foreign.
+// stage writes the documents of u durably to the staging bucket, unless a foreign file
+// is in the place of one.
 func (p *Publisher) stage(ctx context.Context, last Publication, id int64, u Update) (Publication, error) {
 	batch, err := p.Staging.Begin(ctx)
 	if err != nil {

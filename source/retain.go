@@ -8,27 +8,27 @@ import (
 	"instep/resourcesync"
 )
 
-// offered is the list of items of a set, each kind oldest first: the newest Resource List
-// and Resource Dump are current, the newest Change List may be open. A Change Dump has the
-// number of the Change List beside it.
+// offered lists the items of a set, oldest first within each kind. The newest Resource
+// List and Resource Dump are current; the newest Change List may be open. A Change Dump
+// has the same number as its Change List.
 type offered struct {
 	lists, dumps, changes, changeDumps []Item
 }
 
-// retention is the policy of retain. A reader of a Resource List or Resource Dump that is
-// current, still readable or archived finds every change after its at, without a gap, in
-// the current Change Lists and the archived ones.
+// retention is the policy of retain. It guarantees that a reader of a current, still
+// readable or archived Resource List or Resource Dump finds every change after its at,
+// without a gap, in the current and archived Change Lists.
 type retention struct {
 	now         time.Time
-	keep        time.Duration // a Resource List stays readable at least this long after the next one
-	generations int           // generations of each kind that stay in any case
+	keep        time.Duration // minimum time that a superseded Resource List stays readable
+	generations int           // minimum number of readable generations of each kind
 	keepChanges time.Duration
 	archive     *Archive
-	maxIndex    int // Change Lists in an index; 0 is the bound of the standard
+	maxIndex    int // limit of Change Lists in an index; 0 is the limit of the standard
 }
 
-// retain moves the items of o out of the current lists, into the archives and out of them.
-// It removes items that have no place any more from o.
+// retain moves items of o from the current lists to the archives, and out of the
+// archives. It removes items from o that are in neither.
 func (r *retention) retain(o *offered) error {
 	r.supersede(o.lists)
 	r.supersede(o.dumps)
@@ -43,8 +43,8 @@ func (r *retention) retain(o *offered) error {
 	return nil
 }
 
-// supersede makes only the newest generation current. The others move to the archive if the
-// interval of the archive has passed.
+// supersede makes only the newest generation current. It archives older ones if the
+// minimum interval between archived generations has passed.
 func (r *retention) supersede(of []Item) {
 	for i := range of[:max(len(of)-1, 0)] {
 		it := &of[i]
@@ -77,8 +77,8 @@ func nextPlace(of []Item) int64 {
 	return 1
 }
 
-// expire removes items that are too old, or too many, from the archives: generations first,
-// then the Change Lists and Change Dumps that no generation needs any more.
+// expire removes items from the archives that are too old or too many: generations
+// first, then the Change Lists and Change Dumps that no generation needs any more.
 func (r *retention) expire(o *offered) {
 	if r.archive == nil {
 		for _, of := range [][]Item{o.lists, o.dumps, o.changes, o.changeDumps} {
@@ -106,7 +106,7 @@ func (r *retention) expire(o *offered) {
 	r.shrink(o)
 }
 
-// tooMany reports whether the oldest of n archived items, of that moment, has to go.
+// tooMany reports whether the oldest of n archived items, dated at, has to go.
 func (r *retention) tooMany(at time.Time, n int) bool {
 	a := r.archive
 	return a.Age > 0 && r.now.Sub(at) > a.Age || a.Count > 0 && n > a.Count
@@ -121,8 +121,8 @@ func inArchive(of []Item) (archived []*Item) {
 	return archived
 }
 
-// shrink drops the oldest items of all archives until they are small enough, or will be
-// once readers no longer need the rest.
+// shrink drops the oldest items of all archives until the rest is below the size limit,
+// or will be when readers no longer need some of it.
 func (r *retention) shrink(o *offered) {
 	queues := [][]*Item{inArchive(o.lists), inArchive(o.dumps), inArchive(o.changes), inArchive(o.changeDumps)}
 	var bytes int64
@@ -143,7 +143,7 @@ func (r *retention) shrink(o *offered) {
 			}
 		}
 		if oldest < 0 {
-			return // the rest is needed, for a while at least
+			return // the rest is still needed
 		}
 		it := queues[oldest][0]
 		r.leave(it)
@@ -152,7 +152,7 @@ func (r *retention) shrink(o *offered) {
 	}
 }
 
-// leaving are the bytes of archived changes that are kept only for readers of a
+// leaving returns the bytes of archived changes that are kept only for readers of a
 // generation that has left the archive.
 func (r *retention) leaving(o *offered) (bytes int64) {
 	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
@@ -166,8 +166,8 @@ func (r *retention) leaving(o *offered) (bytes int64) {
 	return bytes
 }
 
-// leave takes an item out of its archive. A generation is remembered as long as a reader
-// that saw it there may ask for the changes since.
+// leave takes an item out of its archive. A generation stays on record while readers
+// that found it there may still ask for later changes.
 func (r *retention) leave(it *Item) {
 	it.Archive = 0
 	if !it.At.IsZero() {
@@ -175,7 +175,7 @@ func (r *retention) leave(it *Item) {
 	}
 }
 
-// momentOf returns the moment of a snapshot, or the end of a Change List's period.
+// momentOf returns the time of a snapshot, or the end of a Change List's period.
 func momentOf(it *Item) time.Time {
 	if it.At.IsZero() {
 		return it.Until
@@ -183,14 +183,15 @@ func momentOf(it *Item) time.Time {
 	return it.At
 }
 
-// needed is the moment since which some Resource List or Resource Dump that readers may
-// begin with needs the changes.
+// needed returns the earliest time from which readers may need changes: the oldest at
+// of the Resource Lists and Resource Dumps that are readable, archived, or recently
+// left an archive.
 func (r *retention) needed(o *offered) time.Time {
 	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
 }
 
-// leftOnly reports whether a generation has left the archive only now. If the archive no
-// longer exists, neither do the Change Lists that its readers would need.
+// leftOnly reports whether a generation has recently left an archive that still exists.
+// Without an archive, the Change Lists that its readers would need are gone too.
 func (r *retention) leftOnly(it *Item) bool {
 	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
 }
@@ -207,14 +208,13 @@ func (r *retention) oldest(o *offered, counts func(it *Item, readable bool) bool
 	return oldest
 }
 
-// readable reports whether generation i is current, or readers may still have links to
-// it.
+// readable reports whether generation i is current, or readers may still be using it.
 func (r *retention) readable(of []Item, i int) bool {
 	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
 }
 
-// leaveIndex removes Change Lists that were current long enough from the index, oldest
-// first, and the Change Dumps beside them.
+// leaveIndex removes Change Lists that have been current long enough from the index,
+// oldest first, together with their Change Dumps.
 func (r *retention) leaveIndex(o *offered) error {
 	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })
 	needed := r.needed(o)
@@ -246,7 +246,7 @@ func (r *retention) leaveIndex(o *offered) error {
 	return nil
 }
 
-// withoutGone removes items that are neither current nor archived nor still readable.
+// withoutGone removes items that are not current, not archived and no longer readable.
 func (r *retention) withoutGone(of []Item) []Item {
 	var left []Item
 	for i := range of {

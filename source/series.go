@@ -9,19 +9,19 @@ import (
 	"instep/resourcesync"
 )
 
-// series is a list that becomes one document, or parts and an index of them when
-// one is not enough (1.1 §10.2).
+// series is a list that is written as one document, or as parts and an index if one is
+// not enough (1.1 §10.2).
 type series struct {
 	stage  *stage
-	max    int // entries of a part
+	max    int // largest number of entries in a part
 	header resourcesync.Header
 	whole  Document
-	part   func(n int) Document // n from 1
+	part   func(n int) Document // returns part n, counted from 1
 	uri    func(key string) string
 }
 
-// write makes the documents and returns their keys, parts first, and the number
-// of entries.
+// write writes the documents and returns their keys, parts first, and the number of
+// entries.
 func (s *series) write(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
 	list := resourcesync.Series{
 		Header: s.header,
@@ -46,7 +46,7 @@ func (s *series) write(ctx context.Context, entries iter.Seq2[resourcesync.Entry
 	return keys, int64(n), nil
 }
 
-// document is part n, or the list itself if n is 0.
+// document returns part n, or the list itself if n is 0.
 func (s *series) document(n int) Document {
 	if n == 0 {
 		return s.whole
@@ -54,7 +54,7 @@ func (s *series) document(n int) Document {
 	return s.part(n)
 }
 
-// stagedDocument is a document of a series on its way into the stage.
+// stagedDocument is a document of a series while it is being staged.
 type stagedDocument struct {
 	*draft
 	stage *stage
@@ -64,7 +64,7 @@ type stagedDocument struct {
 func (d *stagedDocument) Commit() error { return d.stage.keep(d.draft, d.doc) }
 func (d *stagedDocument) Discard()      { d.drop() }
 
-// listed yields entries that are in memory.
+// listed yields entries from memory.
 func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for _, en := range entries {
@@ -75,7 +75,7 @@ func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// until yields entries until ctx ends, and wraps read errors.
+// until yields entries until ctx is done, and wraps read errors.
 func until(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {
@@ -91,7 +91,7 @@ func until(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) it
 	}
 }
 
-// write makes one document of all entries and returns how many there are.
+// write stages one document with all entries and returns their number.
 func (s *stage) write(ctx context.Context, doc Document, h resourcesync.Header, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
 	d, err := s.draft(ctx)
 	if err != nil {

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// Connections that a server accepts at a time; more are closed at once. A proxy on this
-// host serves many clients, so connections from loopback count only in total.
+// Limits of simultaneous connections of a server; further ones are closed at once. A
+// proxy on this host serves many clients, so connections from loopback count only
+// towards the total.
 const (
 	maxConns    = 4096
-	maxConnsOne = 128 // from one address; of IPv6, one network of 64 bits
+	maxConnsOne = 128 // per address; for IPv6, per network of 64 bits
 )
 
-// NewServer returns a server for h with the limits of a public server; the caller sets Addr
-// and any other field except ConnState. A response may take any time as long as it moves:
-// NewHandler gives each piece its own deadline.
+// NewServer returns a server for h with limits that suit the public Internet. The
+// caller sets Addr and any other field except ConnState. A response may take any time
+// as long as data flows: NewHandler gives each piece its own deadline.
 func NewServer(h http.Handler) *http.Server {
 	limits := connLimits{all: maxConns, one: maxConnsOne, from: map[netip.Addr]int{}}
 	return &http.Server{
@@ -40,12 +41,12 @@ type connLimits struct {
 	from  map[netip.Addr]int
 }
 
-// changed is the ConnState of a server.
+// changed is the ConnState hook of the server.
 func (l *connLimits) changed(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if !l.enter(network(c.RemoteAddr())) {
-			_ = c.Close() // the server finds it closed, and says so here
+			_ = c.Close() // the server notices the closed connection and calls this hook again
 		}
 	case http.StateClosed, http.StateHijacked:
 		l.leave(network(c.RemoteAddr()))
@@ -70,7 +71,8 @@ func (l *connLimits) leave(from netip.Addr) {
 	}
 }
 
-// network is the address by which a connection is counted; for IPv6 the network.
+// network returns the address by which a connection is counted; for IPv6 the /64
+// network.
 func network(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -85,14 +87,14 @@ func network(a net.Addr) netip.Addr {
 	return addr
 }
 
-// A client that does not take chunkBytes within chunkTime (4 KiB/s) is cut off.
+// A client that reads slower than chunkBytes per chunkTime (4 KiB/s) is disconnected.
 const (
 	chunkBytes = 256 << 10
 	chunkTime  = 60 * time.Second
 )
 
-// Paced returns a handler that answers as h, and cuts off a client that does not take the
-// answer: each piece of it has its own deadline, as those of NewHandler have.
+// Paced returns a handler that answers as h does and disconnects clients that read too
+// slowly: each piece of the answer has its own deadline, as in NewHandler.
 func Paced(h http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: now}
@@ -109,7 +111,7 @@ type response struct {
 	begun   bool
 }
 
-// extend moves the write deadline. A writer without deadlines has none to move.
+// extend moves the write deadline. It does nothing if the writer supports no deadlines.
 func (w *response) extend() {
 	if w.now != nil {
 		_ = w.control.SetWriteDeadline(w.now().Add(chunkTime))
@@ -118,7 +120,7 @@ func (w *response) extend() {
 
 func (w *response) WriteHeader(status int) {
 	w.begun = true
-	if status == http.StatusPreconditionFailed { // ServeContent does not say that this answer has no body
+	if status == http.StatusPreconditionFailed { // ServeContent does not mark this answer as one without a body
 		w.Header().Del("Content-Length")
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -136,8 +138,9 @@ func (w *response) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom keeps the short cut from file to socket (sendfile): the network code looks for
-// an io.LimitedReader directly over the file, so the piece is passed on as one.
+// ReadFrom lets the kernel copy from file to socket (sendfile). The network code uses
+// sendfile only for an io.LimitedReader directly over the file, so each piece is passed
+// on as one.
 func (w *response) ReadFrom(r io.Reader) (n int64, err error) {
 	w.begun = true
 	outer, limited := r.(*io.LimitedReader)

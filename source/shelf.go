@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// shelf has the items of a set, apart from packages: those loaded from earlier publications
-// and those of this one.
+// shelf holds the items of a set, apart from packages: those loaded from earlier
+// publications and those of this one.
 type shelf struct {
-	all     bool                 // they are loaded
+	all     bool                 // the earlier items are loaded
 	places  map[ItemKind][]int64 // items that were in the archives when they were loaded
 	items   map[ItemKind][]Item
 	touched map[ItemID]Item
@@ -44,7 +44,7 @@ func (s *shelf) drop(it Item) {
 	s.dropped = append(s.dropped, it.id())
 }
 
-// changes are the items put, in order, and those dropped.
+// changes returns the added items, in order, and the dropped ones.
 func (s *shelf) changes() (items []Item, dropped []ItemID) {
 	for _, it := range s.touched {
 		items = append(items, it)
@@ -55,8 +55,8 @@ func (s *shelf) changes() (items []Item, dropped []ItemID) {
 	return items, s.dropped
 }
 
-// history loads the items of a set if u brings a document that others make room for.
-// A publication that only continues with the open Change List costs nothing of that.
+// history loads the items of a set if u brings a document that supersedes or archives
+// others. A publication that only extends the open Change List skips this.
 func (m *maker) history(ctx context.Context, u Update) error {
 	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.goesOn(&u.Changes[0]) && u.Changes[0].Until.IsZero()
 	if goesOn && u.Snapshot == nil && u.Dump == nil && !m.endsDumps(u) {
@@ -77,7 +77,8 @@ func (m *maker) history(ctx context.Context, u Update) error {
 	return nil
 }
 
-// goesOn reports whether w is the Change List that the last publication left open.
+// goesOn reports whether w continues the Change List that the last publication left
+// open.
 func (m *maker) goesOn(w *Window) bool {
 	return w.Number == m.last.ChangesNumber && m.last.ChangesUntil.IsZero()
 }

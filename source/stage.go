@@ -10,15 +10,15 @@ import (
 	"instep/blob"
 )
 
-// stage collects the documents of a publication, in the order in which they are
-// made, and writes them into a batch of the staging bucket.
+// stage collects the documents of a publication in order and writes them into a batch
+// of the staging bucket.
 type stage struct {
-	batch  blob.Batch // nil keeps no bytes: a preview
+	batch  blob.Batch // nil in a preview: no bytes are kept
 	prefix string
 	docs   []Document
 }
 
-// draft is a document being written: hashed, counted and kept in the stage.
+// draft is a document being written: it is hashed, counted and staged.
 type draft struct {
 	obj blob.Object // nil in a preview
 	sum hash.Hash
@@ -47,7 +47,8 @@ func (d *draft) Write(p []byte) (int, error) {
 	return d.obj.Write(p)
 }
 
-// drop gives the draft up; the error that led here is the one to report.
+// drop discards the draft. It reports no error, since the caller reports the one that
+// led here.
 func (d *draft) drop() {
 	if d.obj != nil {
 		_ = d.obj.Discard()
@@ -55,7 +56,7 @@ func (d *draft) drop() {
 	}
 }
 
-// keep ends the draft and makes it the next document.
+// keep completes the draft and appends it to the documents.
 func (s *stage) keep(d *draft, doc Document) error {
 	if d.obj != nil {
 		if err := d.obj.Close(); err != nil {
@@ -70,7 +71,7 @@ func (s *stage) keep(d *draft, doc Document) error {
 	return nil
 }
 
-// add makes a document of the bytes that write writes.
+// add stages a document with the bytes that write produces.
 func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) error) error {
 	d, err := s.draft(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) err
 	return s.keep(d, doc)
 }
 
-// copy makes a document with the bytes of one already made.
+// copy adds a document with the same bytes as one already staged.
 func (s *stage) copy(of string, doc Document) {
 	for _, d := range s.docs {
 		if d.Key == of {
@@ -95,10 +96,10 @@ func (s *stage) copy(of string, doc Document) {
 	panic("source: a copy of a document that was not made")
 }
 
-// lastLength is the length of the document made last.
+// lastLength returns the length of the last document staged.
 func (s *stage) lastLength() int64 { return s.docs[len(s.docs)-1].Length }
 
-// length adds up the documents of these keys.
+// length returns the total length of the documents at these keys.
 func (s *stage) length(keys []string) (n int64) {
 	of := make(map[string]bool, len(keys))
 	for _, key := range keys {

@@ -12,16 +12,17 @@ import (
 	"instep/harvest"
 )
 
-// Body returns the body of an answer for w, to be verified; closing it ends the answer.
-// decode removes its content coding. page means that w is XML and was served as a page. An
-// answer that cannot be the resource is closed, and an error. dir is for temporary files.
+// Body returns the body of a response for w, to be verified; closing it ends the
+// response. decode removes its content coding. page means that w is XML and was served
+// as an HTML page. If the response cannot be the resource, Body closes it and returns
+// an error. dir is the directory for temporary files.
 func Body(w *harvest.Resource, resp *fetch.Response, decode bool, dir string) (_ io.ReadCloser, page bool, err error) {
 	body := io.Reader(resp.Body)
 	if decode {
 		if body, err = decoder(CodingOf(resp), body); err != nil {
 			return nil, false, errors.Join(fmt.Errorf("%s: %w", resp.URL, err), resp.Body.Close())
 		}
-		resp.ContentLength = -1 // the length of the encoded body
+		resp.ContentLength = -1 // Content-Length is that of the encoded body
 	}
 	if page = pageOfXML(w, resp); page {
 		file, err := readXML(w, body, dir)
@@ -41,8 +42,8 @@ type bodyOf struct {
 	io.Closer
 }
 
-// decoder removes a content coding (RFC 9110 §8.4.1). Its output is bounded by the given
-// length or, without one, by the limit for resources.
+// decoder removes a content coding (RFC 9110 §8.4.1). Its output is limited to the
+// given length or, without one, to the limit for resources.
 func decoder(coding string, body io.Reader) (io.Reader, error) {
 	switch strings.ToLower(coding) {
 	case "gzip", "x-gzip":
@@ -55,7 +56,7 @@ func decoder(coding string, body io.Reader) (io.Reader, error) {
 	return nil, fmt.Errorf("content coding %q: expected gzip or deflate", coding)
 }
 
-// atMost fails after n bytes.
+// atMost returns an error after n bytes.
 type atMost struct {
 	r io.Reader
 	n int64

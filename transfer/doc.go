@@ -1,3 +1,4 @@
-// Package transfer brings the bytes of resources and packages, verified, from the first place
-// that has them. Large ones come into files, so that an interrupted run can be continued.
+// Package transfer fetches and verifies the bytes of resources and packages, from the
+// first place that has them. Large ones are stored in files, so that an interrupted run
+// can continue them.
 package transfer

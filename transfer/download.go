@@ -17,16 +17,17 @@ import (
 	"instep/resourcesync"
 )
 
-// After a crash a file of up to CheckpointBytes is fetched again completely, and at most
-// maxAgain bytes of a larger one: syncing after every CheckpointBytes would take longer
-// than a fast line needs to fetch them again.
+// After a crash a file of up to CheckpointBytes is fetched again completely, and of a
+// larger one at most maxAgain bytes. Syncing after every CheckpointBytes would take
+// longer than a fast line needs to fetch them again.
 const (
 	CheckpointBytes = 8 << 20
-	checkpointPause = time.Second // between checkpoints that are nearer to each other than maxAgain
+	checkpointPause = time.Second // minimum time between checkpoints that are closer than maxAgain
 	maxAgain        = 32 << 20
 )
 
-// copyBytes is how much is written at a time: whole pages of a file cost the least.
+// copyBytes is the number of bytes written at a time: whole pages of a file are the
+// cheapest.
 const copyBytes = 256 << 10
 
 // proof is the condition for continuing an interrupted transfer. A final digest shows
@@ -38,7 +39,7 @@ func proof(ds resourcesync.Digests) fetch.Resume {
 	return fetch.ResumeStrong
 }
 
-// CodingOf is the content coding of an answer; "" if it has none.
+// CodingOf returns the content coding of a response; "" if it has none.
 func CodingOf(resp *fetch.Response) string {
 	if coding := strings.Join(resp.Header.Values("Content-Encoding"), ", "); !strings.EqualFold(coding, "identity") {
 		return coding
@@ -62,32 +63,32 @@ func closeBody(resp *fetch.Response) error {
 // Download is a large transfer into a Part, which a later run can continue.
 type Download struct {
 	Client  *fetch.Client
-	Request fetch.Request // of the whole
+	Request fetch.Request // request for the whole resource
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
-	Accept  func(*fetch.Response) error // judges an answer for the whole before its body is read
-	Part    Part                        // file with the bytes of an earlier run
+	Accept  func(*fetch.Response) error // checks a response with the whole resource before its body is read
+	Part    Part                        // file with the bytes of earlier runs
 
 	hash   *resourcesync.Hasher // hash of the bytes in part
 	note   checkpoint
 	at     int64     // bytes in part at the last checkpoint
-	when   time.Time // time of the last checkpoint; before the first of this run, the start of the transfer
-	joined bool      // appended to the bytes of an earlier run
+	when   time.Time // time of the last checkpoint of this run; before the first, the start of the transfer
+	joined bool      // bytes were appended to those of an earlier run
 }
 
-// checkpoint describes the stored bytes.
+// checkpoint describes the stored bytes. It is kept as JSON.
 type checkpoint struct {
-	Version string `json:"version"` // by which the rest is asked for, as in fetch.Part; "": it cannot be
-	Coding  string `json:"coding"`  // in which the bytes came
-	Length  int64  `json:"length"`  // wanted; -1: unknown
-	Total   int64  `json:"total"`   // as the server told it; 0: it did not
+	Version string `json:"version"` // validator for requesting the rest, as in fetch.Part; "" if the rest cannot be requested
+	Coding  string `json:"coding"`  // content coding of the stored bytes
+	Length  int64  `json:"length"`  // wanted length; -1 if unknown
+	Total   int64  `json:"total"`   // total length that the server stated; 0 if it did not
 	Digests string `json:"digests"` // wanted
 	Hash    []byte `json:"hash"`    // state of the Hasher
 }
 
-// Run fetches the whole into the part, and verifies it. first is an answer to the request
-// for the whole, or nil. If the bytes are wrong and some of them are from an earlier run,
-// they are fetched once more.
+// Run fetches the resource into the part and verifies it. first is a response to
+// Request, or nil. If the bytes are wrong and some of them come from an earlier run,
+// everything is fetched once more.
 func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	dl.Digests = slices.DeleteFunc(slices.Clone(dl.Digests), resourcesync.Digest.IsZero)
 	if err := dl.restore(); err != nil {
@@ -100,7 +101,7 @@ func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	return dl.Again(ctx)
 }
 
-// Again drops the part and fetches the whole.
+// Again empties the part and fetches the whole resource.
 func (dl *Download) Again(ctx context.Context) error {
 	if err := dl.begin(); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (dl *Download) hasher() *resourcesync.Hasher {
 	return resourcesync.NewHasher(algs...)
 }
 
-// restore goes back to the last checkpoint, if it describes the wanted bytes.
+// restore returns to the last checkpoint, if that describes the wanted bytes.
 func (dl *Download) restore() error {
 	text, at := dl.Part.Note()
 	var note checkpoint
@@ -133,16 +134,16 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // written by another version of this program
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // otherwise another version of this program wrote the checkpoint
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at
 	return dl.Part.Truncate(at)
 }
 
-// bring fetches the missing bytes of the part and verifies the whole.
+// bring fetches the missing bytes of the part and verifies the result.
 func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
-	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // all was here when the earlier run ended
+	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // the earlier run had already received everything
 		dl.joined = true
 		return errors.Join(dl.verify(), closeBody(first))
 	}
@@ -168,8 +169,8 @@ func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
 	return dl.verify()
 }
 
-// ask requests the missing bytes. A server that cannot send exactly those is asked for the
-// whole.
+// ask requests the missing bytes. If the server cannot send exactly these, it requests
+// everything.
 func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {
@@ -194,13 +195,14 @@ func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Resp
 	return resp, nil
 }
 
-// continues reports whether a partial answer belongs to the stored bytes: some servers keep
-// the ETag of a replaced file.
+// continues reports whether a partial response belongs to the stored bytes. It checks
+// more than the ETag, since some servers keep the ETag of a replaced file.
 func (dl *Download) continues(resp *fetch.Response) bool {
 	return CodingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
-// receive appends a body to the part. Hashing and writing run beside reading.
+// receive appends a body to the part. Hashing and writing run concurrently with
+// reading.
 func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	var hashing sync.WaitGroup
 	defer hashing.Wait()
@@ -212,7 +214,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 		if most := dl.Length.Int64(); most >= 0 && dl.Part.Size()+int64(n) > most {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
-		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // including the bytes of earlier runs
+		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // the limit includes the bytes of earlier runs
 			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
 		}
 		came := buf[:n]
@@ -235,7 +237,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	}
 }
 
-// fill reads until buf is full or an error says why it is not.
+// fill reads until buf is full, or returns the error that stopped it.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int
@@ -245,7 +247,8 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// due reports whether enough was received since the last checkpoint for another one.
+// due reports whether another checkpoint is due, given the bytes received since the
+// last one.
 func (dl *Download) due() bool {
 	switch n := dl.Part.Size() - dl.at; {
 	case n < CheckpointBytes || dl.note.Version == "":
@@ -257,7 +260,8 @@ func (dl *Download) due() bool {
 	}
 }
 
-// checkpoint makes the received bytes the starting point of a later run.
+// checkpoint makes the received bytes durable, so that a later run can continue from
+// them.
 func (dl *Download) checkpoint(ctx context.Context) error {
 	if dl.note.Version == "" || dl.at == dl.Part.Size() {
 		return nil
@@ -293,7 +297,7 @@ func (dl *Download) mismatch(me *resourcesync.MismatchError) error {
 	return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.Request.URL, me)}
 }
 
-// Leave keeps the bytes received before err for a later run, also when this one was
+// Leave keeps the bytes received before err for a later run, even if this run was
 // interrupted.
 func (dl *Download) Leave(ctx context.Context, err error) error {
 	if IsMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {

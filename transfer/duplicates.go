@@ -10,37 +10,37 @@ import (
 	"instep/harvest"
 )
 
-// Duplicates says when a resource is fetched from one of its duplicates (1.1 §14.2), which is
-// done only where a digest proves the bytes. "" takes duplicates that have a pri before the
-// resource itself, as the Source asks for that, and the others if the resource itself cannot
-// be had.
+// Duplicates selects when a resource is fetched from one of its duplicates (1.1
+// §14.2). That is done only if a digest can prove the bytes. "" tries duplicates with
+// a pri before the resource itself, as the Source requests by pri, and the others if
+// the resource itself is unavailable.
 type Duplicates string
 
-// When duplicates are asked for. All are in the order of pri.
+// Values of Duplicates. Duplicates are always tried in the order of pri.
 const (
-	DuplicatesFirst Duplicates = "first" // before the resource itself
-	DuplicatesLast  Duplicates = "last"  // only if the resource itself cannot be had
+	DuplicatesFirst Duplicates = "first" // try duplicates before the resource itself
+	DuplicatesLast  Duplicates = "last"  // try duplicates only if the resource itself is unavailable
 	DuplicatesNever Duplicates = "never"
 )
 
 const (
-	// badAfter is how many failures in a row there are at an origin before no duplicates are
-	// asked for there any more in a run.
+	// badAfter is the number of consecutive failures of an origin after which a run
+	// requests no more duplicates there.
 	badAfter = 3
-	// maxDuplicateOrigins is how many origins are asked for duplicates in a run: a Source
-	// must not send its readers to any number of others.
+	// maxDuplicateOrigins is the largest number of origins from which a run requests
+	// duplicates: a Source must not send its readers to arbitrarily many other hosts.
 	maxDuplicateOrigins = 16
 )
 
-// Origins remembers in a run what became of requests for duplicates at their origins.
+// Origins records, during a run, the results of requests for duplicates by origin.
 type Origins struct {
 	When Duplicates
 
 	mu       sync.Mutex
-	failures map[string]int // in a row, by origin; badAfter is for good
+	failures map[string]int // consecutive failures by origin; badAfter is final
 }
 
-// split returns the duplicates to ask for before the resource itself, and those to ask for
+// split returns the duplicates to try before the resource itself, and those to try
 // after it.
 func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	preferred := min(w.Preferred, len(w.Duplicates))
@@ -55,7 +55,7 @@ func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	return w.Duplicates[:preferred], w.Duplicates[preferred:]
 }
 
-// usable reports whether an origin may be asked.
+// usable reports whether requests may be sent to an origin.
 func (m *Origins) usable(origin string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,14 +70,14 @@ func (m *Origins) usable(origin string) bool {
 	return true
 }
 
-// came remembers what became of a request; bad reports whether the origin will not be asked
+// came records the result of a request. bad reports whether the origin will not be used
 // again.
 func (m *Origins) came(origin string, ok bool) (bad bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch n := m.failures[origin]; {
 	case n >= badAfter:
-		return false // it was told
+		return false // already reported
 	case ok:
 		m.failures[origin] = 0
 	default:
@@ -86,7 +86,7 @@ func (m *Origins) came(origin string, ok bool) (bad bool) {
 	return m.failures[origin] == badAfter
 }
 
-// Fetch brings the bytes of w from the first place that has them.
+// Fetch fetches the bytes of w from the first place that has them.
 func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64, error) {
 	before, after := f.Duplicates.split(&w)
 	n, from, err := f.fromDuplicates(ctx, s, w, before)
@@ -107,8 +107,8 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 	return n, err
 }
 
-// fromDuplicates brings the bytes of w from the first of its duplicates that has them; from is
-// "" if none has.
+// fromDuplicates fetches the bytes of w from the first of its duplicates that has them.
+// from is "" if none has.
 func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resource, uris []string) (n int64, from string, err error) {
 	for _, uri := range uris {
 		u, err := fetch.ParseReference(uri)

@@ -14,70 +14,72 @@ import (
 	"instep/resourcesync"
 )
 
-// Store takes the bytes of the resources of a set.
+// Store stores the bytes of the resources of a set.
 type Store interface {
-	// Put reads r to its end. r verifies: if it fails, nothing of this resource is kept and
-	// its error is returned. verified says that r checked a length or a digest.
+	// Put reads r to its end. r verifies the bytes: if it fails, Put keeps nothing of
+	// this resource and returns the error. verified reports whether r checked a length
+	// or a digest.
 	Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (n int64, err error)
-	// PutPart is Put of a Part that was verified: its bytes are not copied. The Part
-	// is spent unless an error is returned: an ErrNotHeld if it does not hold the bytes
-	// of w, as where the disk has damaged it. It is called only for a Store with Parts.
+	// PutPart is like Put, for a Part that has been verified: its bytes are not copied.
+	// On success the Part is used up. It returns an ErrNotHeld if the Part does not
+	// hold the bytes of w, for example after a disk error. It is called only if the
+	// Fetcher has Parts.
 	PutPart(ctx context.Context, set string, w harvest.Resource, p Part, verified bool) (n int64, err error)
 }
 
-// ErrNotHeld is what a Store returns (wrapped) where bytes that should be there already are not
-// those described. They have to be fetched.
+// ErrNotHeld means that bytes which should already be stored are not the described
+// ones. They have to be fetched.
 var ErrNotHeld = errors.New("not what the mirror holds")
 
-// Hashed may be implemented by a reader that is given to a Store: it has hashed the bytes
-// that were read, so that the Store need not do it again.
+// Hashed may be implemented by a reader passed to a Store. It has hashed the bytes that
+// were read, so that the Store need not hash them again.
 type Hashed interface {
-	// Digests are those of the bytes read so far. Their algorithms do not change.
+	// Digests returns the digests of the bytes read so far. The algorithms never
+	// change.
 	Digests() resourcesync.Digests
 }
 
-// Verified is a body of which the digests are computed while it is read.
+// Verified is a body whose digests are computed while it is read.
 type Verified struct {
 	io.Reader
 	Hashed
 }
 
-// Fetcher brings the bytes of resources of one set into a Store, verified. It is safe for
-// concurrent use.
+// Fetcher fetches and verifies the resources of one set, and passes them to a Store. It
+// is safe for concurrent use.
 type Fetcher struct {
 	Client     *fetch.Client
-	Spool      string // directory of temporary files; "": the system's
-	Parts      Parts  // keeps large transfers that broke off; nil: none are kept
+	Spool      string // directory for temporary files; "" is the system's
+	Parts      Parts  // stores interrupted large transfers; nil stores none
 	Set        string
 	AsOf       time.Time // when the Source sent its documents, by its own clock; zero if unknown
 	Duplicates *Origins
-	Tell       func(text string)                      // called with what happened to one resource, in one sentence
-	Odd        func(o Oddity, uri string)             // called with each answer that a careful server does not give
-	Came       func(w *harvest.Resource, bytes int64) // called with each answer whose bytes were stored
+	Tell       func(text string)                      // called with one sentence about what happened to a resource
+	Odd        func(o Oddity, uri string)             // called for each unusual response that was tolerated
+	Came       func(w *harvest.Resource, bytes int64) // called for each response whose bytes were stored
 }
 
-// Oddity is something that a careful server does not do, and that was tolerated.
+// Oddity is unusual behaviour of a server that was tolerated.
 type Oddity int
 
 // The oddities.
 const (
-	OddSent      Oddity = iota // a content coding that nobody asked for; the body is kept in it
-	OddDecoded                 // likewise; the body is kept without it
-	OddRange                   // the whole with a Content-Range
-	OddPage                    // XML as text/html
+	OddSent      Oddity = iota // the body has a content coding that was not requested, and is kept encoded
+	OddDecoded                 // the body has a content coding that was not requested, and is kept decoded
+	OddRange                   // the whole resource with a Content-Range
+	OddPage                    // XML served as text/html
 	OddDuplicate               // fetched from a duplicate
-	OddEnd                     // a body that ends with its connection: it may not be the whole
-	Oddities                   // number of oddities
+	OddEnd                     // the body ends with its connection, so it may be incomplete
+	Oddities                   // number of values
 )
 
-// fetchAt brings the bytes of w that are served at a URI.
+// fetchAt fetches the bytes of w at a URI.
 func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, at string) (int64, error) {
 	n, coding, err := f.persist(ctx, s, w, at)
 	if coding == "" {
 		return n, err
 	}
-	// Sources describe either body: the one in the content coding it was sent in, or
-	// the one without it.
+	// A Source may describe the body either encoded, as sent, or decoded.
 	if err == nil {
 		if !strings.EqualFold(coding, w.Encoding) {
 			f.Odd(OddSent, w.URI)
@@ -93,8 +95,8 @@ func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, at s
 	return n, err
 }
 
-// persist is get, tried again as often as any request if a body broke off that could
-// not go on.
+// persist is like get, but tries again, as often as any request is retried, if a body
+// broke off and could not be continued.
 func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, at string) (n int64, coding string, err error) {
 	for failed := 1; ; failed++ {
 		n, coding, err = f.get(ctx, s, w, at, false)
@@ -107,9 +109,8 @@ func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, at s
 	}
 }
 
-// get fetches the bytes served at a URI into a Store, verified, and as they are sent or
-// without their content coding. It returns the coding in which they are kept, or were
-// refused.
+// get fetches the bytes at a URI, encoded as sent or decoded, and stores them after
+// verification. It returns the coding with which they were stored or refused.
 func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, at string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
 		if p := f.part(ctx, &w, w.Length.Int64()); p != nil {
@@ -153,7 +154,8 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, at strin
 	return n, coding, nil
 }
 
-// requestAt is the request for w at a URI. A duplicate is asked for once: there are other places.
+// requestAt returns the request for w at a URI. A duplicate is requested without
+// retries, since there are other places.
 func requestAt(w *harvest.Resource, at string) fetch.Request {
 	req := Request(w)
 	req.URL, req.Once = at, !isOwn(w, at)
@@ -170,8 +172,9 @@ func (f *Fetcher) FetchMemento(ctx context.Context, s Store, w harvest.Resource)
 	return f.fetchAt(ctx, s, w, w.Memento)
 }
 
-// arrive notes when the bytes of w came, if anything depends on that. An answer that has no
-// Date, or comes from elsewhere with another clock, came after the documents.
+// arrive records when the bytes of w arrived, if anything depends on it. A response
+// without Date, or from another host with its own clock, counts as later than the
+// documents.
 func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, at string) {
 	if !Timed(w) {
 		return
@@ -181,12 +184,12 @@ func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, at string) {
 	}
 }
 
-// Timed reports whether it counts when the bytes of w came: if a change tells of them, or if
-// nothing but their lastmod ties them to what a list says.
+// Timed reports whether the time matters at which the bytes of w arrived: if they
+// belong to a change, or if only their lastmod connects them with the listed state.
 func Timed(w *harvest.Resource) bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
 
-// lookWhole reports w if the Source gives no length and no digest of it, and its answer leaves in
-// doubt whether it holds the whole.
+// lookWhole reports w if the Source gives no length and no digest of it, and the
+// response may be incomplete.
 func (f *Fetcher) lookWhole(w *harvest.Resource, resp *fetch.Response) {
 	switch {
 	case w.Provable():
@@ -197,16 +200,16 @@ func (f *Fetcher) lookWhole(w *harvest.Resource, resp *fetch.Response) {
 	}
 }
 
-// surprising reports whether the body of an answer is in a content coding that nobody
-// asked for, and nothing that the Source says of the resource would show it. Its bytes
-// are not those of the resource.
+// surprising reports whether the body has a content coding that was not requested and
+// that no fact in the Source's entry would reveal. The encoded bytes are then not those
+// of the resource.
 func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	coding := CodingOf(resp)
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
-// part opens what is kept of a transfer of so many bytes (-1: unknown), or nil if
-// nothing is worth to be kept.
+// part opens the stored beginning of a transfer of the given length (-1 if unknown). It
+// returns nil if the transfer is too short to be stored.
 func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) Part {
 	if f.Parts == nil || length >= 0 && length <= CheckpointBytes {
 		return nil
@@ -219,12 +222,13 @@ func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) P
 	return p
 }
 
-// getPart is get into a part. first is the answer, if it was asked for already.
+// getPart is like get, but fetches into a part. first is the response if the request
+// has already been sent.
 func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, at string, p Part, first *fetch.Response) (n int64, coding string, err error) {
 	dl := &Download{
 		Client: f.Client, Part: p, Request: requestAt(&w, at), Length: w.Length, Digests: w.Digests,
 		Accept: func(resp *fetch.Response) error {
-			if surprising(&w, resp) { // it was not surprising when the transfer began
+			if surprising(&w, resp) { // it was not encoded when the transfer began
 				return fmt.Errorf("%s: now in the content coding %q, which nobody asked for", w.URI, CodingOf(resp))
 			}
 			f.lookWhole(&w, resp)
@@ -242,8 +246,8 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, at s
 	return n, dl.note.Coding, err
 }
 
-// putPart gives what was brought to the Store. The disk may have lost since what an
-// earlier run had verified: then all is brought once more.
+// putPart passes the fetched part to the Store. If the disk has lost bytes that an
+// earlier run had verified, everything is fetched once more.
 func (f *Fetcher) putPart(ctx context.Context, s Store, w harvest.Resource, dl *Download) (n int64, err error) {
 	n, err = s.PutPart(ctx, f.Set, w, dl.Part, w.Provable())
 	if errors.Is(err, ErrNotHeld) && dl.joined {

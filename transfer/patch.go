@@ -19,11 +19,11 @@ import (
 type Base struct {
 	Open    func(context.Context) (io.ReadCloser, error)
 	Length  resourcesync.Length
-	Digests resourcesync.Digests // they are computed again while the bytes are read
+	Digests resourcesync.Digests // computed again while the bytes are read
 }
 
-// patchMemory is how many bytes of versions are in memory at a time, in all transfers: each is
-// in memory whole while it is patched.
+// patchMemory is the memory in bytes for versions, for all transfers together: while it
+// is patched, each version is held in memory completely.
 const patchMemory = 4 * patch.MaxBytes
 
 // PatchCounts say what patches have saved and cost (1.1 §14.4).
@@ -49,7 +49,7 @@ const maxVain = 20
 // Patcher makes versions of resources by patches (1.1 §14.4) in a run. The base is only read. It
 // is safe for concurrent use.
 type Patcher struct {
-	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // the bytes of a patch, or what came of them
+	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch, or what happened in words
 	memory *semaphore.Weighted
 
 	mu     sync.Mutex // guards the rest
@@ -58,15 +58,16 @@ type Patcher struct {
 	first  string // the first failure
 }
 
-// NewPatcher returns a Patcher that fetches patches by a client.
+// NewPatcher returns a Patcher that fetches patches with a client.
 func NewPatcher(c *fetch.Client) *Patcher {
 	fetch := func(ctx context.Context, step *harvest.Patch) ([]byte, error) { return fetchPatch(ctx, c, step) }
 	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory)}
 }
 
-// Make fetches the patches of w, which lead to it from a base, and returns its bytes, proved by
-// its digests, and how many bytes were fetched, also with an error. The caller calls done when
-// it needs the bytes no longer; it is nil with an error.
+// Make fetches the patches that lead from base to w and returns the bytes of w,
+// verified by its digests, and how many bytes were fetched, also with an error. The
+// caller must call done when it no longer needs the bytes; done is nil if there is an
+// error.
 func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made []byte, fetched int64, done func(), err error) {
 	room := int64(2 * patch.MaxBytes)
 	if base.Length.Known() && w.Length.Known() && len(w.Patches) == 1 {
@@ -142,7 +143,7 @@ func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (ver
 	return version, fetched, verify(version, w.Length, w.Digests)
 }
 
-// read returns the bytes of a base, which must have its digests.
+// read returns the bytes of a base after verifying its digests.
 func (b *Base) read(ctx context.Context) ([]byte, error) {
 	r, err := b.Open(ctx)
 	if err != nil {
@@ -152,8 +153,8 @@ func (b *Base) read(ctx context.Context) ([]byte, error) {
 	return readVerified(io.LimitReader(r, patch.MaxBytes+1), b.Length, b.Digests)
 }
 
-// fetchPatch returns the bytes of a patch, or what came of them. There is another way to the
-// resource, so it is asked for once.
+// fetchPatch returns the bytes of a patch, or what happened. It sends the request
+// without retries, since the resource can be fetched in another way.
 func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]byte, error) {
 	most := int64(patch.MaxBytes)
 	if step.Length.Known() {
@@ -171,8 +172,8 @@ func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]by
 	return data, err
 }
 
-// readVerified returns the bytes of r, or what came of them, and an error unless they have
-// that length and these digests.
+// readVerified returns the bytes of r, or what happened. It returns an error unless
+// they have that length and these digests.
 func readVerified(r io.Reader, length resourcesync.Length, digests resourcesync.Digests) ([]byte, error) {
 	return io.ReadAll(resourcesync.NewVerifyReader(r, length.Int64(), digests))
 }

@@ -11,14 +11,15 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxResource bounds a resource of unknown length, in bytes (FAULTS §5).
+// MaxResource is the largest accepted size of a resource of unknown length, in bytes
+// (FAULTS §5).
 const MaxResource = 10 << 30
 
-// Slack is the number of bytes read beyond the listed length, to describe what was
-// received.
+// Slack is the number of bytes read beyond the listed length, so that an error can
+// describe what was received.
 const Slack = 64 << 10
 
-// Most is the largest accepted number of bytes for w.
+// Most returns the largest accepted number of bytes for w.
 func Most(w *harvest.Resource) int64 {
 	if w.Length.Known() {
 		return w.Length.Int64() + Slack
@@ -31,7 +32,8 @@ func Request(w *harvest.Resource) fetch.Request {
 	return fetch.Request{URL: w.URI, MaxBytes: Most(w), Resume: proof(w.Digests)}
 }
 
-// Plausible refuses an answer that cannot be the resource, before its body is read.
+// Plausible returns an error for a response that cannot be the resource, before its
+// body is read.
 func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
 		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
@@ -43,8 +45,8 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	return nil
 }
 
-// isInstead reports whether the answer is a page, the listed resource is not, and no digest
-// would decide.
+// isInstead reports whether the response is an HTML page although the listed resource
+// is not, and there is no digest to decide it.
 func isInstead(w *harvest.Resource, resp *fetch.Response) bool {
 	return len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type)
 }

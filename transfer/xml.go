@@ -15,16 +15,16 @@ import (
 	"instep/internal/spool"
 )
 
-// maxXML is the largest resource, in bytes, that is examined because it was served as a
-// page.
+// maxXML is the largest resource, in bytes, that is parsed because it was served as an
+// HTML page.
 const maxXML = CheckpointBytes
 
-// maxDepth is how deep its elements may be nested.
+// maxDepth is the deepest accepted nesting of its elements.
 const maxDepth = 1_000
 
-// pageOfXML reports whether an answer is refused by Plausible for its media type alone, although it
-// may be the resource all the same: XML that some servers call text/html. Its length has to be known,
-// and be right.
+// pageOfXML reports whether Plausible refuses a response only for its media type
+// although it may be the resource: XML that some servers send as text/html. Its length
+// must be known and correct.
 func pageOfXML(w *harvest.Resource, resp *fetch.Response) bool {
 	n := w.Length.Int64()
 	return isInstead(w, resp) && isXML(w.Type) && w.Length.Known() && n <= maxXML && (resp.ContentLength < 0 || resp.ContentLength == n)
@@ -35,9 +35,10 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// readXML reads a body that pageOfXML accepted, and returns it to be read again. It is an
-// error if it is not well-formed XML or is a page: that of a bot wall may have the right
-// length too. The caller closes the file, which is in dir once it is long.
+// readXML reads a body that pageOfXML accepted, and returns it for reading again. It
+// returns an error if the body is not well-formed XML or is an HTML page: a bot wall
+// may happen to have the right length. The caller closes the file, which is in dir if
+// it is long.
 func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
 	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // a longer body is detected when it is verified
@@ -50,7 +51,8 @@ func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, erro
 	return f, nil
 }
 
-// checkXML returns an error unless r has one well-formed document whose root is not that of a page.
+// checkXML returns an error unless r is one well-formed XML document whose root is not
+// that of an HTML page.
 func checkXML(r io.Reader) error {
 	d := xml.NewDecoder(r)
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return byByte{in}, nil }
@@ -83,9 +85,9 @@ func checkXML(r io.Reader) error {
 	}
 }
 
-// byByte decodes text of an encoding in which each byte is a character, without knowing
-// which: only the marks of XML matter, which those encodings share. Text of another kind is
-// not well-formed in it.
+// byByte decodes text in an unknown single-byte encoding. Only the XML markup matters
+// here, which is the same in all of them. Text in other encodings is not well-formed
+// when decoded this way.
 type byByte struct{ r io.Reader }
 
 func (b byByte) Read(p []byte) (n int, err error) {

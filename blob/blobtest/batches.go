@@ -20,8 +20,8 @@ func testVisibility(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"dir/a": "bytes"})
 }
 
-// RunTimes tests that an empty bucket gives each object the time that it is put with, for
-// every kind of Put: new, replacing, taken, and taken under its own key.
+// RunTimes tests that an empty bucket gives each object the requested time, for every
+// kind of Put: new, replacing, taken, and taken under its own key.
 func RunTimes(t *testing.T, b blob.Bucket) {
 	fill(t, b, "replaced", "kept", "taken", "stays", "moved")
 	at := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -261,7 +261,8 @@ func testDelete(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"dir/b": "dir/b"})
 }
 
-// testOrder replaces a directory by a file and the reverse, which works in one order only.
+// testOrder replaces a directory with a file and the reverse. Each works only in one
+// order of steps.
 func testOrder(t *testing.T, b blob.Bucket) {
 	fill(t, b, "a", "b/c/d")
 	batch := begin(t, b)
@@ -280,8 +281,8 @@ func testOrder(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"a/x/y": "below a", "d": "b/c/d", "b": "at b", "f": "2"})
 }
 
-// testClash accepts two answers: a bucket with directories refuses with ErrClash, one
-// without them takes both objects.
+// testClash accepts two results: a bucket with directories returns ErrClash, one
+// without them stores both objects.
 func testClash(t *testing.T, b blob.Bucket) {
 	fill(t, b, "file", "dir/a")
 	objects := map[string]string{"file": "file", "dir/a": "dir/a"}

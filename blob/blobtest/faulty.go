@@ -14,46 +14,48 @@ import (
 // Op names a call that can be made to fail.
 type Op string
 
-// The calls of a bucket, its batches, objects and readers.
+// Calls of a bucket, and of its batches, objects and readers.
 const (
 	OpGet    Op = "get"
-	OpRead   Op = "read" // reading the result of Get
+	OpRead   Op = "read" // reading from the result of Get
 	OpStat   Op = "stat"
-	OpList   Op = "list" // each object listed is a call
+	OpList   Op = "list" // each listed object is a call
 	OpBegin  Op = "begin"
 	OpCreate Op = "create"
 	OpTake   Op = "take"
 	OpWrite  Op = "write"
-	OpClose  Op = "close" // of an object
+	OpClose  Op = "close" // Close of an object
 	OpCommit Op = "commit"
 )
 
 // Call is one call to a faulty bucket.
 type Call struct {
 	Op  Op
-	N   int    // number of the call of this Op, from 1
-	Key string // key of OpGet, OpRead, OpStat, OpList and OpTake
+	N   int    // number of the call of this Op, counted from 1
+	Key string // key, for OpGet, OpRead, OpStat, OpList and OpTake
 }
 
-// ErrInjected is wrapped by the errors of faults that name no error of their own.
+// ErrInjected is the error of faults that have no error of their own.
 var ErrInjected = errors.New("injected fault")
 
-// Fault is how a call fails.
+// Fault describes how a call fails.
 type Fault struct {
 	Err error // nil: ErrInjected
-	// Steps is how much of the call takes effect before it fails: of OpCommit the
-	// number of its Put, Move and Delete calls, of OpWrite the number of bytes; of the
-	// other calls all if it is not 0. All is everything: the call succeeds and its answer is lost.
+	// Steps is how much of the call takes effect before it fails: for OpCommit the
+	// number of its Put, Move and Delete calls, for OpWrite the number of bytes; for
+	// other calls nothing if 0, otherwise everything. With All the call succeeds and
+	// only its result is lost.
 	Steps int
 }
 
 // All as Fault.Steps lets the call succeed before it fails.
 const All = -1
 
-// Plan decides for each call: nil lets it pass. It need not be safe for concurrent use.
+// Plan decides for each call whether it fails: nil lets it pass. It need not be safe
+// for concurrent use.
 type Plan func(Call) *Fault
 
-// At is a plan in which the nth call of op fails.
+// At returns a plan in which the nth call of op fails.
 func At(op Op, n int, f Fault) Plan {
 	return func(c Call) *Fault {
 		if c.Op == op && c.N == n {
@@ -63,8 +65,8 @@ func At(op Op, n int, f Fault) Plan {
 	}
 }
 
-// Faulty returns b with the faults of plan. After a failed Commit, b has the part of it
-// that took effect, and nothing else.
+// Faulty returns b with the faults of plan. After a failed Commit, b contains exactly
+// the part that took effect.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }
@@ -72,7 +74,7 @@ func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 type faulty struct {
 	bucket blob.Bucket
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	plan   Plan
 	counts map[Op]int
 }
@@ -169,7 +171,7 @@ func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
 		return nil, err
 	}
 	if fault != nil {
-		return nil, fault.Err // the batch still has the object, and has to drop it
+		return nil, fault.Err // the batch still has the object and must discard it
 	}
 	return &faultyObject{o, b.f}, nil
 }

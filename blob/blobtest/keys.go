@@ -174,7 +174,7 @@ func testList(t *testing.T, b blob.Bucket) {
 		}
 	}
 	for range b.List(t.Context(), "") {
-		break // a listing can be left
+		break // a consumer may stop a listing
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 	"instep/blob"
 )
 
-// testReplace replaces an object while others read it: each reads one whole state.
+// testReplace replaces an object while others read it: each reader must get one
+// complete state.
 func testReplace(t *testing.T, b blob.Bucket) {
 	const size, rounds, readers = 100_000, 25, 4
 	state := func(i int) string { return strings.Repeat(string(rune('a'+i%26)), size+i) }
@@ -71,7 +72,7 @@ func testLarge(t *testing.T, b blob.Bucket) {
 	}
 }
 
-// oddReader hides every method but Read, and reads odd portions.
+// oddReader hides every method but Read, and returns portions of odd sizes.
 type oddReader struct{ r io.Reader }
 
 func (r oddReader) Read(p []byte) (int, error) { return r.r.Read(p[:min(len(p), 12_345)]) }
@@ -138,7 +139,7 @@ func testConcurrentCreate(t *testing.T, b blob.Bucket) {
 	want(t, b, objects)
 }
 
-// testConcurrentCommit lets batches make and empty the same directories.
+// testConcurrentCommit runs batches that create and empty the same directories.
 func testConcurrentCommit(t *testing.T, b blob.Bucket) {
 	const workers, rounds = 6, 15
 	objects := map[string]string{}

@@ -8,7 +8,8 @@ import (
 	"instep/blob"
 )
 
-// Run tests that the buckets made by open, each empty, keep the contract of blob.Bucket.
+// Run tests whether a bucket fulfils the contract of blob.Bucket. open returns a new,
+// empty bucket for each test.
 func Run(t *testing.T, open func(t *testing.T) blob.Bucket) {
 	for _, c := range []struct {
 		name string

@@ -162,8 +162,7 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair b
 	return s, line, report.end(audit, &s, a.now())
 }
 
-// openAudited opens a mirror to be audited: for reading only where nothing can be
-// written.
+// openAudited opens a mirror for an audit, read-only if it cannot be written.
 func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m *mirror.Mirror, readOnly bool, err error) {
 	m, err = mirror.Open(ctx, o)
 	if err == nil || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
@@ -220,7 +219,7 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// auditTotals sums up an audit over all its sets.
+// auditTotals sums up the results of an audit over all sets.
 type auditTotals struct {
 	verdicts                      map[destination.Verdict]int64
 	skipped                       map[string]int64
@@ -242,8 +241,8 @@ func totalsOf(audit *destination.Audit) auditTotals {
 	return t
 }
 
-// reportAudit reports the result of an audit, and returns the last line for programs and
-// for people.
+// reportAudit reports the result of an audit, and returns the summary record and the
+// last line for people.
 func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
@@ -281,7 +280,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 	switch {
 	case audit.Differs():
 		status, a.code = "not-in-sync", exitDifferences
-	case !audit.InSync(): // no difference in the compared part
+	case !audit.InSync(): // no difference among the compared resources
 		status, a.code = "partial", exitPartial
 	}
 	n := t.verdicts

@@ -15,23 +15,23 @@ import (
 	"instep/destination"
 )
 
-// auditReport writes the verdicts of an audit while it runs. The nil auditReport writes
+// auditReport writes the verdicts of an audit while it runs. A nil auditReport writes
 // nothing.
 type auditReport struct {
 	body *digested
 	form reportForm
 
-	mu  sync.Mutex // guards the rest
+	mu  sync.Mutex // guards the fields below
 	err error      // the first write error
 }
 
-// reportForm is a format of a report: a value for one report.
+// reportForm is a format of a report. A value is used for one report.
 type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
-	// end writes the totals, up to the digest.
+	// end writes the totals and everything else before the digest.
 	end(w io.Writer, t reportTail) error
-	// digest writes the last line: the digest of all bytes before it.
+	// digest writes the last line, with the digest of all preceding bytes.
 	digest(w io.Writer, sum string) error
 	close() error
 }
@@ -46,7 +46,7 @@ type reportHead struct {
 	Program string    `json:"program"`
 	Go      string    `json:"go"`
 	System  string    `json:"system"`
-	Digest  string    `json:"digest"` // what the digest at the end is of
+	Digest  string    `json:"digest"` // description of the digest at the end
 }
 
 // reportRow is one resource.
@@ -59,7 +59,7 @@ type reportRow struct {
 	Message string              `json:"message,omitempty"`
 }
 
-// reportTail is the outcome.
+// reportTail is the outcome of an audit.
 type reportTail struct {
 	Status   string           `json:"status"`
 	Ended    time.Time        `json:"ended"`
@@ -72,13 +72,13 @@ type reportTail struct {
 // reportSet has the fields of a set in a report.
 type reportSet struct {
 	Set      string     `json:"set"`
-	At       *time.Time `json:"at,omitempty"`       // of the Source's documents
-	Followed *time.Time `json:"followed,omitempty"` // by the mirror
+	At       *time.Time `json:"at,omitempty"`       // time of the Source's documents
+	Followed *time.Time `json:"followed,omitempty"` // time up to which the mirror follows the Source
 	Partial  string     `json:"partial,omitempty"`
 	Gap      string     `json:"gap,omitempty"`
 }
 
-// reportTotal is a number with its name.
+// reportTotal is a named count.
 type reportTotal struct {
 	Name string
 	N    int64
@@ -171,7 +171,7 @@ func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
 	return t
 }
 
-// known is nil for the zero time.
+// known returns a pointer to t; nil for the zero time.
 func known(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -180,7 +180,7 @@ func known(t time.Time) *time.Time {
 	return &t
 }
 
-// digested is a buffered writer that computes the SHA-256 of all that it writes.
+// digested is a buffered writer that computes the SHA-256 of everything written.
 type digested struct {
 	w *bufio.Writer
 	h hash.Hash

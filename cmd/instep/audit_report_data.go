@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// csvForm is a table; the first column of each line is its kind.
+// csvForm writes a CSV table; the first column of each line is the kind of the line.
 type csvForm struct{}
 
 func (csvForm) begin(w io.Writer, h reportHead) error {
@@ -60,8 +60,9 @@ func writeCSV(w io.Writer, lines ...[]string) error {
 	return c.WriteAll(lines) // and flush
 }
 
-// harmless keeps a spreadsheet from taking a text for a formula, and a text from containing
-// control characters. A path that begins with ./ stays the same path.
+// harmless changes a text so that a spreadsheet does not read it as a formula, and
+// escapes control characters. It adds the prefix "./", which does not change the
+// meaning of a path.
 func harmless(s string) string {
 	s = printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
@@ -70,7 +71,7 @@ func harmless(s string) string {
 	return s
 }
 
-// jsonForm is one object, a resource on each line.
+// jsonForm writes one JSON object, with each resource on its own line.
 type jsonForm struct{ rows int64 }
 
 func (f *jsonForm) begin(w io.Writer, h reportHead) error {

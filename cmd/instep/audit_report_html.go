@@ -14,11 +14,11 @@ import (
 	"instep/internal/webpage"
 )
 
-// htmlForm is a page for people: the verdict first, then the numbers, the differences, and
-// the proof. It needs no other file, runs no script and can be printed.
+// htmlForm writes an HTML page: the verdict first, then the numbers, the differences,
+// and the proof. The page needs no other file, runs no script and can be printed.
 type htmlForm struct {
 	head  reportHead
-	rows  *spool.File // rows of the table, which comes after the totals
+	rows  *spool.File // rows of the table, which is written after the totals
 	count int64
 }
 
@@ -35,7 +35,7 @@ func (f *htmlForm) row(_ io.Writer, r reportRow) error {
 	return auditPage.ExecuteTemplate(escaping{f.rows}, "row", r)
 }
 
-// auditView is an audit as the page shows it.
+// auditView is the data of the page about an audit.
 type auditView struct {
 	reportHead
 	reportTail
@@ -69,7 +69,7 @@ var auditText string
 
 var auditPage = webpage.New("audit", auditText, pageFuncs)
 
-// pageFuncs are for the pages of reports.
+// pageFuncs are template functions for report pages.
 var pageFuncs = template.FuncMap{
 	"mark":     func(v destination.Verdict) string { return verdictMarks[v] },
 	"word":     func(status string) string { return words[status] },
@@ -81,7 +81,7 @@ var pageFuncs = template.FuncMap{
 	"meaning":  meaning,
 }
 
-// tone is the colour of a status: good, warn or bad.
+// tone returns the colour class of a status: good, warn or bad.
 func tone(status string) string {
 	switch status {
 	case "in-sync", "clean", "published", "plan":
@@ -92,7 +92,7 @@ func tone(status string) string {
 	return "bad"
 }
 
-// tint is the colour of a verdict.
+// tint returns the colour class of a verdict.
 func tint(v destination.Verdict) string {
 	switch v {
 	case destination.VerdictSame:
@@ -103,7 +103,7 @@ func tint(v destination.Verdict) string {
 	return "bad"
 }
 
-// meanings explains the numbers of an audit to readers of a report.
+// meanings explains the counts of an audit to readers of a report.
 var meanings = map[string]string{
 	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
 	string(destination.VerdictMissing):      "the Source lists it, the mirror does not hold it; the next sync fetches it",
@@ -123,8 +123,8 @@ func meaning(name string) string {
 	return "not compared: " + name
 }
 
-// findingName is the name of a number; a resource that is not compared is named by the
-// reason.
+// findingName returns the name of a count. For resources that were not compared it is
+// the reason.
 func findingName(t reportTotal) string {
 	if _, ok := meanings[t.Name]; ok {
 		return t.Name
@@ -132,7 +132,7 @@ func findingName(t reportTotal) string {
 	return "not compared"
 }
 
-// BytesRead is how many bytes of the mirror were read.
+// BytesRead returns how many bytes of the mirror were read.
 func (t reportTail) BytesRead() int64 { return t.total("bytes read") }
 
 func (t reportTail) total(name string) int64 {
@@ -144,9 +144,10 @@ func (t reportTail) total(name string) int64 {
 	return 0
 }
 
-// auditSentence states the result in a sentence or two, for readers who stop there.
+// auditSentence returns the result in one or two sentences, for readers who read
+// nothing else.
 func auditSentence(t reportTail) string {
-	var all int64 // resources of the Source that were compared
+	var all int64 // number of resources of the Source that were compared
 	for _, v := range destination.Verdicts {
 		if v != destination.VerdictExtra {
 			all += t.total(string(v))
@@ -223,7 +224,7 @@ func isAre(n int64) string {
 	return "are"
 }
 
-// joined lists parts as a sentence does.
+// joined joins parts as in a sentence: a, b and c.
 func joined(parts []string) string {
 	last := len(parts) - 1
 	if last == 0 {

@@ -11,7 +11,7 @@ import (
 	"instep/mirror"
 )
 
-// valuesOf are the values that a flag completes to, by the name of the flag.
+// valuesOf returns the values for the completion of a flag.
 func valuesOf(cmd *cobra.Command, flag string) []string {
 	switch flag {
 	case "prefer":
@@ -51,25 +51,25 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 	return nil
 }
 
-// formatsOf are the values of --format, by command.
+// formatsOf lists the values of --format for each command.
 var formatsOf = map[string][]string{"lint": {"text", "json", "sarif"}, "report": {"text", "json", "html"}, "export": {"csv", "json"}}
 
-// completeFlags lets the flags of all commands complete their values.
+// completeFlags registers completions for the flags of all commands.
 func (a *app) completeFlags(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		a.completeFlags(cmd)
 	}
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if complete := a.completion(root, f); complete != nil {
-			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // fails only if it was registered
+			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // fails only if a completion is already registered
 		}
 	})
 }
 
 type completionFunc = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completion completes the values of a flag: those that there are, names of rules or runs,
-// files or directories; nil if it has none that can be known.
+// completion returns the completion of a flag: fixed values, names of rules or runs,
+// files or directories; nil if its values cannot be known.
 func (a *app) completion(cmd *cobra.Command, f *pflag.Flag) completionFunc {
 	if values := valuesOf(cmd, f.Name); len(values) > 0 {
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
@@ -98,11 +98,11 @@ func completeRules(_ *cobra.Command, _ []string, begin string) (ids []string, _ 
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeRuns names the runs of the mirror that the command line has already.
+// completeRuns completes the runs of the mirror that is already on the command line.
 func completeRuns(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		state, _ := cmd.Flags().GetString("state")
-		all, _ := runs.List(mirror.StateDir(args[0], state)) // none if it is no mirror
+		all, _ := runs.List(mirror.StateDir(args[0], state)) // no runs if it is not a mirror
 		for i := range all {
 			ids = append(ids, runText(all[i].ID)+"\t"+all[i].Command)
 		}

@@ -67,18 +67,18 @@ type setConfig struct {
 	From          fromConfig    `yaml:"from"`
 }
 
-// ruleConfig says more of the files that a glob matches.
+// ruleConfig adds facts to the files that a glob matches.
 type ruleConfig struct {
 	Match      string       `yaml:"match"`
 	Type       string       `yaml:"type"`
 	Encoding   string       `yaml:"encoding"`
 	ChangeFreq string       `yaml:"changefreq"`
 	Links      []linkConfig `yaml:"links"`
-	// KeepLinks are relations of links that a resource of a mirror keeps.
+	// KeepLinks are link relations that the entries of mirrored resources keep.
 	KeepLinks []string `yaml:"keep_links"`
 }
 
-// linkConfig is a link that the resources of a rule have: see scan.Link.
+// linkConfig is a link that a rule adds to resources: see scan.Link.
 type linkConfig struct {
 	Rel  string `yaml:"rel"`
 	Href string `yaml:"href"`
@@ -95,7 +95,7 @@ func (r ruleConfig) rule() scan.Rule {
 	return rule
 }
 
-// groupConfig groups the files that a glob matches, for a Resource Map of each group.
+// groupConfig groups the files that a glob matches; each group gets a Resource Map.
 type groupConfig struct {
 	Match   string `yaml:"match"`
 	Name    string `yaml:"name"`
@@ -111,7 +111,7 @@ func (s *setConfig) aggregations() []aggregate.Rule {
 	return rules
 }
 
-// choice says which files are in the set.
+// choice returns which files are in the set.
 func (s *setConfig) choice() scan.Choice {
 	return scan.Choice{Include: s.Include, Exclude: s.Exclude, AssumeUnchanged: s.Assume, AllFiles: s.AllFiles, LinkFiles: s.LinkFiles}
 }
@@ -153,7 +153,7 @@ func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
 	return decodeSwitch(&a.On, n, (*plain)(a))
 }
 
-// decodeSwitch reads a switch, or the mapping that it is a short form of.
+// decodeSwitch decodes a boolean, or the mapping for which it is the short form.
 func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	if n.Type() == ast.BoolType {
 		return yaml.NodeToValue(n, on)
@@ -162,7 +162,7 @@ func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	return yaml.NodeToValue(n, mapping, yaml.Strict())
 }
 
-// duration is a time.Duration that is also written in days, weeks and years.
+// duration is a time.Duration that can also be written in days, weeks and years.
 type duration time.Duration
 
 // UnmarshalYAML reads 90s, 24h, 30d, 2w or 1y.
@@ -176,7 +176,7 @@ func (d *duration) set(text string) error {
 
 func (d duration) String() string { return formatDuration(time.Duration(d)) }
 
-// retention is how long something is kept: a duration, or all of it.
+// retention is how long something is kept: a duration, or for ever.
 type retention time.Duration
 
 const retainAll = "all"
@@ -208,7 +208,7 @@ func (r retention) String() string {
 	return formatDuration(time.Duration(r))
 }
 
-// size is a number of bytes, written 500MB or 1GiB.
+// size is a number of bytes, written like 500MB or 1GiB.
 type size int64
 
 // UnmarshalYAML reads a number of bytes with or without a unit.
@@ -230,7 +230,7 @@ func (s size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// decodeText decodes a value that is written as text or number.
+// decodeText decodes a value that may be a YAML text or number.
 func decodeText(to interface{ set(string) error }, n ast.Node) error {
 	var text string
 	if err := yaml.NodeToValue(n, &text); err != nil {

@@ -50,7 +50,7 @@ func (a *app) configCommand() *cobra.Command {
 	return cmd
 }
 
-// check validates the configuration without looking at the site, and normalises the base
+// check validates the configuration without examining the site, and normalises the base
 // URL.
 func (c *configuration) check() (err error) {
 	if c.BaseURL == "" {
@@ -78,12 +78,12 @@ func (c *configuration) check() (err error) {
 	}
 	site := c.site()
 	if site.Dir == "" && site.Out == "" {
-		site.Dir = "." // the command line may name it yet
+		site.Dir = "." // the command line may still set it
 	}
 	return c.locate(site.Check())
 }
 
-// locate says where the value that publishing can't use was given.
+// locate adds to an error where the invalid value was given.
 func (c *configuration) locate(err error) error {
 	var oe *publish.OptionError
 	if !errors.As(err, &oe) {
@@ -164,7 +164,7 @@ func (c *configuration) checkRule(s *setConfig, r *ruleConfig, key string) error
 	return nil
 }
 
-// checkLink says what is wrong with a link of a rule.
+// checkLink returns an error for an invalid link of a rule.
 func (s *setConfig) checkLink(l *linkConfig) error {
 	link := scan.Link(*l)
 	switch {
@@ -183,13 +183,13 @@ func isMediaType(text string) bool {
 	return err == nil && strings.Contains(text, "/")
 }
 
-// notOfACoding reports whether no name of a content coding has r.
+// notOfACoding reports whether r is not allowed in the name of a content coding.
 func notOfACoding(r rune) bool {
 	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' && r != '.'
 }
 
-// printConfiguration prints each value with where it is from. Values that are neither
-// given nor have a default are left out.
+// printConfiguration prints each value and its origin. It leaves out values that are
+// not set and have no default.
 func (a *app) printConfiguration(c *configuration) {
 	one := func(key string, o option, value string) {
 		from := c.origins[key]

@@ -18,10 +18,10 @@ import (
 // maxConfigBytes bounds a configuration file.
 const maxConfigBytes = 1 << 20
 
-// configError is a configuration file that can't be used.
+// configError reports an invalid configuration file.
 type configError struct {
 	file string
-	line int // 0: of the whole
+	line int // 0 if it concerns the whole file
 	err  error
 }
 
@@ -34,14 +34,14 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configFile is a configuration file that was read.
+// configFile is a parsed configuration file.
 type configFile struct {
 	name string
 	siteConfig
-	lines map[string]int // line of each key: base_url, sets[0].name
+	lines map[string]int // line number of each key, such as base_url or sets[0].name
 }
 
-// readConfigFile reads a configuration file. Its paths are relative to the file.
+// readConfigFile reads a configuration file. Paths in it are relative to the file.
 func readConfigFile(name string) (*configFile, error) {
 	r, err := os.Open(name)
 	var pe *fs.PathError
@@ -74,8 +74,8 @@ func readConfigFile(name string) (*configFile, error) {
 	return f, nil
 }
 
-// parseConfig reads the text of a configuration file. The parser panics on some
-// malformed texts: those are errors too.
+// parseConfig parses the text of a configuration file. The parser panics on some
+// malformed texts; parseConfig returns these as errors too.
 func parseConfig(name string, text []byte) (f *configFile, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -107,7 +107,7 @@ func parseConfig(name string, text []byte) (f *configFile, err error) {
 	return f, nil
 }
 
-// yamlError is an error of the parser or the decoder, with its line.
+// yamlError converts an error of the YAML parser or decoder, with its line.
 func yamlError(name string, err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
@@ -124,7 +124,7 @@ func yamlError(name string, err error) error {
 	return &configError{name, line, errors.New(ye.GetMessage())}
 }
 
-// kindName is the name of a type for people.
+// kindName returns the name of a type for messages.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -139,14 +139,14 @@ func kindName(t reflect.Type) string {
 	return "a whole number"
 }
 
-// keyWalk collects the keys of a file with their lines. It refuses features of YAML that a
+// keyWalk collects the keys of a file with their lines. It reports YAML features that a
 // configuration does not need, and keys that have no effect.
 type keyWalk struct {
 	f   *configFile
 	err error
 }
 
-// Visit looks at one node.
+// Visit examines one node.
 func (w *keyWalk) Visit(n ast.Node) ast.Visitor {
 	if w.err != nil {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// option is a value of the configuration: a key of the file, and mostly also a flag and
-// a variable of the environment. Of a set it is meant for all of them, given as a flag.
+// option is a value of the configuration: a key of the file, and usually also a flag
+// and an environment variable. A flag for a key of a set applies to all sets.
 type option struct {
-	key      string // below sets[N] if set is there
-	flag     string // "" has none
+	key      string // key in the file; below sets[N] if it belongs to a set
+	flag     string // "" if it has no flag
 	usage    string
 	fallback string // description of the default, for people
 	site     func(*siteConfig) any
@@ -83,7 +83,7 @@ var options = []option{
 	{key: "from.max_document", fallback: "200MiB", set: func(s *setConfig) any { return &s.From.MaxDocument }},
 }
 
-// addOptions gives a command the flags of the options.
+// addOptions adds the flags of the options to a command.
 func addOptions(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	for _, o := range options {
@@ -104,7 +104,7 @@ func addOptions(cmd *cobra.Command) {
 	}
 }
 
-// sample is a value of the option's kind.
+// sample returns a value of the option's type.
 func (o option) sample() any {
 	if o.set != nil {
 		return o.set(&setConfig{})
@@ -112,19 +112,20 @@ func (o option) sample() any {
 	return o.site(&siteConfig{})
 }
 
-// variable is the option's name in the environment.
+// variable returns the name of the option's environment variable.
 func (o option) variable() string {
 	return "INSTEP_" + strings.ToUpper(strings.ReplaceAll(o.flag, "-", "_"))
 }
 
-// configuration is the effective configuration, with where each value is from.
+// configuration is the effective configuration, with the origin of each value.
 type configuration struct {
 	siteConfig
-	file    *configFile       // nil: there is none
+	file    *configFile       // nil if there is none
 	origins map[string]string // origins of the values by key; others are defaults
 }
 
-// errorAt is an error about the value of a key, with the place where it was given.
+// errorAt returns an error about the value of a key, with the place where the value was
+// given.
 func (c *configuration) errorAt(key string, err error) error {
 	switch from := c.origins[key]; {
 	case from == "" && c.file != nil:
@@ -138,7 +139,7 @@ func (c *configuration) errorAt(key string, err error) error {
 	}
 }
 
-// The origins of a value.
+// Origins of a value.
 const (
 	fromFlag        = "flag "
 	fromEnvironment = "environment "
@@ -146,15 +147,15 @@ const (
 	fromArgument    = "argument "
 )
 
-// name is the user's name for the origin of a value.
+// name describes the origin of a value for users.
 func name(from string) string {
 	_, name, _ := strings.Cut(from, " ")
 	return name
 }
 
-// configure reads a configuration file, if one is named, and puts the environment and
-// the flags of cmd over it. A file without sets, and no file at all, is the one set of
-// the name given.
+// configure reads the configuration file, if one is given, and applies the environment
+// and the flags of cmd. Without a file, or if it has no sets, the configuration has one
+// set with the given name.
 func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 	c := &configuration{origins: map[string]string{}}
 	if file != "" {
@@ -183,7 +184,8 @@ func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 	return c, nil
 }
 
-// given returns an option's value from the command line, or else from the environment.
+// given returns an option's value from the command line, otherwise from the
+// environment.
 func (o option) given(cmd *cobra.Command) (texts []string, origin string) {
 	if f := cmd.Flags().Lookup(o.flag); f != nil && f.Changed {
 		if list, err := cmd.Flags().GetStringArray(o.flag); err == nil {
@@ -217,10 +219,10 @@ func (c *configuration) assign(o option, texts []string, origin string) error {
 	return nil
 }
 
-// setKey is the key of an option of the set number i.
+// setKey returns the key of an option of the set with index i.
 func setKey(i int, key string) string { return fmt.Sprintf("sets[%d].%s", i, key) }
 
-// assign parses texts as the value that to points to.
+// assign parses texts into the value to which to points.
 func assign(to any, texts []string) (err error) {
 	switch to := to.(type) {
 	case *string:
@@ -241,7 +243,8 @@ func assign(to any, texts []string) (err error) {
 	return nil
 }
 
-// show is the value that from points to, as a file would have it; "" if there is none.
+// show formats the value to which from points as in a configuration file; "" if it is
+// not set.
 func show(from any) string {
 	switch from := from.(type) {
 	case *string:

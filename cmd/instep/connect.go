@@ -30,12 +30,12 @@ type sourceFlags struct {
 	state                         string
 }
 
-// accessFlags are the hosts that a command may connect to, how it connects, and its
-// credentials.
+// accessFlags are flags about hosts: to which a command may connect, how, and with
+// which credentials.
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
 	ca, proxy, userAgent      string
-	retries                   *int // nil is the default of fetch.Options
+	retries                   *int // nil uses the default of fetch.Options
 	timeout                   time.Duration
 	secretFlags
 }
@@ -70,7 +70,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	f.registerHosts(cmd)
 }
 
-// registerHosts registers the flags that say which hosts are asked, and how.
+// registerHosts registers the flags about hosts and connections.
 func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 	f.accessFlags.register(cmd)
 	fs := cmd.Flags()
@@ -80,7 +80,7 @@ func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 
 const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"
 
-// limitFlags bound a run.
+// limitFlags are the flags that limit a run.
 type limitFlags struct {
 	maxTransfer string
 	maxTime     time.Duration
@@ -91,7 +91,7 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	timeVar(cmd.Flags(), &f.maxTime, "max-time", 0, "begin no further transfer after this `TIME`, such as 90m (exit code 10)")
 }
 
-// transfer is how many bytes a run may transfer; 0 is no limit.
+// transfer returns the largest number of bytes that a run may transfer; 0 is no limit.
 func (f *limitFlags) transfer() (int64, error) {
 	return parseSize("--max-transfer", f.maxTransfer)
 }
@@ -107,7 +107,7 @@ func (f *limitFlags) left(taken time.Duration) time.Duration {
 // traffic counts requests and bytes.
 type traffic struct {
 	requests, bytes atomic.Int64
-	url             atomic.Pointer[string] // URL of the last answer
+	url             atomic.Pointer[string] // URL of the last response
 }
 
 // observe counts a request.
@@ -116,7 +116,7 @@ func (t *traffic) observe(e fetch.Event) {
 	t.url.Store(&e.URL)
 }
 
-// at names the URL of the last answer; "" if there was none.
+// at returns the URL of the last response; "" if there was none.
 func (t *traffic) at() string {
 	if uri := t.url.Load(); uri != nil {
 		return nameInWork(*uri)
@@ -124,7 +124,7 @@ func (t *traffic) at() string {
 	return ""
 }
 
-// connect makes the client for a Source.
+// connect returns a client for a Source.
 func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	c, err := a.newClient(source, f, t)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *tra
 	return c, c.TrustSource(ctx, source)
 }
 
-// newClient makes a client that keeps secrets for the origin of a Source.
+// newClient returns a client whose credentials are sent only to the origin of a Source.
 func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	o, err := a.clientOptions(source, f)
 	if err != nil {
@@ -154,7 +154,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {
-		return o, usagef("SOURCE: %v", err) // the error names it without a password
+		return o, usagef("SOURCE: %v", err) // the error quotes it without a password
 	}
 	for i, s := range f.allowOrigin {
 		u, err := fetch.Parse(s)
@@ -193,7 +193,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	return o, err
 }
 
-// patience sets the number of retries, the time-outs and the User-Agent of requests.
+// patience sets the number of retries, the time-outs and the User-Agent.
 func (f *accessFlags) patience(o *fetch.Options) error {
 	if f.userAgent != "" {
 		o.UserAgent = f.userAgent
@@ -206,14 +206,14 @@ func (f *accessFlags) patience(o *fetch.Options) error {
 			return usagef("--retries %d: expected 0 to 100", *f.retries)
 		}
 		if o.MaxRetries = *f.retries; o.MaxRetries == 0 {
-			o.MaxRetries = -1 // 0 would be the default
+			o.MaxRetries = -1 // the option 0 means the default
 		}
 	}
 	o.HeaderTimeout, o.IdleTimeout = f.timeout, f.timeout
 	return nil
 }
 
-// readAuthorities reads the certificates that are trusted; nil if the system's are.
+// readAuthorities reads the trusted certificates; nil stands for the system's.
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

@@ -80,7 +80,7 @@ func dialectNames() []string {
 	return names
 }
 
-// options checks the flags.
+// convertOptions checks the flags and returns the options of the conversion.
 func (a *app) convertOptions(f *convertFlags, json bool) (o convert.Options, err error) {
 	if json && f.out == "" && !f.dryRun {
 		return o, usagef("--json and the document can't both go to standard output: give --out FILE, or -n to see the decisions only")
@@ -146,7 +146,7 @@ func (a *app) convert(ctx context.Context, file string, f *convertFlags) (err er
 	return nil
 }
 
-// convertTo converts to where the flags say.
+// convertTo converts to the output that the flags select.
 func (a *app) convertTo(ctx context.Context, in io.Reader, f *convertFlags, o convert.Options) (convert.Report, error) {
 	switch {
 	case f.dryRun:
@@ -162,13 +162,14 @@ func (a *app) convertTo(ctx context.Context, in io.Reader, f *convertFlags, o co
 	return rep, err
 }
 
-// inputError is a FILE that can't be opened.
+// inputError reports a FILE that cannot be opened.
 type inputError struct{ err error }
 
 func (e *inputError) Error() string { return e.err.Error() }
 func (e *inputError) Unwrap() error { return e.err }
 
-// openDocument opens FILE. Reading it ends with ctx: a pipe may stay silent.
+// openDocument opens FILE. Reading stops when ctx is done, even from a pipe that sends
+// nothing.
 func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
 	f := os.Stdin
 	if file != "-" {
@@ -182,7 +183,8 @@ func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
 	}
 	r, w := io.Pipe()
 	go func() {
-		// A read of a silent terminal can't be called off. It ends with the program.
+		// This read cannot be cancelled if the terminal is idle; it ends with the
+		// program.
 		_, err := io.Copy(w, f)
 		_ = w.CloseWithError(err) // always nil
 	}()
@@ -190,7 +192,7 @@ func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
 	return &document{r, f, stop}, nil
 }
 
-// document is FILE while it is read.
+// document is an open FILE.
 type document struct {
 	*io.PipeReader
 	f    *os.File
@@ -202,7 +204,7 @@ func (d *document) Close() error {
 	return errors.Join(d.PipeReader.Close(), d.f.Close())
 }
 
-// openPart opens a part of a manifest, and nothing outside of its package.
+// openPart opens a file in the directory of a manifest. It cannot leave that directory.
 func openPart(dir, path string) (io.ReadCloser, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -218,7 +220,7 @@ func openPart(dir, path string) (io.ReadCloser, error) {
 // tellTimes is how often the same decision is printed.
 const tellTimes = 20
 
-// decisions prints decisions.
+// decisions prints the decisions of a conversion.
 type decisions struct {
 	out   *output
 	name  string
@@ -226,7 +228,7 @@ type decisions struct {
 	order []*repeated
 }
 
-// repeated is a decision that was taken n times.
+// repeated is a decision that was made n times.
 type repeated struct {
 	first string
 	n     int64
@@ -240,7 +242,8 @@ func (t *decisions) tell(d convert.Decision) {
 	if d.Level == convert.Info && !t.out.verbose {
 		return
 	}
-	// Quoted text, and decisions about one entry, differ each time.
+	// Quotations and decisions about single entries differ each time: compare only
+	// level and rule.
 	kind := string(d.Level) + d.Rule
 	if d.Level != convert.Error {
 		before, _, _ := strings.Cut(d.Text, `"`)
@@ -277,7 +280,7 @@ func (t *decisions) record(d convert.Decision) {
 	t.out.record(&r)
 }
 
-// end prints the number of decisions that were not printed.
+// end prints how many decisions were not printed.
 func (t *decisions) end() {
 	for _, r := range t.order {
 		if r.n > tellTimes && !t.out.verbose {
@@ -300,7 +303,7 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 	line := fmt.Sprintf("Status: %s (entries=%d, decisions=%d, failed=%d)   %s of %s",
 		words[status], rep.Entries, rep.Decisions, rep.LeftOut, rep.Header.Kind(), rep.Dialect)
 	if f.out == "" && !f.dryRun {
-		a.out.message(line) // the document is on standard output
+		a.out.message(line) // standard output has the document, so use standard error
 		return
 	}
 	if f.out != "" && !f.dryRun {
@@ -326,7 +329,7 @@ func rootName(r resourcesync.Root) string {
 	return "urlset"
 }
 
-// moment is the first moment of d as records have it; "" if it is absent.
+// moment formats the first moment of d as in records; "" if d is absent.
 func moment(d resourcesync.Datetime) string {
 	if d.IsZero() {
 		return ""

@@ -21,8 +21,8 @@ import (
 	"instep/fetch"
 )
 
-// secretFlags name the files that hold credentials for a Source. No flag holds a secret
-// itself, since everybody on a machine can read the command line.
+// secretFlags name files with credentials for a Source. No flag contains a secret
+// itself, since everybody on a machine can read command lines.
 type secretFlags struct {
 	netrc, bearer, header string
 	cert, key             string
@@ -37,10 +37,10 @@ func (f *secretFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.key, "key", "", "PEM `FILE` with the key of --cert (default: in the same file)")
 }
 
-// envBearer is the variable of the environment that may hold the token for SOURCE.
+// envBearer is the environment variable that may contain the token for SOURCE.
 const envBearer = "INSTEP_BEARER"
 
-// maxSecret bounds a file of secrets, in bytes.
+// maxSecret is the largest size of a file with secrets, in bytes.
 const maxSecret = 1 << 20
 
 // credentials collects the credentials for each origin.
@@ -82,9 +82,9 @@ func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, 
 	return all, err
 }
 
-// bearer returns the token for the origin of SOURCE; "" if there is none. A token from the
-// environment is not for a particular Source, so it is sent only where nobody can read it
-// on the way, and only without other credentials.
+// bearer returns the token for the origin of SOURCE; "" if there is none. A token from
+// the environment was not given for a particular Source. So it is sent only over
+// encrypted connections or to this machine, and only if there are no other credentials.
 func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (string, error) {
 	if file != "" {
 		text, err := a.readSecret("--bearer-file", file)
@@ -116,8 +116,7 @@ func oneToken(from, text string) (string, error) {
 	return token, nil
 }
 
-// inClear reports whether others can read the requests to u, which go unencrypted to
-// another machine.
+// inClear reports whether requests to u travel unencrypted to another machine.
 func inClear(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	addr, err := netip.ParseAddr(host)
@@ -125,7 +124,7 @@ func inClear(u *url.URL) bool {
 	return u.Scheme == "http" && !here
 }
 
-// authorized are the origins that are sent an Authorization.
+// authorized returns the origins that get an Authorization header.
 func authorized(all []fetch.Credential) map[string]bool {
 	origins := map[string]bool{}
 	for _, cr := range all {
@@ -136,8 +135,8 @@ func authorized(all []fetch.Credential) map[string]bool {
 	return origins
 }
 
-// warnOfClear warns of origins to which secrets are sent readably. The user asked for it,
-// so it is no error.
+// warnOfClear warns about origins to which secrets are sent unencrypted. The user asked
+// for it, so it is not an error.
 func (a *app) warnOfClear(all []fetch.Credential) {
 	told := map[string]bool{}
 	for _, cr := range all {
@@ -179,9 +178,9 @@ func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// logins returns the logins of a netrc file for the origins that the user has named and
-// that have no Authorization yet. A netrc file has neither schemes nor ports. The default
-// file is used with care: over https only, and without its default entry.
+// logins returns the logins of a netrc file for the origins that the user named and
+// that have no Authorization yet. A netrc file has neither schemes nor ports. So the
+// default file is used only over https and without its default entry.
 func (a *app) logins(origins []string, given string, others []fetch.Credential) ([]fetch.Credential, error) {
 	asked := given != ""
 	n, file, err := a.netrc(given)
@@ -215,7 +214,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 	return all, nil
 }
 
-// netrc reads the given file, or the one that other programs read if there is one.
+// netrc reads the given netrc file, or the default one if it exists.
 func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if given != "" {
 		text, err := a.readSecret("--netrc", given)
@@ -230,7 +229,7 @@ func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if file = os.Getenv("NETRC"); file == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return nil, "", nil // nor is there a file in it
+			return nil, "", nil // without a home directory there is no default file
 		}
 		file = filepath.Join(home, netrcName())
 	}
@@ -251,7 +250,7 @@ func netrcName() string {
 	return ".netrc"
 }
 
-// readSecret reads the file that a flag names.
+// readSecret reads the file given with a flag.
 func (a *app) readSecret(flag, file string) ([]byte, error) {
 	text, err := readSmall(file)
 	if err != nil {
@@ -274,8 +273,8 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
-// warnIfOpen warns that others can read a file of secrets. In containers that is usual, so
-// it is no error.
+// warnIfOpen warns if other users can read a file with secrets. In containers that is
+// usual, so it is not an error.
 func (a *app) warnIfOpen(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {

@@ -46,8 +46,8 @@ func (a *app) demoCommand() *cobra.Command {
 	return cmd
 }
 
-// demoLimit is the limit of deletions: the museum returns more objects in minutes than a
-// mirror would follow in a day without consent.
+// demoLimit is the limit of deletions: the museum returns more objects in minutes than
+// a mirror would normally delete in a day without consent.
 const demoLimit = "100%"
 
 // demo is the state of a running demonstration.
@@ -104,7 +104,7 @@ func (a *app) demo(ctx context.Context, f *demoFlags) error {
 	return nil
 }
 
-// demoDir returns where the demonstration takes place and how to remove it.
+// demoDir returns the directory of the demonstration and a function that removes it.
 func demoDir(dir string) (string, func(), error) {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "instep-demo-")
@@ -121,7 +121,7 @@ func demoDir(dir string) (string, func(), error) {
 
 func (d *demo) line(format string, args ...any) { d.out.line(format, args...) }
 
-// step announces a step, with the equivalent command.
+// step announces a step and the equivalent command.
 func (d *demo) step(what, command string) {
 	d.line("\n%s", what)
 	d.line("  $ %s", command)
@@ -230,7 +230,7 @@ func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination,
 	return do(dest, m)
 }
 
-// follow synchronises the mirror and returns how many resources that changed.
+// follow synchronises the mirror and returns the number of changed resources.
 func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 	d.step(what, "instep sync --max-delete "+demoLimit+" "+d.url+" mirror")
 	err = d.withMirror(ctx, func(dest *destination.Destination, m *mirror.Mirror) error {

@@ -65,13 +65,13 @@ func (a *app) diffCommand() *cobra.Command {
 	return cmd
 }
 
-// differ compares two moments and counts what it finds.
+// differ compares two times and counts the differences.
 type differ struct {
 	a                               *app
-	from, to                        time.Time // to is zero for the present
+	from, to                        time.Time // zero To means the present
 	same, created, updated, deleted int64
-	sets, unknown                   int   // sets that were looked at, and those that do not cover a moment
-	err                             error // why the first of these does not
+	sets, unknown                   int   // number of compared sets, and of those with no known state at one of the times
+	err                             error // the error for the first such set
 }
 
 func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
@@ -104,7 +104,7 @@ func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
 	return d.end()
 }
 
-// mirror compares two moments of a mirror.
+// mirror compares two times of a mirror.
 func (d *differ) mirror(ctx context.Context, dir string, f *diffFlags) (err error) {
 	m, err := d.a.openPast(ctx, dir, f.state)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *differ) mirror(ctx context.Context, dir string, f *diffFlags) (err erro
 	return nil
 }
 
-// unknownPastError says that a mirror does not know its states of a moment.
+// unknownPastError reports that a mirror does not have its state at a time.
 type unknownPastError struct {
 	dir       string
 	known, at time.Time
@@ -175,7 +175,7 @@ func stateOfHeld(h *destination.Held) past.State {
 	return past.State{URI: h.URI, Path: h.Path, LastMod: h.LastMod, Length: h.Length, Digests: h.Digests}
 }
 
-// source compares two moments of a Source.
+// source compares two times of a Source.
 func (d *differ) source(ctx context.Context, uri string, f *diffFlags) error {
 	var net traffic
 	client, uri, done, err := d.a.reach(ctx, uri, &f.sourceFlags, &net)
@@ -199,7 +199,8 @@ func (d *differ) source(ctx context.Context, uri string, f *diffFlags) error {
 	return nil
 }
 
-// compareSet compares two moments of a set. If one of them is not covered, others may be.
+// compareSet compares two times of a set. If the set has no known state at one of them,
+// the other sets are still compared.
 func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.Set) error {
 	err := d.compare(ctx, set.URI, src.At(ctx, set, d.from), src.At(ctx, set, d.to))
 	if _, ok := errors.AsType[*harvest.UncoveredError](err); !ok && !harvest.OfSource(err) || ctx.Err() != nil {
@@ -214,7 +215,7 @@ func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.
 	return nil
 }
 
-// compare prints what became of the resources of a set.
+// compare prints the differences between the resources of a set.
 func (d *differ) compare(ctx context.Context, set string, before, after iter.Seq2[past.State, error]) error {
 	d.sets++
 	for diff, err := range past.Compare("", before, after) {

@@ -100,7 +100,8 @@ func listRuns(dir, state string) ([]runs.Record, error) {
 	return runs.List(at)
 }
 
-// pickRun names the newest run, or the newest in which anything failed; 0 if there is none.
+// pickRun returns the number of the newest run, or of the newest with failures; 0 if
+// there is none.
 func pickRun(all []runs.Record, last bool) int64 {
 	for i := range all {
 		if last || all[i].Troubled() {
@@ -110,12 +111,12 @@ func pickRun(all []runs.Record, last bool) int64 {
 	return 0
 }
 
-// shellLine writes words so that a shell reads them as they are.
+// shellLine quotes words so that a shell reads them unchanged.
 func shellLine(words ...string) string { return webpage.Shell(words...) }
 
 func shellWord(w string) string { return webpage.Shell(w) }
 
-// tellRun prints the run and how it ended.
+// tellRun prints a run and how it ended.
 func (a *app) tellRun(rec *runs.Record) {
 	a.out.record(recordOf(rec))
 	a.out.line("%s", runLine(rec))
@@ -127,7 +128,7 @@ func (a *app) tellRun(rec *runs.Record) {
 	}
 }
 
-// runLine is a run in one line.
+// runLine describes a run in one line.
 func runLine(rec *runs.Record) string {
 	status := "UNFINISHED (it goes on, or was killed)"
 	if rec.End != nil {
@@ -136,7 +137,8 @@ func runLine(rec *runs.Record) string {
 	return printable(fmt.Sprintf("%d  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(commandOf(rec)...), status))
 }
 
-// commandOf is the command line of a run: undo and restore have no Source.
+// commandOf returns the command line of a run. undo and restore have no Source
+// argument.
 func commandOf(rec *runs.Record, flags ...string) []string {
 	line := append([]string{"instep", rec.Command}, flags...)
 	if rec.Source != "" {
@@ -145,7 +147,7 @@ func commandOf(rec *runs.Record, flags ...string) []string {
 	return append(line, rec.Dir)
 }
 
-// examples is how many failures of a cause are named without -v.
+// examples is the number of failures per cause that are listed without -v.
 const examples = 3
 
 func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
@@ -179,7 +181,7 @@ func nameOf(r *runs.Row) string {
 	return "the whole run"
 }
 
-// message is never empty, as the schema asks for one.
+// message is never empty, as the schema requires.
 func message(r *runs.Row) string {
 	if r.Message != "" {
 		return r.Message

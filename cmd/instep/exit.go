@@ -24,7 +24,7 @@ import (
 	"instep/source"
 )
 
-// The exit codes; rootHelp explains them.
+// Exit codes; rootHelp explains them.
 const (
 	exitOK          = runs.ExitOK
 	exitFailed      = runs.ExitFailed
@@ -40,7 +40,7 @@ const (
 	exitTerminated  = 143
 )
 
-// explain maps an error to an exit code and a hint. No other function decides that.
+// explain maps an error to an exit code and a hint. Only this function decides that.
 func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
 		return code, "what was done is saved; give the same command again to go on"
@@ -62,8 +62,7 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	return code, hint
 }
 
-// wrongPlace recognises a state of publish that belongs to something else, with the way
-// out for each.
+// wrongPlace returns the hint for a publisher's state that belongs to something else.
 func wrongPlace(err error) (hint string, ok bool) {
 	var se *publish.StateError
 	if !errors.As(err, &se) {
@@ -83,7 +82,7 @@ type cause struct {
 	is   func(error) (hint string, ok bool)
 }
 
-// as makes a test for errors of type E.
+// as returns a test for errors of type E.
 func as[E error](hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) {
 		var e E
@@ -91,7 +90,7 @@ func as[E error](hint string) func(error) (string, bool) {
 	}
 }
 
-// is makes a test for a sentinel.
+// is returns a test for a sentinel error.
 func is(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
 }
@@ -146,8 +145,8 @@ var causes = []cause{
 	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
 }
 
-// refusedDocument recognises a document that cannot be converted; its error has a hint of
-// its own.
+// refusedDocument recognises a document that cannot be converted; the error contains
+// its own hint.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
@@ -159,7 +158,8 @@ func refusedDocument(err error) (hint string, ok bool) {
 	return re.Hint, true
 }
 
-// unreachable recognises a database that lists resources and can't be reached now.
+// unreachable recognises a database with listed resources that cannot be reached at
+// present.
 func unreachable(err error) (hint string, ok bool) {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -167,7 +167,7 @@ func unreachable(err error) (hint string, ok bool) {
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary recognises a Source that cannot be reached now, or keeps us out.
+// temporary recognises a Source that is unreachable at present or blocks us.
 func temporary(err error) (hint string, ok bool) {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {

@@ -96,8 +96,8 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 	return nil
 }
 
-// remainder returns the further attributes of the Source, for a record; nil if there are
-// none.
+// remainder returns the further attributes in the Source's entry, for a record; nil if
+// there are none.
 func remainder(kept harvest.Remainder) (*resourcesync.Remainder, error) {
 	if kept.IsZero() {
 		return nil, nil

@@ -63,7 +63,7 @@ func stateFlag(cmd *cobra.Command, state *string) {
 	cmd.Flags().StringVar(state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
 }
 
-// optionalArgs asks for arguments by name, of which so many are needed.
+// optionalArgs requires between needed and all of the named arguments.
 func optionalArgs(needed int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		return exactArgs(names[:min(max(len(args), needed), len(names))]...)(cmd, args)
@@ -129,7 +129,7 @@ func chosenSets(ctx context.Context, m *mirror.Mirror, given []string) ([]string
 	return given, nil
 }
 
-// openPast opens a mirror to look at its states. There has to be one.
+// openPast opens an existing mirror to read its states.
 func (a *app) openPast(ctx context.Context, dir, state string) (*mirror.Mirror, error) {
 	m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 	if err == nil && !m.Exists() {
@@ -138,7 +138,7 @@ func (a *app) openPast(ctx context.Context, dir, state string) (*mirror.Mirror, 
 	return m, err
 }
 
-// tellUnknownPast warns of a moment before which states may be missing.
+// tellUnknownPast warns that states before a given time may be missing.
 func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string, at time.Time) error {
 	known, ok, err := m.Known(ctx)
 	if err != nil || at.IsZero() || ok && !at.Before(known) {
@@ -160,7 +160,7 @@ type lister struct {
 	state string // directory of the mirror's state
 }
 
-// full counts one more, and reports when there are too many.
+// full counts one more item, and returns true if the list has become too long.
 func (l *lister) full() bool {
 	if l.limit > 0 && l.shown >= int64(l.limit) {
 		l.a.out.warn(warningRecord{Message: fmt.Sprintf("there are more than %d", l.limit), Hint: "--limit 0 shows all"})
@@ -184,7 +184,7 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time) error 
 	return nil
 }
 
-// states lists states of the given sets; all if none is given.
+// states lists the states in the given sets; in all sets if none are given.
 func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, show func(*mirror.Version)) error {
 	for v, err := range states {
 		if err != nil {
@@ -234,7 +234,7 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 	return nil
 }
 
-// after yields the states that did not end before a moment.
+// after yields the states that existed at or after a time.
 func after(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[mirror.Version, error] {
 	return func(yield func(mirror.Version, error) bool) {
 		for v, err := range states {
@@ -288,7 +288,7 @@ func stateOf(v *mirror.Version) versionRecord {
 	return r
 }
 
-// stamp is a time of the mirror's; "" if it is unknown.
+// stamp formats a time of the mirror; "" if it is unknown.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -318,8 +318,8 @@ func (a *app) showState(v *mirror.Version) {
 	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
 }
 
-// foundNote describes a file that was not a resource: its path, and the command that
-// restores it.
+// foundNote describes a file of the user that was not a resource: its path, and the
+// command that restores it.
 func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""
@@ -333,13 +333,13 @@ func (a *app) showHeld(v *mirror.Version) {
 
 func volume(v *mirror.Version) string { return humanize.Bytes(uint64(max(0, v.Length.Int64()))) }
 
-// keepVersions is how long replaced and deleted bytes are kept.
+// keepVersions is how long the bytes of replaced and deleted resources are kept.
 type keepVersions struct {
 	days    int
 	forever bool
 }
 
-// defaultKeepDays is --keep-versions if it is not given.
+// defaultKeepDays is the default of --keep-versions.
 const defaultKeepDays = 30
 
 func parseKeepVersions(text string) (keepVersions, error) {
@@ -353,8 +353,8 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	return keepVersions{days: n}, nil
 }
 
-// keepPast warns of mass replacements, and removes states that were kept long enough,
-// unless the run has ended with err. It adds its own error to err.
+// keepPast warns of mass replacements, and removes states that have been kept long
+// enough, unless the run ended with err. It joins its own error to err.
 func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
 	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
 	if err != nil || keep.forever {
@@ -373,13 +373,13 @@ func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.R
 	return m.PurgeTrash(ctx, keep.days)
 }
 
-// A run that replaces more than half of a set of more than massSet resources is alarming
-// (DEL-08): a Source in wrong hands rewrites all it has.
+// A run that replaces more than half of a set of more than massSet resources is
+// suspicious (DEL-08): an attacker who controls the Source may be rewriting everything.
 const massSet = 5
 
 func massUpdate(updated, members int64) bool { return members > massSet && updated*2 > members }
 
-// warnOfMassUpdates warns of sets in which a run has replaced most resources.
+// warnOfMassUpdates warns about sets in which a run has replaced most resources.
 func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *destination.Report, dir string) error {
 	for _, s := range rep.Sets {
 		members, err := m.Count(ctx, s.Set)
@@ -402,7 +402,7 @@ func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *dest
 	return nil
 }
 
-// warnOfPlannedUpdates does so before a run.
+// warnOfPlannedUpdates does the same before a run.
 func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *destination.Plan) error {
 	for _, s := range p.Sets {
 		members, err := m.Count(ctx, s.Set)

@@ -15,8 +15,8 @@ import (
 	"instep/mirror"
 )
 
-// fetched lists the states of a resource that were fetched as versions of the Source, the last
-// first. Their times are those of the Source.
+// fetched lists those states of a resource that were fetched as versions from the
+// Source, newest first, with the times that the Source states.
 func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.Time) (err error) {
 	store, err := missed.OpenReadOnly(ctx, state)
 	if err != nil || store == nil {
@@ -50,8 +50,8 @@ func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.
 	return nil
 }
 
-// restoreMemento writes the bytes of a version that was fetched from the Source to a file: that
-// which was the present one at a moment.
+// restoreMemento writes a version that was fetched from the Source to a file: the one
+// that was current at a given time.
 func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at time.Time, file string) (err error) {
 	v, store := versions.Version{}, (*missed.Store)(nil)
 	if store, err = missed.OpenReadOnly(ctx, state); store != nil {

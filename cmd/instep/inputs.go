@@ -17,39 +17,39 @@ import (
 	"instep/internal/scan"
 )
 
-// fromConfig is where the resources of a set are listed, if they are not just the files
-// of a directory. One of Sitemap, URLs, Source, OAI and SQL is given.
+// fromConfig configures where the resources of a set are listed if they are not simply
+// the files of a directory. One of Sitemap, URLs, Source, OAI and SQL is given.
 type fromConfig struct {
 	Sitemap string    `yaml:"sitemap"` // URL or file
 	URLs    string    `yaml:"urls"`    // URL or file
-	Source  string    `yaml:"source"`  // any URI of it
+	Source  string    `yaml:"source"`  // any URI of the Source
 	OAI     string    `yaml:"oai"`     // base URL of an OAI-PMH repository
-	Set     string    `yaml:"set"`     // of that Source, or the setSpec of that repository
+	Set     string    `yaml:"set"`     // a set of Source, or a setSpec of OAI
 	Prefix  string    `yaml:"prefix"`  // metadataPrefix; "" is oai_dc
 	SQL     sqlConfig `yaml:"sql"`
 
-	Overlap      duration `yaml:"overlap"`    // of two harvests; 0 is a day
+	Overlap      duration `yaml:"overlap"`    // overlap between two harvests; 0 is a day
 	FullEvery    duration `yaml:"full_every"` // how often all records are listed
-	WithFiles    bool     `yaml:"with_files"` // also the files that records link to
+	WithFiles    bool     `yaml:"with_files"` // also include the files to which records link
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
-	MaxDocument  size     `yaml:"max_document"` // bytes of a list
+	MaxDocument  size     `yaml:"max_document"` // largest list in bytes
 
-	// Of a directory that is a mirror.
+	// For a directory that is a mirror.
 	OriginalURIs bool     `yaml:"original_uris"` // keep the URIs that the resources have at their origin
 	Also         []string `yaml:"also"`          // doubts in spite of which resources are listed
-	MirrorState  string   `yaml:"mirror_state"`  // where its catalog is, if not in the mirror
-	Mirror       string   `yaml:"-"`             // the directory; "": it is none
+	MirrorState  string   `yaml:"mirror_state"`  // state directory of the mirror, if it is not in the mirror
+	Mirror       string   `yaml:"-"`             // the mirror's directory; "" if the directory is not a mirror
 }
 
-// sqlConfig is a query that lists resources.
+// sqlConfig is an SQL query that lists resources.
 type sqlConfig struct {
 	Postgres string `yaml:"postgres"` // connection string without a password
 	SQLite   string `yaml:"sqlite"`   // file
 	Query    string `yaml:"query"`
 }
 
-// set takes the URL of --from: the kind of list, a plus sign, and where it is.
+// set parses the URL of --from: the kind of list, a plus sign, and its address.
 func (f *fromConfig) set(text string) error {
 	kind, place, ok := strings.Cut(text, "+")
 	to := map[string]*string{"sitemap": &f.Sitemap, "urls": &f.URLs, "source": &f.Source, "oai": &f.OAI}[kind]
@@ -75,7 +75,7 @@ func (f *fromConfig) given() []string {
 	return all
 }
 
-// relativeTo makes the names of files relative to a directory.
+// relativeTo makes file names relative to a directory.
 func (f *fromConfig) relativeTo(dir string) {
 	for _, path := range []*string{&f.Sitemap, &f.URLs, &f.SQL.SQLite, &f.MirrorState} {
 		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") {
@@ -84,7 +84,7 @@ func (f *fromConfig) relativeTo(dir string) {
 	}
 }
 
-// check returns the wrong key, below from, with the reason.
+// check returns the first invalid key, below from, with the reason.
 func (f *fromConfig) check() (key string, err error) {
 	given := f.given()
 	switch {
@@ -138,8 +138,8 @@ func (f *fromConfig) origins() []string {
 	return all
 }
 
-// options returns the options of the client. The host of the base URL is the user's own,
-// and may be private.
+// options returns the options of the HTTP client. The host of the base URL is the
+// user's own and may have a private address.
 func (f *fromConfig) options(base string) fetch.Options {
 	private := f.AllowPrivate
 	if u, err := fetch.Parse(base); err == nil {
@@ -149,8 +149,9 @@ func (f *fromConfig) options(base string) fetch.Options {
 		PrivateHint: "allow it in the configuration, in from.allow_private:", AllowOrigins: f.origins()}
 }
 
-// inputOf makes the input of a set, for publish.Set.Input; nil if it is the files of the
-// directory. Its files and connections stay open as long as the program runs.
+// inputOf returns the input of a set, for publish.Set.Input; nil if the set consists of
+// the files of the directory. Its files and connections stay open until the program
+// ends.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.given()) == 0 {
 		return nil
@@ -184,7 +185,7 @@ func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Dep
 	}
 }
 
-// openListing opens a file that a configuration names.
+// openListing opens a file named in a configuration.
 func openListing(name string) (io.ReadCloser, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {

@@ -13,7 +13,8 @@ import (
 	"instep/mirror"
 )
 
-// recognise makes the directory, if it is a mirror, the input of every set that has no other.
+// recognise checks whether the directory is a mirror. If it is, the mirror becomes the
+// input of every set without another input.
 func (c *configuration) recognise() error {
 	if c.Dir == "" {
 		return nil
@@ -31,7 +32,8 @@ func (c *configuration) recognise() error {
 	return nil
 }
 
-// checkMirror returns the key of what goes with a mirror that is wrong, below from, and why.
+// checkMirror returns the first invalid key about a mirror, below from, with the
+// reason.
 func (f *fromConfig) checkMirror() (key string, err error) {
 	for key, given := range map[string]bool{"original_uris": f.OriginalURIs, "also": len(f.Also) > 0, "mirror_state": f.MirrorState != ""} {
 		if given && f.Mirror == "" {
@@ -46,7 +48,7 @@ func (f *fromConfig) checkMirror() (key string, err error) {
 	return "", nil
 }
 
-// doubts are the values of from.also.
+// doubts lists the values of from.also for messages.
 func doubts() string {
 	var names []string
 	for _, d := range republish.Doubts {
@@ -55,11 +57,10 @@ func doubts() string {
 	return strings.Join(names, ", ")
 }
 
-// errMirrorState means that a mirror which is to be published has no state where it is
-// looked for.
+// errMirrorState means that a mirror to be published has no state where it is expected.
 var errMirrorState = errors.New("publish a mirror")
 
-// republished says how the mirror is published.
+// republished returns the options for publishing the mirror.
 func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	o := republish.Options{Kept: mirror.KeptSet, OriginalURIs: f.OriginalURIs}
 	if f.Set != "" {
@@ -84,7 +85,7 @@ func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	return o
 }
 
-// mirrorInput makes the input of a set that is published from a mirror.
+// mirrorInput returns the input of a set that is published from a mirror.
 func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error)) func(scan.Deps) (scan.Input, error) {
 	return func(deps scan.Deps) (scan.Input, error) {
 		files, err := tree()
@@ -96,7 +97,7 @@ func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error))
 	}
 }
 
-// mirrorRuns returns watch.Options.Runs of the mirror that is published; nil if none is.
+// mirrorRuns returns watch.Options.Runs for the published mirror; nil if there is none.
 func (c *configuration) mirrorRuns(now func() time.Time) func(context.Context) (string, error) {
 	for i := range c.Sets {
 		if f := &c.Sets[i].From; f.Mirror != "" {

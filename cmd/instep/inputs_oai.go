@@ -18,10 +18,10 @@ import (
 	"instep/internal/scan"
 )
 
-// defaultPrefix is the format that every repository has.
+// defaultPrefix is the format that every repository must support.
 const defaultPrefix = "oai_dc"
 
-// setRequest parses the URL of a request to a repository into a selection and the base URL.
+// setRequest splits the URL of a request to a repository into base URL and selection.
 func (f *fromConfig) setRequest(text string) error {
 	u, err := fetch.Parse(text)
 	if err != nil {
@@ -50,7 +50,7 @@ func (f *fromConfig) setRequest(text string) error {
 	return nil
 }
 
-// makeDir makes the directory for the files of records.
+// makeDir creates the directory for the files of records.
 func (c *configuration) makeDir() error {
 	if !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return s.From.OAI != "" }) {
 		return nil
@@ -58,13 +58,13 @@ func (c *configuration) makeDir() error {
 	return os.MkdirAll(cmp.Or(c.Dir, c.Out), 0o755)
 }
 
-// recordKey is which records are harvested.
+// recordKey returns the key of the harvested records.
 func (f *fromConfig) recordKey() repository.Key {
 	return repository.Key{BaseURL: f.OAI, Prefix: cmp.Or(f.Prefix, defaultPrefix), Set: f.Set}
 }
 
-// recordsInput makes the input of a set that is an OAI-PMH repository. Its store and the
-// directory stay open as long as the program runs.
+// recordsInput returns the input of a set that is harvested from an OAI-PMH repository.
+// Its store and directory stay open until the program ends.
 func (f *fromConfig) recordsInput(set *setConfig, dir string) func(*fetch.Client, scan.Deps) (scan.Input, error) {
 	files := sync.OnceValues(func() (*blob.Dir, error) {
 		b, err := blob.OpenDir(dir, blob.DirOptions{Temp: ".instep/records", FileMode: 0o644, DirMode: 0o755})

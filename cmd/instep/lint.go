@@ -130,20 +130,20 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	return l.end()
 }
 
-// checkSchemes refuses URLs that nothing can fetch.
+// checkSchemes returns an error for URLs that cannot be fetched.
 func checkSchemes(args []string) error {
 	for _, arg := range args {
 		if inputs.IsURL(arg) {
 			if _, err := fetch.Parse(arg); err != nil {
-				return usagef("%v", err) // the error names it without a password
+				return usagef("%v", err) // the error quotes it without a password
 			}
 		}
 	}
 	return nil
 }
 
-// inState reports whether a path is, or is in, a state directory: one that has our name, or
-// one that holds a catalog.
+// inState reports whether a path is, or is inside, a state directory: one that has our
+// name, or that contains a catalog.
 func inState(path string) bool {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -159,18 +159,18 @@ func inState(path string) bool {
 	return isState(path)
 }
 
-// isState reports whether a directory is a state directory. One that cannot be read is none.
+// isState reports whether a directory is a state directory; false if it cannot be read.
 func isState(dir string) bool {
 	found, err := catalog.IsState(dir, os.Stat, os.Open)
 	return found && err == nil
 }
 
-// lintSettings are the flags, read.
+// lintSettings are the parsed flags.
 type lintSettings struct {
 	profile  lint.Profile
 	failOn   lint.Level
 	disabled map[string]bool
-	sample   int // number of entries that lint.Live requests, negative is all; 0 if only the document itself is requested
+	sample   int // number of entries that lint.Live requests: negative is all; 0 requests only the document
 	limits   resourcesync.Limits
 }
 
@@ -219,7 +219,7 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 	return s, nil
 }
 
-// linter is one run of lint. It is the reporter of its inputs.
+// linter is one run of lint. It receives the results of package inputs.
 type linter struct {
 	a      *app
 	begin  time.Time
@@ -228,11 +228,11 @@ type linter struct {
 	out    lintReporter
 	net    traffic
 
-	counts    [lint.Error + 1]int64 // findings by level
-	unreached bool                  // a document could not be reached, perhaps only for now
+	counts    [lint.Error + 1]int64 // number of findings by level
+	unreached bool                  // a document could not be reached, perhaps only at present
 }
 
-// finding receives one finding of the Checker.
+// finding reports one finding of the Checker.
 func (l *linter) finding(f lint.Finding) {
 	l.counts[f.Level]++
 	l.out.finding(f)
@@ -244,13 +244,13 @@ func (l *linter) Begin(in *inputs.Input) { l.out.begin(in) }
 // Document ends the report of a document.
 func (l *linter) Document(d lint.Document) error { return l.out.document(d) }
 
-// Unchecked warns about something that a document names and that was not checked.
+// Unchecked warns that something linked by a document was not checked.
 func (l *linter) Unchecked(uri string, err error) { l.out.unchecked(uri, err) }
 
-// Note tells people a fact about an input.
+// Note prints a fact about an input for people.
 func (l *linter) Note(uri, text string) { l.a.out.say("%s: %s", uri, text) }
 
-// Found records the places in which the Source of a site was searched for.
+// Found reports where the Source of a site was searched.
 func (l *linter) Found(site string, tried []discover.Attempt) {
 	for _, t := range tried {
 		l.a.out.record(&statusRecord{Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
@@ -276,8 +276,8 @@ func (l *linter) close() {
 	l.inputs.Close()
 }
 
-// exitCode is the exit code of a run that was not interrupted; the order is that of the
-// design.
+// exitCode returns the exit code of a run that was not interrupted. If several apply,
+// the order of the tests decides.
 func (l *linter) exitCode() int {
 	switch {
 	case l.inputs.Blocked, l.inputs.Checked == 0 && l.unreached:
@@ -314,7 +314,7 @@ func (l *linter) end() error {
 	return l.out.end(s, line)
 }
 
-// status is clean if there is nothing that anybody has to do.
+// status returns the status of the run, which is clean if nobody has to do anything.
 func (l *linter) status(code int) string {
 	switch {
 	case l.inputs.Checked == 0, l.inputs.Blocked:
@@ -327,7 +327,7 @@ func (l *linter) status(code int) string {
 	return "clean"
 }
 
-// lookUp finds a rule, or says which may have been meant.
+// lookUp finds a rule. If there is none, the error suggests similar ids.
 func lookUp(id string) (lint.Rule, error) {
 	if r, ok := lint.Lookup(id); ok {
 		return r, nil
@@ -339,7 +339,7 @@ func lookUp(id string) (lint.Rule, error) {
 	return lint.Rule{}, errors.New(text + " (instep lint --rules lists them)")
 }
 
-// similarRules lists the rules with a part of that name, those that begin with it first.
+// similarRules lists the rules whose id contains part, those that begin with it first.
 func similarRules(part string) []string {
 	var begin, within []string
 	for _, r := range lint.Rules() {

@@ -6,19 +6,19 @@ import (
 	"instep/lint/inputs"
 )
 
-// lintReporter reports findings. For each document it gets begin, the findings and
-// document, in this order.
+// lintReporter reports findings. For each document begin, finding and document are
+// called, in this order.
 type lintReporter interface {
 	begin(in *inputs.Input)
 	finding(f lint.Finding)
 	document(d lint.Document) error
 	failed(uri string, err error, hint string)
-	unchecked(uri string, err error) // something that a document names
+	unchecked(uri string, err error) // something that a document links
 	end(s summary, line string) error
-	close() // the run stopped before its end
+	close() // called if the run stopped early
 }
 
-// lintReport makes the reporter for a format.
+// lintReport returns the reporter for a format.
 func (a *app) lintReport(format string) lintReporter {
 	switch {
 	case a.out.json:
@@ -29,12 +29,12 @@ func (a *app) lintReport(format string) lintReporter {
 	return &textReport{out: a.out}
 }
 
-// jsonReport writes records: for each document its own, then those of its findings, which
-// are spooled until the document was read.
+// jsonReport writes JSON records: for each document its own record, then those of its
+// findings, which are spooled until the document has been read.
 type jsonReport struct {
 	out   *output
 	spool *spool.Log[lint.Finding]
-	err   error // of the spool
+	err   error // error of the spool
 }
 
 func (r *jsonReport) begin(*inputs.Input) {
@@ -76,7 +76,7 @@ func documentOf(d lint.Document) *documentRecord {
 	return r
 }
 
-// isPlain reports whether a kind is none of documents with entries.
+// isPlain reports whether documents of a kind have no entries.
 func isPlain(kind string) bool { return plainKinds[kind] != "" }
 
 var plainKinds = map[string]string{"html": "HTML page", "robots": "robots.txt", "http": "Link header", "site": "site"}
@@ -99,7 +99,7 @@ func (r *jsonReport) end(s summary, line string) error {
 
 func (r *jsonReport) close() {
 	if r.spool != nil {
-		_ = r.spool.Close() // it is only temporary data
+		_ = r.spool.Close() // ignore the error: the data is temporary
 	}
 }
 
@@ -132,6 +132,6 @@ func (r *sarifReport) end(s summary, line string) error {
 func (r *sarifReport) close() {
 	if !r.ended {
 		r.log.Failed("", "the run was stopped before its end")
-		_ = r.log.Close(false, exitFailed) // the run failed already
+		_ = r.log.Close(false, exitFailed) // ignore the error: the run has already failed
 	}
 }

@@ -34,7 +34,7 @@ func (o *output) rule(r lint.Rule) {
 	})
 }
 
-// profilesOf lists the profiles that have a rule.
+// profilesOf lists the profiles that include a rule.
 func profilesOf(r lint.Rule) []string {
 	names := []string{}
 	for _, p := range []lint.Profile{lint.Profile11, lint.Profile10, lint.ProfileArchives, lint.ProfileMid2013, lint.ProfileDLib, lint.ProfileORE} {
@@ -45,7 +45,7 @@ func profilesOf(r lint.Rule) []string {
 	return names
 }
 
-// listRules prints the catalogue of rules: all, or those of a profile.
+// listRules prints the catalogue of rules: all, or those in one profile.
 func (a *app) listRules(only lint.Profile) error {
 	var rules []lint.Rule
 	for _, r := range lint.Rules() {
@@ -78,7 +78,7 @@ func (a *app) listRules(only lint.Profile) error {
 	return nil
 }
 
-// explainRule says all there is to know about a rule.
+// explainRule prints everything about a rule.
 func (a *app) explainRule(id string) error {
 	r, err := lookUp(id)
 	if err != nil {
@@ -127,10 +127,10 @@ func explanation(r lint.Rule) string {
 	return b.String()
 }
 
-// mostExample is the longest example that is shown in one line, in bytes.
+// mostExample is the longest example that is printed in one line, in bytes.
 const mostExample = 100
 
-// brokenLines begins a new line with each tag of the lines that are too long to be read.
+// brokenLines splits lines that are too long to read: each tag then begins a new line.
 func brokenLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -15,22 +15,23 @@ import (
 	"instep/lint/inputs"
 )
 
-// place is where a finding is: line and column from 1, in bytes; 0 is an unknown column.
+// place is the position of a finding: line and column, counted from 1, in bytes; an
+// unknown column is 0.
 type place struct{ line, column int }
 
-// excerpt is a part of a line of a document, fit for a terminal.
+// excerpt is a part of a line of a document, safe for a terminal.
 type excerpt struct {
 	text  string
-	caret int // characters before the place of the finding, -1 if its column is unknown
+	caret int // number of characters before the finding; -1 if its column is unknown
 }
 
 const (
-	excerptBefore = 60 // bytes before the place of a finding
+	excerptBefore = 60 // number of bytes shown before a finding
 	excerptAfter  = 60
 )
 
-// sourceLines reads the lines of an input that findings are about. It is for show: a
-// line that cannot be had, such as one in UTF-16, is left out.
+// sourceLines reads those lines of an input in which there are findings. It is only for
+// display: lines that cannot be read, such as those in UTF-16, are left out.
 func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 	found := map[place]excerpt{}
 	if in.Open == nil {
@@ -64,7 +65,7 @@ func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 	return found
 }
 
-// lineScanner walks through a text, forward only.
+// lineScanner reads a text line by line, forward only.
 type lineScanner struct {
 	r    *bufio.Reader
 	line int // from 1
@@ -79,20 +80,20 @@ func newLineScanner(r io.Reader) *lineScanner {
 		}
 	}
 	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
-		_, _ = br.Discard(3) // Peek has just seen them
+		_, _ = br.Discard(3) // cannot fail: Peek has read them
 	}
 	return &lineScanner{r: br, line: 1, col: 1}
 }
 
 var errPassed = errors.New("the text is not as it was")
 
-// at returns the text around a place, which must not be before the last one.
+// at returns the text around a place, which must not be before the previous one.
 func (s *lineScanner) at(p place) (excerpt, error) {
 	for s.line < p.line {
 		switch _, err := s.r.ReadSlice('\n'); {
 		case err == nil:
 			s.line, s.col = s.line+1, 1
-		case !errors.Is(err, bufio.ErrBufferFull): // or the line continues
+		case !errors.Is(err, bufio.ErrBufferFull): // otherwise the line continues
 			return excerpt{}, err
 		}
 	}
@@ -115,8 +116,8 @@ func (s *lineScanner) at(p place) (excerpt, error) {
 	return cutOut(text[:min(before, len(text))], rest, s.col > 1, !whole && err == nil), nil
 }
 
-// cutOut makes an excerpt of the bytes before and after a place. more says that the line
-// continues on a side.
+// cutOut returns an excerpt of the bytes before and after a place. moreBefore and
+// moreAfter report whether the line continues on that side.
 func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	for moreBefore && len(before) > 0 && !utf8.RuneStart(before[0]) {
 		before = before[1:]
@@ -140,7 +141,7 @@ func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	return excerpt{lead + tail, utf8.RuneCountInString(lead)}
 }
 
-// excerptOf formats a part of a line: a tab takes one column.
+// excerptOf makes a part of a line printable. A tab becomes one column.
 func excerptOf(b []byte) string {
 	text := strings.TrimSuffix(string(b), "\r")
 	return printable(strings.ReplaceAll(text, "\t", " "))

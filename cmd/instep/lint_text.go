@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	findingsTold = 5   // findings shown of one rule in one document
-	messageTold  = 400 // bytes of a message
+	findingsTold = 5   // largest number of findings shown per rule and document
+	messageTold  = 400 // longest message in bytes
 )
 
-// textReport writes findings for people: by document, by rule, with the line of the
-// document. It keeps the first few findings of each rule.
+// textReport writes findings for people, sorted by document and rule, with the line of
+// the document. It keeps the first few findings of each rule.
 type textReport struct {
 	out *output
 	in  *inputs.Input
 	met map[string]*ruleFindings
 }
 
-// ruleFindings has the findings of one rule in one document.
+// ruleFindings are the findings of one rule in one document.
 type ruleFindings struct {
 	id    string
 	level lint.Level
 	count int64
 	first []lint.Finding
-	also  []*ruleFindings // quirks that say the same of the same places
+	also  []*ruleFindings // quirks with the same findings at the same places
 }
 
 func (r *textReport) begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
@@ -76,8 +76,8 @@ func (r *textReport) document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks merges each quirk that repeats a rule into that rule: the quirk adds only its
-// advice.
+// foldQuirks merges a quirk into a rule if it repeats the findings of that rule: then
+// the quirk adds only its advice.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {
@@ -96,14 +96,14 @@ func (g *ruleFindings) isQuirk() bool {
 	return rule.Family == "quirk"
 }
 
-// says reports whether the stored findings of the other are the same, word for word.
+// says reports whether the stored findings of both have the same text.
 func (g *ruleFindings) says(other *ruleFindings) bool {
 	return g.count == other.count && slices.EqualFunc(g.first, other.first, func(a, b lint.Finding) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
 }
 
-// describe describes a document.
+// describe returns the kind and size of a document for people.
 func describe(d lint.Document) string {
 	kind := d.Kind
 	switch {
@@ -132,7 +132,7 @@ func describe(d lint.Document) string {
 }
 
 func (g *ruleFindings) write(b *strings.Builder, source map[place]excerpt) {
-	rule, _ := lint.Lookup(g.id) // findings have rules of the catalogue
+	rule, _ := lint.Lookup(g.id) // cannot fail: findings have rules of the catalogue
 	fmt.Fprintf(b, "\n  %s %s", g.level, g.id)
 	if rule.Section != "" {
 		fmt.Fprintf(b, " (%s)", rule.Section)
@@ -173,7 +173,7 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 	}
 }
 
-// shorten cuts a text to about most bytes.
+// shorten truncates a text to about most bytes.
 func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s

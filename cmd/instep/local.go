@@ -12,8 +12,9 @@ import (
 	"instep/fetch"
 )
 
-// reach makes the client for a Source that is given by a URI, or by the name of a file or
-// directory with its documents, and returns the URI of the Source. done releases both.
+// reach returns a client for a Source, and the URI of the Source. The Source is given
+// by a URI, or by the name of a file or directory with its documents. done releases
+// both.
 func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traffic) (c *fetch.Client, uri string, closeAll func(), err error) {
 	name, isFile := localName(source)
 	if !isFile {
@@ -48,8 +49,8 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	if err != nil {
 		return nil, "", nil, usagef("SOURCE: %v", errors.Join(err, root.Close()))
 	}
-	// Documents say which host they are of; nobody has said that it may be sent secrets,
-	// or be a private one.
+	// The documents state their host. The user has not agreed to send it secrets, or to
+	// connect to it at a private address.
 	if c, err = a.newClient(discover.NoHost, f, t); err != nil {
 		return nil, "", nil, errors.Join(err, root.Close())
 	}
@@ -59,12 +60,13 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	}, nil
 }
 
-// localName is the name of the file or directory that SOURCE means, if it means one.
+// localName returns the name of the file or directory that SOURCE means, if it is not a
+// URI.
 func localName(source string) (name string, ok bool) {
 	if rest, isURI := strings.CutPrefix(source, "file:"); isURI {
 		u, err := url.Parse(source)
 		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
-			return rest, true // named in the error that there is no such file
+			return rest, true // the error for a missing file will name it
 		}
 		return filepath.FromSlash(u.Path), true
 	}

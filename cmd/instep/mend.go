@@ -14,8 +14,8 @@ import (
 	"instep/mirror"
 )
 
-// mendable is an error about a mirror that does not fit its state, with the command that
-// repairs it.
+// mendable is an error about a mirror that does not match its state, with the command
+// that repairs it.
 type mendable struct {
 	error
 	hint string
@@ -23,7 +23,7 @@ type mendable struct {
 
 func (e *mendable) Unwrap() error { return e.error }
 
-// mend adds the command that ends err, if one does.
+// mend adds to err the command that repairs its cause, if there is one.
 func (s *syncer) mend(err error) error {
 	if err == nil || errors.As(err, new(*mendable)) {
 		return err
@@ -46,7 +46,7 @@ func (s *syncer) mend(err error) error {
 	return &mendable{err, hint}
 }
 
-// adoptCommand is this command with --adopt, and with a state.
+// adoptCommand returns the present command with --adopt, and with a state directory.
 func (s *syncer) adoptCommand(state string) string {
 	words := []string{"instep", "sync", "--adopt"}
 	for _, flag := range s.a.given {
@@ -61,7 +61,7 @@ func (s *syncer) adoptCommand(state string) string {
 	return strings.Join(append(words, shellWord(s.source), shellWord(s.dir)), " ")
 }
 
-// freeName returns an unused name for a directory beside another one.
+// freeName returns an unused directory name next to an existing directory.
 func freeName(dir string) string {
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s-%d", filepath.Clean(dir), n)
@@ -71,7 +71,7 @@ func freeName(dir string) string {
 	}
 }
 
-// glance marks resources whose files were lost or changed by other programs, so that they
+// glance marks resources whose files other programs deleted or changed, so that they
 // are fetched again.
 func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
@@ -84,7 +84,7 @@ func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	return err
 }
 
-// explainState reports how a run dealt with files and a catalog that did not fit.
+// explainState reports how a run dealt with files that did not match the catalog.
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {

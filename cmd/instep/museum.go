@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// museum is the collection of the demonstration: made up, the same each time.
+// museum is the collection of the demonstration: invented, and the same each time.
 type museum struct {
 	dir     string
 	rng     *rand.Rand
@@ -78,7 +78,7 @@ func (m *museum) write(o object) error {
 	return nil
 }
 
-// change makes a round of changes in the museum and reports them.
+// change makes a round of changes in the museum and describes them.
 func (m *museum) change() ([]string, error) {
 	var told []string
 	for range 2 {

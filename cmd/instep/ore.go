@@ -178,7 +178,7 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	return nil
 }
 
-// mapFinder makes the search, which reports to l.
+// mapFinder returns the search for maps, which reports to l.
 func (a *app) mapFinder(c *fetch.Client, l *mapFinder, f *oreFlags) ore.Finder {
 	return ore.Finder{
 		Client: c, Depth: f.depth, Requests: f.maxRequests,
@@ -196,10 +196,10 @@ func (a *app) mapFinder(c *fetch.Client, l *mapFinder, f *oreFlags) ore.Finder {
 	}
 }
 
-// ctxDone explains errors apart from the end of a run.
+// ctxDone is for explaining errors that did not end the run.
 var ctxDone = context.Background()
 
-// oreClient makes the client for a URL.
+// oreClient returns the client for a URL.
 func (a *app) oreClient(ctx context.Context, uri string, f *oreFlags, net *traffic) (*fetch.Client, error) {
 	if !inputs.IsURL(uri) {
 		return nil, usagef("URL: %q is no http or https URI", uri)
@@ -217,7 +217,7 @@ func (l *mapFinder) found(m *ore.Found) {
 	l.a.out.line("%s", line)
 }
 
-// problem reports a finding: of each rule a few.
+// problem reports a finding. Of each rule it reports only a few.
 func (l *mapFinder) problem(p ore.Problem) {
 	rule, _ := lint.Lookup(p.Rule)
 	l.n++
@@ -236,7 +236,7 @@ func (l *mapFinder) problem(p ore.Problem) {
 	l.a.out.say("%s: %s: %s (%s)", at, rule.Level, p.Message, p.Rule)
 }
 
-// more prints the number of findings that were not shown.
+// more prints how many findings were not shown.
 func (l *mapFinder) more() {
 	if l.a.out.verbose {
 		return
@@ -344,8 +344,8 @@ func details(r *ore.Resource) string {
 	return "   (" + strings.Join(parts, ", ") + ")"
 }
 
-// aggregatedSource finds the Resource Maps at a URI, and presents the resources that they
-// aggregate as a Source.
+// aggregatedSource finds the Resource Maps at a URI and presents the aggregated
+// resources as a Source.
 func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
 	l, err := ore.Finder{
 		Client: c, Pages: -1,
@@ -370,7 +370,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 	return c.WithCache(l), l.URI, c.Close, nil
 }
 
-// notMap recognises a URL that leads to no map.
+// notMap recognises the error for a URL that leads to no map.
 func notMap(err error) (hint string, ok bool) {
 	return "instep ore find URL looks for the Resource Maps that a page, feed or Sitemap leads to", errors.Is(err, ore.ErrNotMap)
 }

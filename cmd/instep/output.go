@@ -18,26 +18,26 @@ type output struct {
 	stdout, stderr               io.Writer
 	json, quiet, silent, verbose bool
 
-	mu      sync.Mutex  // guards the writers: commands report from several goroutines
-	bar     *statusLine // line at the bottom of the terminal; nil: there is none
+	mu      sync.Mutex  // guards the writers, since several goroutines report
+	bar     *statusLine // line at the bottom of the terminal; nil if there is none
 	colour  struct{ stdout, stderr bool }
 	warned  sentence     // the last warning or error
-	said    []string     // the last few warnings, as they were given
-	started bool         // a record was written
+	said    []string     // the last few warnings, as given
+	started bool         // a record has been written
 	text    bytes.Buffer // the record being written; its memory is reused
-	pending bytes.Buffer // records that are not written yet
-	delay   *time.Timer  // timer that writes pending records; nil: there are none
-	last    summary      // what end wrote
+	pending bytes.Buffer // records not written yet
+	delay   *time.Timer  // timer that writes pending records; nil if none are pending
+	last    summary      // the summary written by end
 }
 
-// Records are written together, since a system call for each would take most of the time:
-// at this size, or after this time.
+// Records are written in batches, since a system call for each would take most of the
+// time. A batch is written at this size, or after this delay.
 const (
 	pendingBytes = 32 << 10
 	pendingTime  = 50 * time.Millisecond
 )
 
-// summary is the last record.
+// summary is the last record of a command.
 type summary struct {
 	recordHead
 	Status       string           `json:"status"`
@@ -116,7 +116,7 @@ func (o *output) write(v any) {
 	}
 }
 
-// flush writes the records that are not written yet.
+// flush writes the pending records.
 func (o *output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -143,7 +143,7 @@ func (o *output) record(r jsonRecord) {
 	o.always(r)
 }
 
-// always writes a record, with --quiet as well.
+// always writes a record even with --quiet.
 func (o *output) always(r jsonRecord) {
 	r.begin(o.first(), r.kind())
 	o.write(r)
@@ -160,11 +160,12 @@ func (o *output) first() int {
 	return schemaVersion
 }
 
-// few reports whether only the last line, warnings and errors are written, or less.
+// few reports whether only the last line, warnings and errors are written, or less than
+// that.
 func (o *output) few() bool { return o.quiet || o.silent }
 
-// end writes the summary: the last record, or the last line for people. --silent writes
-// that line only if something is wrong.
+// end writes the summary: the last record, or the last line for people. With --silent
+// the line is written only if something is wrong.
 func (o *output) end(s summary, line string) {
 	o.last = s
 	if !o.json {
@@ -180,7 +181,7 @@ func (o *output) end(s summary, line string) {
 	o.flush()
 }
 
-// line writes a line of data for people.
+// line writes a line of output for people.
 func (o *output) line(format string, args ...any) {
 	if o.json || o.few() {
 		return
@@ -190,7 +191,7 @@ func (o *output) line(format string, args ...any) {
 	o.put(o.stdout, o.colour.stdout, escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
 }
 
-// put writes lines for people above the status line. Those that call it hold mu.
+// put writes lines for people above the status line. The caller holds mu.
 func (o *output) put(w io.Writer, colour bool, text []byte) {
 	o.bar.clear()
 	if colour {
@@ -207,7 +208,7 @@ func (o *output) say(format string, args ...any) {
 	o.message(fmt.Sprintf(format, args...))
 }
 
-// warn reports a fault that does not end the command.
+// warn reports a problem that does not end the command.
 func (o *output) warn(r warningRecord) {
 	o.record(&r)
 	if o.json {
@@ -219,10 +220,11 @@ func (o *output) warn(r warningRecord) {
 	}
 }
 
-// maxSaid is how many warnings are compared with the next.
+// maxSaid is the number of earlier warnings with which a new one is compared.
 const maxSaid = 16
 
-// once returns a warning without the reason at its end if an earlier warning was that reason.
+// once returns a warning. It omits the reason at the end if an earlier warning had the
+// same reason.
 func (o *output) once(text string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -244,7 +246,7 @@ func (o *output) fail(err error, code int, hint string) {
 	o.end(summary{Status: failure(code), ExitCode: code}, "")
 }
 
-// failure is the status of a command that ended early with a code.
+// failure returns the status of a command that ended early with an exit code.
 func failure(code int) string {
 	switch code {
 	case exitGuard:
@@ -271,7 +273,7 @@ func (o *output) failed(uri string, err error, hint string) {
 		hint = told.hint
 	}
 	before := o.remember(text, hint)
-	if before.text != text { // otherwise it has just been printed
+	if before.text != text { // otherwise the message was printed just before
 		o.message("instep: " + text)
 	}
 	if hint != "" && before.hint != hint {
@@ -283,7 +285,7 @@ func (o *output) failed(uri string, err error, hint string) {
 	o.record(&errorRecord{URI: uri, Message: text, Detail: detail, Hint: hint})
 }
 
-// remember stores the last message, and returns the one before.
+// remember stores the last message and returns the previous one.
 func (o *output) remember(text, hint string) (before sentence) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

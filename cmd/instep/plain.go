@@ -21,11 +21,11 @@ import (
 	"instep/mirror"
 )
 
-// sentence is an error in plain words: what happened and to what, and a hint.
+// sentence is an error in plain words: what happened to what, and a hint.
 type sentence struct{ text, hint string }
 
-// sentences recognise the errors that people meet first. The first that knows an error
-// counts; the text of all others is shortened.
+// sentences translate the errors that users meet most often. The first function that
+// recognises an error is used. The text of other errors is shortened.
 var sentences = []func(error) (sentence, bool){
 	noSource, inURL, ofFetch, ofDatabase, ofDisk, ofLock, ofName,
 }
@@ -40,7 +40,7 @@ func tell(err error) sentence {
 	return sentence{text: brief(err.Error())}
 }
 
-// noSource explains why no Source was found.
+// noSource explains that no Source was found, and why.
 func noSource(err error) (sentence, bool) {
 	de, ok := errors.AsType[*discover.Error](err)
 	if !ok || len(de.Tried) == 0 {
@@ -73,7 +73,8 @@ func noSource(err error) (sentence, bool) {
 	return sentence{de.Summary(), "if it has a Source Description or Capability List elsewhere, give its URL"}, true
 }
 
-// inURL refuses a password where it would be in the list of processes.
+// inURL explains that a URL must not contain a password, which would be visible in the
+// list of processes.
 func inURL(err error) (sentence, bool) {
 	if err == nil || !strings.Contains(err.Error(), "the URI holds a user name or password") {
 		return sentence{}, false
@@ -81,7 +82,7 @@ func inURL(err error) (sentence, bool) {
 	return sentence{"the URL has a user name or password in it, which everybody on this machine can read", "leave it out, and give --netrc FILE or --bearer-file FILE"}, true
 }
 
-// ofFetch explains a request that failed.
+// ofFetch explains a failed request.
 func ofFetch(err error) (sentence, bool) {
 	fe, ok := errors.AsType[*fetch.Error](err)
 	if !ok {
@@ -106,7 +107,7 @@ func ofFetch(err error) (sentence, bool) {
 		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give it with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
 		return sentence{fmt.Sprintf("%s: the server refuses this (403)", fe.URL), "if it wants a login: --netrc FILE or --bearer-file FILE; or it keeps programs out, then ask its operator"}, true
-	case fe.Kind == fetch.Temporary && fe.Op == "read": // the body, not the answer
+	case fe.Kind == fetch.Temporary && fe.Op == "read": // the body failed, not the request
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Kind == fetch.Temporary && fe.Status == 200:
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to let this one in"}, true
@@ -120,7 +121,7 @@ func ofFetch(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// whenAgain says when to try again if a host asks to wait; 0: it did not ask.
+// whenAgain returns when to try again if a host asked to wait; 0 means that it did not.
 func whenAgain(wait time.Duration) string {
 	if wait <= 0 {
 		return "later"
@@ -128,7 +129,7 @@ func whenAgain(wait time.Duration) string {
 	return "in " + formatDuration(max(wait.Round(time.Second), time.Second))
 }
 
-// ofCertificate explains that the certificate of a host is not trusted.
+// ofCertificate explains that a host's certificate is not trusted.
 func ofCertificate(host string, fe *fetch.Error) (sentence, bool) {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -152,7 +153,7 @@ func ofCertificate(host string, fe *fetch.Error) (sentence, bool) {
 
 func firstOf(list []string, n int) []string { return list[:min(len(list), n)] }
 
-// lastCause is the innermost cause of an error.
+// lastCause returns the innermost cause of an error.
 func lastCause(err error) string {
 	for {
 		next := errors.Unwrap(err)
@@ -163,7 +164,7 @@ func lastCause(err error) string {
 	}
 }
 
-// ofDatabase explains that a database is not reachable now.
+// ofDatabase explains that a database cannot be reached at present.
 func ofDatabase(err error) (sentence, bool) {
 	dial, ok := errors.AsType[*net.OpError](err)
 	if !ok || !errors.Is(err, scan.ErrConnect) {
@@ -179,7 +180,7 @@ func ofDatabase(err error) (sentence, bool) {
 	}, true
 }
 
-// ofDisk explains that a file or directory may not be written or read, or that a disk is
+// ofDisk explains that a file or directory cannot be written or read, or that a disk is
 // full.
 func ofDisk(err error) (sentence, bool) {
 	var pe *fs.PathError
@@ -189,7 +190,7 @@ func ofDisk(err error) (sentence, bool) {
 	}
 	switch {
 	case errors.Is(err, mirror.ErrFull):
-		return sentence{}, false // its text names the disk and the kept files
+		return sentence{}, false // the error itself names the disk and the kept files
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again: it goes on"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
@@ -204,12 +205,12 @@ func ofDisk(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// writes reports whether an operation on a file or directory changes something.
+// writes reports whether an operation modifies a file or directory.
 func writes(op string) bool {
 	return slices.ContainsFunc([]string{"mkdir", "create", "rename", "link", "unlink", "remove", "write", "chmod", "chtimes"}, func(w string) bool { return strings.Contains(op, w) })
 }
 
-// ofLock explains that another run uses a mirror or state.
+// ofLock explains that another run is using a mirror or state.
 func ofLock(err error) (sentence, bool) {
 	le, ok := errors.AsType[*flock.LockedError](err)
 	if !ok {
@@ -222,7 +223,7 @@ func ofLock(err error) (sentence, bool) {
 	return sentence{by + " is using this: " + le.Path, "wait until it has ended, and give the same command again"}, true
 }
 
-// ofName explains that a file named in a command does not exist.
+// ofName explains that a file on the command line does not exist.
 func ofName(err error) (sentence, bool) {
 	pe, ok := err.(*fs.PathError) //nolint:errorlint // wrapped errors have sentences of their own
 	if !ok || !errors.Is(pe, fs.ErrNotExist) {
@@ -232,15 +233,15 @@ func ofName(err error) (sentence, bool) {
 }
 
 const (
-	mostText  = 240 // characters of a message, without URLs and paths
-	mostPlace = 80  // characters of a URL or path
+	mostText  = 240 // longest message in characters, without URLs and paths
+	mostPlace = 80  // longest URL or path in characters
 )
 
-// places finds URLs, and paths with at least two slashes.
+// places matches URLs, and paths with at least two slashes.
 var places = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+|(?:[^\s"'<>():;,]*/){2,}[^\s"'<>():;,]*`)
 
-// brief is a message in one line, without repetitions and of bounded length: long URLs and
-// paths are cut in their middle.
+// brief returns a message in one line, without repetitions and of bounded length: long
+// URLs and paths are shortened in the middle.
 func brief(text string) string {
 	text = once(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), "; "))
 	var b strings.Builder
@@ -265,10 +266,11 @@ func brief(text string) string {
 	return b.String()
 }
 
-// leastRepeated is the length from which on a repeated part of a message is left out.
+// leastRepeated is the minimum length of a repeated part that is removed from a
+// message.
 const leastRepeated = 12
 
-// once leaves out the parts of a message that it has said already.
+// once removes the parts of a message that repeat an earlier part.
 func once(text string) string {
 	var said, out []string
 	for _, part := range strings.Split(text, ": ") {

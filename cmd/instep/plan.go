@@ -12,7 +12,7 @@ import (
 	"instep/transfer"
 )
 
-// planFlags say by which way a mirror is brought in step.
+// planFlags are the flags that choose how a mirror is brought in step.
 type planFlags struct {
 	prefer        string
 	duplicates    string
@@ -33,7 +33,7 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "make a full comparison after this `TIME`, in days: it finds deletions that a Source forgot to announce; never turns it off")
 }
 
-// set configures a Destination by the flags.
+// set configures a Destination from the flags.
 func (f *planFlags) set(d *destination.Destination) error {
 	switch d.Prefer = destination.Prefer(f.prefer); d.Prefer {
 	case "", destination.PreferList, destination.PreferDump:
@@ -61,7 +61,7 @@ func (f *planFlags) set(d *destination.Destination) error {
 	return nil
 }
 
-// explainPlan explains the choices of a plan.
+// explainPlan prints the reasons for the choices in a plan.
 func (a *app) explainPlan(p *destination.SetPlan) {
 	for _, reason := range p.Reasons {
 		a.out.record(&statusRecord{Set: p.Set, Mode: string(p.Mode), Reason: reason})
@@ -69,7 +69,7 @@ func (a *app) explainPlan(p *destination.SetPlan) {
 	}
 }
 
-// showPlan prints a dry run.
+// showPlan prints the plan of a dry run.
 func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxAge time.Duration) error {
 	var t totals
 	for _, sp := range p.Sets {

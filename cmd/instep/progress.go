@@ -17,40 +17,40 @@ import (
 	"instep/destination"
 )
 
-// progressBar shows how far a command is: one line that stays within the terminal, or
-// elsewhere one line a minute.
+// progressBar shows the progress of a command: on a terminal one line that fits the
+// width, elsewhere one line a minute.
 type progressBar struct {
 	name string
 	out  *output
 	now  func() time.Time
-	net  *traffic // counts network traffic; nil: done counts the bytes
+	net  *traffic // counts network traffic; if nil, done counts the bytes
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	files    int64      // done
-	total    int64      // files to do; 0: unknown
-	bytes    int64      // read, if there is no network
-	size     int64      // bytes of the whole work, as far as known; 0: unknown
-	offset   int64      // network bytes before the size was known
+	total    int64      // number of files to process; 0 if unknown
+	bytes    int64      // bytes read, if there is no network traffic
+	size     int64      // total bytes, as far as known; 0 if unknown
+	offset   int64      // network bytes transferred before the size was known
 	errors   int64
-	current  []string // names in work, the oldest first
-	failure  string   // the last one
+	current  []string // names being processed, oldest first
+	failure  string   // the last failure
 	failedAt time.Time
 	rate     rateMeter
 
-	end  chan struct{} // closed by stop; nil: nothing is shown
+	end  chan struct{} // closed by stop; nil if nothing is shown
 	idle sync.WaitGroup
 	once sync.Once
 }
 
 const (
-	aMinute    = time.Minute            // interval of lines if there is no terminal
+	aMinute    = time.Minute            // interval of lines without a terminal
 	frameTime  = 200 * time.Millisecond // interval of redrawing on a terminal
 	failureFor = 5 * time.Second        // how long the last failure is shown
 	rateWindow = 15 * time.Second       // window of the average rate
 )
 
-// newProgress shows progress until stop. net counts network traffic; nil if the command
-// reads files.
+// newProgress shows progress until stop is called. net counts network traffic; nil if
+// the command reads files.
 func (a *app) newProgress(name string, net *traffic) *progressBar {
 	p := &progressBar{name: name, out: a.out, now: a.now, net: net}
 	if a.out.few() || a.out.json {
@@ -66,13 +66,13 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 	return p
 }
 
-// terminal returns the file that w writes to, if that is a terminal.
+// terminal returns the file to which w writes, if it is a terminal.
 func terminal(w io.Writer) (f *os.File, ok bool) {
 	f, ok = w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// widthOf is the number of columns of a terminal.
+// widthOf returns the number of columns of a terminal.
 func widthOf(f *os.File) int {
 	if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 		return columns
@@ -80,7 +80,7 @@ func widthOf(f *os.File) int {
 	return 80
 }
 
-// draw redraws the line until stop.
+// draw redraws the line until stop is called.
 func (p *progressBar) draw(line *statusLine) {
 	p.out.setStatus(line)
 	t := time.NewTicker(frameTime)
@@ -110,7 +110,7 @@ func (p *progressBar) everyMinute() {
 	}
 }
 
-// state is the present content of the progress line.
+// state returns the current content of the progress line.
 func (p *progressBar) state() progressState {
 	var net int64
 	var at string
@@ -137,7 +137,7 @@ func (p *progressBar) state() progressState {
 	return s
 }
 
-// start says how much there is to do.
+// start sets the total amount of work.
 func (p *progressBar) start(plan *destination.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,14 +155,14 @@ func (p *progressBar) start(plan *destination.Plan) {
 	p.rate.add(p.now(), 0)
 }
 
-// doing adds a name in work, until ended.
+// doing adds a name to those being processed, until ended.
 func (p *progressBar) doing(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current, name)
 }
 
-// ended removes a name in work.
+// ended removes a name from those being processed.
 func (p *progressBar) ended(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,14 +171,14 @@ func (p *progressBar) ended(name string) {
 	}
 }
 
-// did sets the name of the last item, for sequential work.
+// did sets the name of the last finished item, for sequential work.
 func (p *progressBar) did(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current[:0], name)
 }
 
-// done counts one file of n bytes.
+// done counts a finished file of n bytes.
 func (p *progressBar) done(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +194,7 @@ func (p *progressBar) failed(text string) {
 	p.failure, p.failedAt = text, p.now()
 }
 
-// stop ends the showing; further calls do nothing.
+// stop ends the display; further calls do nothing.
 func (p *progressBar) stop() {
 	p.once.Do(func() {
 		if p.end != nil {
@@ -204,17 +204,17 @@ func (p *progressBar) stop() {
 	})
 }
 
-// progressState is how far a command is at a moment.
+// progressState is the progress of a command at one time.
 type progressState struct {
 	name         string
-	files, total int64 // total: 0 if it is unknown
-	bytes, size  int64 // size: 0 if it is unknown
+	files, total int64 // total: 0 if unknown
+	bytes, size  int64 // size: 0 if unknown
 	errors       int64
 	rate         float64 // bytes a second
 	current      string
 }
 
-// segment is a part of the line: the one with the highest rank is left out first.
+// segment is a part of the line. The segment with the highest rank is left out first.
 type segment struct {
 	text string
 	rank int
@@ -264,7 +264,7 @@ func (s *progressState) percent() (percent int64, ok bool) {
 	return 0, false
 }
 
-// left is how long the rest takes at the present rate.
+// left returns how long the rest takes at the current rate.
 func (s *progressState) left() (text string, ok bool) {
 	rest := s.size - s.bytes
 	if rest <= 0 || s.rate < 1 {
@@ -283,10 +283,10 @@ func (s *progressState) left() (text string, ok bool) {
 	}
 }
 
-// gap is between the segments of a line.
+// gap separates the segments of a line.
 const gap = "  "
 
-// line is all that fits into so many columns, and one column less: a full line would wrap.
+// line returns as many segments as fit into columns - 1: a full line would wrap.
 func (s *progressState) line(columns int) string {
 	list := s.segments()
 	for room := columns - 1; ; {
@@ -309,10 +309,10 @@ func (s *progressState) line(columns int) string {
 	}
 }
 
-// leastName is how many columns a name has to have to be shown.
+// leastName is the minimum number of columns for showing a name.
 const leastName = 8
 
-// text is all there is to say, for a line that may be of any length.
+// text returns all segments, for output without a width limit.
 func (s *progressState) text() string {
 	text := joinSegments(s.segments())
 	if s.current != "" {
@@ -329,7 +329,7 @@ func joinSegments(list []segment) string {
 	return strings.Join(texts, gap)
 }
 
-// shortenName cuts a name in its middle to so many columns.
+// shortenName shortens a name in the middle to a number of columns.
 func shortenName(name string, columns int) string {
 	if runewidth.StringWidth(name) <= columns {
 		return name
@@ -348,7 +348,7 @@ func shortenName(name string, columns int) string {
 
 func humanSize(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
 
-// rateMeter averages over the last rateWindow.
+// rateMeter computes the average rate of the last rateWindow.
 type rateMeter struct{ samples []sample }
 
 type sample struct {
@@ -356,7 +356,7 @@ type sample struct {
 	bytes int64
 }
 
-// add takes the number of bytes at a moment and returns the bytes a second.
+// add records the number of bytes at a time and returns the rate in bytes per second.
 func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	r.samples = append(r.samples, sample{now, bytes})
 	for len(r.samples) > 2 && now.Sub(r.samples[0].at) > rateWindow {
@@ -370,7 +370,7 @@ func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	return float64(bytes-first.bytes) / seconds
 }
 
-// nameInWork shortens a URL to its path for people.
+// nameInWork shortens a URL to its path.
 func nameInWork(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Path == "" {

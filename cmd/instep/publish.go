@@ -22,7 +22,7 @@ import (
 	"instep/source"
 )
 
-// publishFlags are the flags of publish that are not in the configuration.
+// publishFlags are the flags of publish that are not configuration options.
 type publishFlags struct {
 	config string // name of the file
 	set    string
@@ -96,7 +96,7 @@ func (a *app) publishCommand() *cobra.Command {
 	return cmd
 }
 
-// atMostArgs allows arguments up to those named.
+// atMostArgs allows at most the named arguments.
 func atMostArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > len(names) {
@@ -156,7 +156,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	return placed(a.publishOnce(cmd.Context(), site, f), cmd, args)
 }
 
-// placed adds the command that moves the publication to an error that can be solved so.
+// placed adds the command that moves the publication to an error that it would solve.
 func placed(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
@@ -172,8 +172,8 @@ func placed(err error, cmd *cobra.Command, args []string) error {
 	return &mendable{err, "to move it there, once: " + command + "; to publish for both URLs, give this one a --state DIR and an --out DIR that are not used yet"}
 }
 
-// needsBaseURL takes the base URL of the last publication if none is given, and refuses the
-// first publication without one.
+// needsBaseURL uses the base URL of the last publication if none is given. Without a
+// last publication it returns an error.
 func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (err error) {
 	if c.BaseURL != "" || c.file != nil {
 		return nil
@@ -191,8 +191,8 @@ func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (
 	return err
 }
 
-// needsDir refuses a configuration without a directory that has the files of a set, or
-// gets the documents.
+// needsDir returns an error if there is no directory, but a set needs its files or the
+// documents have no other place.
 func (c *configuration) needsDir(cmd *cobra.Command) error {
 	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.given()) == 0 })
 	switch {
@@ -235,7 +235,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	return nil
 }
 
-// planMove shows which documents --move-to would remove. It reports whether there is
+// planMove prints which documents --move-to would remove. It reports whether there is
 // anything to move.
 func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err error) {
 	before, keys, err := publish.PlanMove(ctx, *site)
@@ -250,7 +250,7 @@ func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err
 	return true, nil
 }
 
-// tellOthers names the published sets that are no longer in the configuration.
+// tellOthers lists the published sets that are no longer in the configuration.
 func (a *app) tellOthers(sets []string, config string) {
 	for _, set := range sets {
 		name, remove := fmt.Sprintf("the set %q", set), source.CapabilityListURI("", set)
@@ -263,7 +263,7 @@ func (a *app) tellOthers(sets []string, config string) {
 	}
 }
 
-// placedSite is the site of a configuration, with its state.
+// placedSite returns the site of a configuration, including its state directory.
 func (c *configuration) placedSite() (site publish.Site, err error) {
 	site = c.site()
 	if site.State == "" {
@@ -272,9 +272,9 @@ func (c *configuration) placedSite() (site publish.Site, err error) {
 	return site, err
 }
 
-// defaultState is the state directory of a published directory: below the user's
-// state directory, named by a digest of the directory's real path, or of where the
-// documents go if there is none.
+// defaultState returns the state directory for a published directory: below the user's
+// state directory, named after a digest of the directory's real path, or of the
+// documents' directory if there is none.
 func defaultState(dir, out string) (string, error) {
 	real, err := filepath.Abs(out)
 	if dir != "" {
@@ -300,8 +300,8 @@ func defaultState(dir, out string) (string, error) {
 	return filepath.Join(base, "instep", "publish", hex.EncodeToString(sum[:8])), nil
 }
 
-// inConfiguration has an error that refuses an origin name the key that allows it:
-// publish has no flag for that.
+// inConfiguration changes the hint of an error about a refused origin: publish has no
+// flag for allowing it, so the hint names the configuration key.
 func inConfiguration(err error) {
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowOrigin != "" {
 		fe.Hint = "allow it in the configuration, in from.allow_origins: " + fe.AllowOrigin

@@ -12,8 +12,8 @@ import (
 	"instep/source"
 )
 
-// leftOut describes the reasons for which a scan leaves files out; our own documents are
-// not mentioned.
+// leftOut describes the reasons for which a scan leaves out files. Our own documents
+// are not counted.
 var leftOut = map[scan.Reason]string{
 	scan.Dotfile:    "with a name that begins with a dot",
 	scan.Symlink:    "linked to nothing, to a directory, or out of what is published",
@@ -28,7 +28,7 @@ var leftOut = map[scan.Reason]string{
 	scan.Loop:       "that came from here in the first place",
 }
 
-// reportPublish ends the command with the counts of a run, or of a dry run.
+// reportPublish ends the command with the counts of a run or dry run.
 func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishFlags, took time.Duration) {
 	for i := range rep.Sets {
 		a.reportSet(&rep.Sets[i], site, len(rep.Sets) > 1)
@@ -57,7 +57,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
 }
 
-// reportOthers reports the sets that were published although another one failed.
+// reportOthers reports the sets that were published although another set failed.
 func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	for i := range rep.Sets {
 		if rep.Sets[i].Published {
@@ -66,7 +66,7 @@ func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	}
 }
 
-// publishStatus is how a publication ended.
+// publishStatus returns the status of a publication.
 func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	switch {
 	case dryRun:
@@ -77,7 +77,7 @@ func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	return "published"
 }
 
-// publishLine is the last line for people, without time and bytes.
+// publishLine returns the last line for people, without time and bytes.
 func publishLine(status string, rep *publish.SetReport) string {
 	return fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
 		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
@@ -91,7 +91,7 @@ func publishedPatches(rep *publish.SetReport) *patchCounts {
 	return &patchCounts{Made: num(rep.Patches), Saved: num(rep.Patched - rep.PatchBytes)}
 }
 
-// some returns a count, or nil for 0, which is left out.
+// some returns a pointer to a count, or nil for 0, which omits the field.
 func some(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -110,7 +110,8 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 	return all
 }
 
-// reportSet reports one set: a block for people and, if there are several, a record.
+// reportSet reports one set: as text for people and, if there are several sets, as a
+// record.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
 		a.out.warn(warningRecord{Set: rep.CapabilityList, Message: n})
@@ -152,7 +153,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 }
 
-// setTitle is the name of a set for people.
+// setTitle returns the name of a set for people.
 func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	name := "The default set"
 	if rep.Set != "" {
@@ -166,7 +167,7 @@ func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	return name
 }
 
-// setRecord is the record of the run's effects on a set.
+// setRecord returns the record with the effects of the run on a set.
 func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	return &statusRecord{
 		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
@@ -175,7 +176,8 @@ func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	}
 }
 
-// previewSet lists the documents that a run would write, and the disk space it would take.
+// previewSet lists the documents that a run would write, and the disk space that it
+// would use.
 func (a *app) previewSet(rep *publish.SetReport) {
 	for _, key := range rep.Documents {
 		a.out.line("write   %s", printable(key))

@@ -15,8 +15,8 @@ import (
 	"instep/source"
 )
 
-// show prints the lines that lead others to the publication. They belong into files of the
-// user, so they are never written.
+// show prints the lines that let others find the publication. They belong in files of
+// the user, so the program does not write them itself.
 func (a *app) show(c *configuration, view string) error {
 	site, err := openSite(c.publishedDirs())
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *app) show(c *configuration, view string) error {
 	return err
 }
 
-// publishedDirs are the directories that are served as one.
+// publishedDirs returns the directories that are served as one.
 func (c *configuration) publishedDirs() (dirs []string) {
 	for _, dir := range []string{c.Dir, c.Out} {
 		if dir != "" {

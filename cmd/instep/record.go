@@ -16,7 +16,7 @@ import (
 	"instep/internal/watch"
 )
 
-// recordFlags are the flags of record that are not in the configuration.
+// recordFlags are the flags of record that are not configuration options.
 type recordFlags struct {
 	config, set, socket string
 	every               time.Duration
@@ -102,11 +102,11 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	return a.recordInto(ctx, s, f)
 }
 
-// recordInto records into an open session until the input, or ctx, ends.
+// recordInto records changes into an open session until the input ends or ctx is done.
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // records of an earlier run that were not published
+	if _, err := s.Publish(ctx, what); err != nil { // changes that an earlier run recorded but did not publish
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -145,7 +145,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // clients of the socket got their answers there
+	if n.failed > 0 && f.socket == "" { // clients of the socket have received their answers there
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -156,7 +156,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	return nil
 }
 
-// recordCount counts answers.
+// recordCount counts answers by kind.
 type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
 
 // count counts an answer.
@@ -183,11 +183,11 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 		return
 	}
 	a.out.record(&changeRecord{Action: answer.Change, URI: answer.URI, Line: answer.Line})
-	a.out.flush() // the sender of the line waits for the output
+	a.out.flush() // the sender of the line waits for this output
 }
 
-// listenUnix listens on a socket that only the user can open. It replaces a socket without
-// a listener, and nothing else at the path.
+// listenUnix listens on a socket that only the user can open. It replaces a socket on
+// which nobody listens, but no other file.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -201,7 +201,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		switch {
 		case err == nil:
 			return nil, errors.Join(usagef("--socket %s: another program listens there", path), conn.Close())
-		case !abandoned(err): // another kind of file, in use, or of another user
+		case !abandoned(err): // another kind of file, or a socket that is in use or belongs to another user
 			return nil, usagef("--socket %s: a socket of another program is there: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {

@@ -10,11 +10,11 @@ import (
 )
 
 // abandoned reports whether err, of a connection to a socket, means that nobody listens
-// there any more.
+// any more.
 func abandoned(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// listenPrivately makes a socket with mode 0600 from its first moment: only the umask can
-// do that, and no other file is created meanwhile.
+// listenPrivately creates a socket with mode 0600. Only the umask sets the mode at
+// creation; it affects no other file, since none is created meanwhile.
 func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 	defer syscall.Umask(syscall.Umask(0o177))
 	return (&net.ListenConfig{}).Listen(ctx, "unix", path)

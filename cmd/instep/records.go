@@ -2,16 +2,16 @@ package main
 
 import "instep/resourcesync"
 
-// jsonRecord is one JSON record. Each type has its own struct, with the fields that
-// docs/schema.json has for it.
+// jsonRecord is one JSON record. Each type has its own struct, with the fields defined
+// in docs/schema.json.
 type jsonRecord interface {
 	kind() string // its type in docs/schema.json
 	begin(schemaVersion int, kind string)
 }
 
-// recordHead is how each record begins.
+// recordHead contains the first fields of each record.
 type recordHead struct {
-	SchemaVersion int    `json:"schema_version,omitempty"` // of the first record only
+	SchemaVersion int    `json:"schema_version,omitempty"` // only in the first record
 	Type          string `json:"type"`
 }
 
@@ -19,7 +19,8 @@ func (h *recordHead) begin(schemaVersion int, kind string) {
 	h.SchemaVersion, h.Type = schemaVersion, kind
 }
 
-// changeRecord is of what becomes of one resource, or would. There may be millions.
+// changeRecord describes what happens, or would happen, to one resource. There may be
+// millions.
 type changeRecord struct {
 	recordHead
 
@@ -34,7 +35,8 @@ type changeRecord struct {
 	Was    string `json:"hash_before,omitempty"`
 }
 
-// statusRecord is the record of a command's progress, or of one of its arguments.
+// statusRecord describes the progress of a command, or the state of one of its
+// arguments.
 type statusRecord struct {
 	recordHead
 
@@ -60,7 +62,8 @@ type statusRecord struct {
 	Resources *int64 `json:"resources,omitempty"`
 }
 
-// warningRecord is of something tolerated, skipped or failed that does not end the command.
+// warningRecord describes a problem that was tolerated, or something skipped or failed,
+// without ending the command.
 type warningRecord struct {
 	recordHead
 
@@ -81,7 +84,7 @@ type warningRecord struct {
 	Gap      string `json:"gap,omitempty"`
 }
 
-// errorRecord is of something that failed.
+// errorRecord describes a failure.
 type errorRecord struct {
 	recordHead
 
@@ -95,7 +98,7 @@ type errorRecord struct {
 	RunID   string `json:"run_id,omitempty"`
 }
 
-// verdictRecord is what an audit found of one resource.
+// verdictRecord is the result of an audit for one resource.
 type verdictRecord struct {
 	recordHead
 
@@ -106,7 +109,7 @@ type verdictRecord struct {
 	Again   bool   `json:"again,omitempty"`
 }
 
-// documentRecord is of a document that was read.
+// documentRecord describes a document that was read.
 type documentRecord struct {
 	recordHead
 
@@ -125,7 +128,7 @@ type documentRecord struct {
 	Profile    string `json:"profile,omitempty"`
 }
 
-// findingRecord is of a rule that a document breaks.
+// findingRecord describes a rule that a document breaks.
 type findingRecord struct {
 	recordHead
 
@@ -138,7 +141,7 @@ type findingRecord struct {
 	Entry   string `json:"entry,omitempty"`
 }
 
-// resourceRecord is of a resource that a mirror holds.
+// resourceRecord describes a resource in a mirror.
 type resourceRecord struct {
 	recordHead
 
@@ -153,10 +156,10 @@ type resourceRecord struct {
 	Changed   string `json:"changed,omitempty"`
 	Verified  *bool  `json:"verified,omitempty"`
 
-	*resourcesync.Remainder // its fields stand beside the others; nil: none
+	*resourcesync.Remainder // embedded: its fields are fields of the record; nil if there are none
 }
 
-// versionRecord is of a state of a resource in a mirror.
+// versionRecord describes a state of a resource in a mirror.
 type versionRecord struct {
 	recordHead
 
@@ -164,7 +167,7 @@ type versionRecord struct {
 	URI       string `json:"uri,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Trash     string `json:"trash,omitempty"`
-	Memento   bool   `json:"memento,omitempty"` // fetched as a version of the Source
+	Memento   bool   `json:"memento,omitempty"` // it was fetched as a version from the Source
 	Bytes     *int64 `json:"bytes,omitempty"`
 	Set       string `json:"set,omitempty"`
 	From      string `json:"from,omitempty"`
@@ -176,10 +179,10 @@ type versionRecord struct {
 	Verified  *bool  `json:"verified,omitempty"`
 	Run       int64  `json:"run,omitempty"`
 
-	*resourcesync.Remainder // its fields stand beside the others; nil: none
+	*resourcesync.Remainder // embedded: its fields are fields of the record; nil if there are none
 }
 
-// runRecord is of a run that changed a mirror.
+// runRecord describes a run that changed a mirror.
 type runRecord struct {
 	recordHead
 

@@ -84,8 +84,8 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	return nil
 }
 
-// keptRows are the settings that are stored with a mirror. If they cannot be read that is
-// reported: the records of runs are useful without them.
+// keptRows returns the settings that are stored with a mirror. If they cannot be read
+// it only warns, since the records of runs are useful without them.
 func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRecord, err error) {
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRec
 	return settingRows(kept), err
 }
 
-// loadDetails reads the records of the newest runs, or of the one asked for.
+// loadDetails reads the records of the newest runs, or of the requested one.
 func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Record, error) {
 	if run != "" {
 		id, err := parseRun(run, dir)
@@ -121,7 +121,8 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText prints one run in full, or all in a line each and the newest in short.
+// reportText prints one run in full, or all runs in one line each and the newest ones
+// in short.
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	for i := range all {
 		a.out.record(recordOf(&all[i]))
@@ -162,7 +163,7 @@ func (a *app) tellDetails(rec *runs.Record) {
 	}
 }
 
-// countsLine is the numbers of a run that are not 0, in a fixed order.
+// countsLine returns the non-zero counts of a run, in a fixed order.
 func countsLine(counts map[string]int64) string {
 	var parts []string
 	for name, n := range sorted(counts) {

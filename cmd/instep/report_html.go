@@ -12,7 +12,7 @@ import (
 	"instep/internal/webpage"
 )
 
-// runView is a run as the page shows it.
+// runView is the data of a run for the page.
 type runView struct {
 	*runs.Record
 	Line   string // its command
@@ -41,7 +41,7 @@ func viewOf(rec *runs.Record) runView {
 	return v
 }
 
-// writeRunsPage writes a page about runs: all in a table, and some in detail.
+// writeRunsPage writes a page about runs: a table of all, and details of some.
 func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
@@ -49,7 +49,7 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 		Now           time.Time
 		Runs, Details []runView
 		Last          *runView // nil if there is none
-		Full          bool     // nothing is left out
+		Full          bool     // show everything
 	}{Dir: dir, Program: "instep " + version, Kept: kept, Now: now, Full: len(all) == 0}
 	for i := range all {
 		page.Runs = append(page.Runs, viewOf(&all[i]))
@@ -70,12 +70,11 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 	return runsPage.ExecuteTemplate(escaping{w}, "page", page)
 }
 
-// maxShown bounds the failures of a cause, and the notes, that a page with several runs
-// shows of each.
+// maxShown is the largest number of failures per cause, and of notes, that a page with
+// several runs shows.
 const maxShown = 20
 
-// countsForPeople is the numbers of a run that are not 0, in the order in which people read
-// them.
+// countsForPeople returns the non-zero counts of a run, in a natural order.
 func countsForPeople(counts map[string]int64) string {
 	var parts []string
 	for _, name := range []string{
@@ -100,7 +99,7 @@ func countsForPeople(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// Says is how a run ended, in a sentence.
+// Says returns a sentence about how a run ended.
 func (v *runView) Says() string {
 	switch {
 	case v.End == nil:

@@ -13,22 +13,22 @@ import (
 	"instep/mirror"
 )
 
-// runLog keeps the record of a run on a mirror, for instep errors and instep report.
+// runLog writes the record of a run on a mirror, for instep errors and instep report.
 type runLog struct {
 	*runs.Log
 	a *app
 }
 
-// newRun makes the record of a run that begins now. Nothing is written before start.
+// newRun returns the log of a run that begins now. Nothing is written before start.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // the summary of an earlier run of a watch
+	a.out.last = summary{} // clear the summary of an earlier run of a watch
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 	}, a.now)}
 }
 
-// start begins the record in the state of a mirror that is there and may be written to.
+// start begins the record in the state of an existing mirror that may be written.
 func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string) {
 	last, err := m.LastRun(ctx)
 	if err == nil {
@@ -39,14 +39,15 @@ func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string)
 	}
 }
 
-// changed notes whether the run changed the mirror.
+// changed records whether the run changed the mirror.
 func (l *runLog) changed(ctx context.Context, m *mirror.Mirror) {
-	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil && n != 0 { // on an error the record does without
+	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil && n != 0 { // on an error the record lacks the number
 		l.Changed()
 	}
 }
 
-// end ends the record with the command's last summary, or the error that ended it early.
+// end completes the record with the command's last summary, or with the error that
+// ended the run early.
 func (l *runLog) end(ctx context.Context, err error) {
 	s := l.a.out.last
 	o := runs.Outcome{Status: s.Status, ExitCode: s.ExitCode, Counts: s.counts()}
@@ -62,7 +63,7 @@ func (l *runLog) end(ctx context.Context, err error) {
 	}
 }
 
-// totals records what a run left undone.
+// totals records the unfinished parts of a run.
 func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
 		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip)})
@@ -81,10 +82,10 @@ func (l *runLog) totals(t *totals) {
 	}
 }
 
-// runText is the number of a run as text.
+// runText formats the number of a run.
 func runText(id int64) string { return strconv.FormatInt(id, 10) }
 
-// parseRun reads the number of a run of the mirror in dir.
+// parseRun parses the number of a run of the mirror in dir.
 func parseRun(text, dir string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id <= 0 {
@@ -93,7 +94,7 @@ func parseRun(text, dir string) (int64, error) {
 	return id, nil
 }
 
-// counts are the numbers of a summary by their names in JSON.
+// counts returns the counts of a summary by their JSON names.
 func (s *summary) counts() map[string]int64 {
 	m := map[string]int64{}
 	for name, n := range map[string]*int64{
@@ -108,15 +109,16 @@ func (s *summary) counts() map[string]int64 {
 	return m
 }
 
-// rememberedFlags are recorded with a run, so that the same Source can be read in the same
-// way again. The address of a proxy may hold a password and is not recorded.
+// rememberedFlags are recorded with a run, so that the same Source can be read again in
+// the same way. The address of a proxy may contain a password and is not recorded.
 var rememberedFlags = []string{
 	"set", "allow-origin", "allow-private", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "versions", "workers", "rate", "bwlimit", "max-document", "strict", "state",
 	"netrc", "bearer-file", "header-file", "ca", "cert", "key", "retries", "timeout", "user-agent",
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "keep-log", "prefer", "duplicates", "adopt", "layout", "at", "quick", "repair",
 }
 
-// givenFlags are the flags of a command line as they would be given again.
+// givenFlags returns the flags of a command line in the form in which they can be given
+// again.
 func givenFlags(cmd *cobra.Command) []string {
 	var given []string
 	for _, name := range rememberedFlags {
@@ -139,7 +141,7 @@ func givenFlags(cmd *cobra.Command) []string {
 	return given
 }
 
-// reportRecord is a run as a JSON record.
+// reportRecord describes a run as a JSON record.
 type reportRecord struct {
 	recordHead
 	RunID    string           `json:"run_id"`
@@ -156,7 +158,7 @@ type reportRecord struct {
 	Counts   map[string]int64 `json:"counts,omitempty"`
 	Causes   map[string]int64 `json:"causes,omitempty"`
 	Quirks   map[string]int64 `json:"quirks,omitempty"`
-	Run      int64            `json:"run,omitempty"` // the same number, if the run changed the mirror
+	Run      int64            `json:"run,omitempty"` // number of the run in the mirror, if the run changed it
 	Version  string           `json:"version,omitempty"`
 	Go       string           `json:"go,omitempty"`
 }

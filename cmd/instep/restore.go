@@ -121,7 +121,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	return a.revert(ctx, m, ended(states), how)
 }
 
-// openToRevert opens a mirror to restore states, or only to show them.
+// openToRevert opens a mirror to restore states, or only to list them.
 func (a *app) openToRevert(ctx context.Context, dir, state string, look bool) (*mirror.Mirror, error) {
 	if look {
 		return a.openPast(ctx, dir, state)
@@ -129,7 +129,7 @@ func (a *app) openToRevert(ctx context.Context, dir, state string, look bool) (*
 	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
 
-// ended yields the states that are not the present one.
+// ended yields the states that are not current.
 func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
@@ -154,7 +154,7 @@ func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string, h
 	return nil
 }
 
-// restoreTo writes the bytes of a state to a file.
+// restoreTo writes a state to a file.
 func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version, file string) error {
 	err := writeWhole(ctx, file, func(w io.Writer) (err error) {
 		r, err := m.OpenVersion(ctx, v)
@@ -220,18 +220,18 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 // reverting is a run that restores states.
 type reverting struct {
 	what         string // the command
-	dir, state   string // of the mirror
+	dir, state   string // directory and state of the mirror
 	keep, dryRun bool
 }
 
-// beginRevert begins a run that restores states, and its record.
+// beginRevert begins a run that restores states, and the record of the run.
 func (a *app) beginRevert(ctx context.Context, m *mirror.Mirror, how reverting) (*runLog, error) {
 	log := a.newRun(how.what, "", how.dir)
 	log.start(ctx, m, how.dir, how.state)
 	return log, m.BeginRun(ctx, how.what, log.ID())
 }
 
-// revert restores states, or shows which it would restore.
+// revert restores states, or lists those it would restore.
 func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirror.Reversal, error], how reverting) (err error) {
 	r := &reversion{a: a}
 	if how.dryRun {

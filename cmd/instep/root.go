@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set when a release is built.
+// version is set by the build of a release.
 var version = "0.1.0-dev"
 
 // app has the common state of all commands.
@@ -24,7 +24,7 @@ type app struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
 	out            *output
-	code           int      // the exit code of a command that ended without error
+	code           int      // exit code of a command that ended without an error
 	given          []string // flags of a command whose run is recorded
 }
 
@@ -108,7 +108,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // a flag of a misspelt command
+			return knownCommand(cmd, a.args[:1]) // the flag belongs to a misspelt command
 		}
 		return usagef("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -121,7 +121,7 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// knownCommand refuses an unknown command and suggests similar ones.
+// knownCommand returns an error for an unknown command and suggests similar ones.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("%s (see instep --help)", text)
 }
 
-// exactArgs asks for arguments by name.
+// exactArgs requires the named arguments.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -146,20 +146,20 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// usageError is a command line that cannot be used.
+// usageError reports an invalid command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// signalError is the cause of a context that a signal ended.
+// signalError is the cause of a context that was cancelled by a signal.
 type signalError struct{ sig os.Signal }
 
 func (e *signalError) Error() string { return "stopped by a signal (" + e.sig.String() + ")" }
 
-// interruptible ends the context at the first SIGINT or SIGTERM, and the program at
-// the second.
+// interruptible cancels the context at the first SIGINT or SIGTERM, and ends the
+// program at the second.
 func interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
@@ -192,7 +192,8 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// plainly replaces errors that result from an interruption by the interruption itself.
+// plainly replaces an error that results from an interruption by the interruption
+// itself.
 func plainly(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)

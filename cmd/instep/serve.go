@@ -79,7 +79,8 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// sites opens the directories on the command line, which are publications of one host.
+// sites opens the directories on the command line, which belong to publications on one
+// host.
 func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Time) ([]*site, error) {
 	switch {
 	case f.config == "" && f.onDemand:
@@ -144,7 +145,7 @@ func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err erro
 	return err
 }
 
-// openLog opens the access log that the flags ask for.
+// openLog opens the access log that the flags request.
 func (f *serveFlags) openLog(a *app) (*accessLog, error) {
 	switch {
 	case f.logFormat != logCommon && f.logFormat != logJSON:
@@ -155,18 +156,18 @@ func (f *serveFlags) openLog(a *app) (*accessLog, error) {
 	return openAccessLog(f.accessLog, f.logFormat, a.stdout, a.now, a.serving)
 }
 
-// serving prints errors of the running server.
+// serving warns about errors of the running server.
 func (a *app) serving(err error) { a.out.warn(warningRecord{Message: err.Error()}) }
 
-// stopTime is the time that open answers get when the server stops.
+// stopTime is how long unfinished responses may take when the server stops.
 const stopTime = 4 * time.Second
 
-// serveUntil serves sites of one host until ctx ends.
+// serveUntil serves the sites of one host until ctx is done.
 func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) error {
 	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.serving))
 }
 
-// serveHandler serves until ctx ends, which is not an error.
+// serveHandler serves until ctx is done, which is not an error.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
 	srv := source.NewServer(h)
 	done := make(chan error, 1)
@@ -179,7 +180,7 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	if err := srv.Shutdown(stop); err != nil {
-		_ = srv.Close() // answers that take longer are cut
+		_ = srv.Close() // cuts off responses that take longer
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -15,22 +15,23 @@ import (
 // Formats of the access log.
 const (
 	logCommon = "common" // the Common Log Format of web servers
-	logJSON   = "json"   // one object a line
+	logJSON   = "json"   // one JSON object per line
 )
 
-// accessLog writes a line for each answered request. Lines are written whole, one after the
-// other, so that others may truncate the file or append to it.
+// accessLog writes a line for each answered request. Lines are written completely, one
+// after the other, so that other programs may truncate the file or append to it.
 type accessLog struct {
 	format string
 	now    func() time.Time
-	failed func(error) // called once, when a line could not be written
+	failed func(error) // called once, for the first line that could not be written
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	w      io.WriteCloser
 	broken bool
 }
 
-// openAccessLog opens a log by name: a file that is appended to, or stdout for "-".
+// openAccessLog opens a log by name: a file that is appended to, or standard output for
+// "-".
 func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, failed func(error)) (*accessLog, error) {
 	l := &accessLog{format: format, now: now, failed: failed}
 	if name == "-" {
@@ -45,7 +46,7 @@ func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, 
 	return l, nil
 }
 
-// unclosed is a writer that stays open.
+// unclosed is a writer whose Close does nothing.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
@@ -74,7 +75,7 @@ type accessRecord struct {
 	URI       string  `json:"uri"`
 	Protocol  string  `json:"protocol"`
 	Status    int     `json:"status"`
-	Bytes     int64   `json:"bytes"` // of the body
+	Bytes     int64   `json:"bytes"` // length of the body
 	Seconds   float64 `json:"seconds"`
 	Range     string  `json:"range,omitempty"`
 	UserAgent string  `json:"user_agent,omitempty"`
@@ -112,7 +113,7 @@ func (l *accessLog) write(r *http.Request, w *loggedResponse, begun time.Time) {
 	}
 }
 
-// loggedResponse records the status and length of an answer.
+// loggedResponse records the status and length of a response.
 type loggedResponse struct {
 	http.ResponseWriter
 	status int
@@ -138,11 +139,11 @@ func (w *loggedResponse) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// healthPath is asked by whatever watches over the server.
+// healthPath is the path that monitoring requests.
 const healthPath = "/healthz"
 
-// healthy answers healthPath: 200 if every directory can be read, 503 if one cannot. A site
-// that has a file of that name keeps it.
+// healthy answers healthPath: 200 if every directory can be read, otherwise 503. If a
+// site has a file at this path, the file is served instead.
 func healthy(sites []*site, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != healthPath || r.Method != http.MethodGet && r.Method != http.MethodHead || taken(sites) {
@@ -172,7 +173,7 @@ func taken(sites []*site) bool {
 	return false
 }
 
-// readableSites opens each directory.
+// readableSites checks that each directory can be opened.
 func readableSites(sites []*site) error {
 	for _, s := range sites {
 		for _, root := range s.roots {

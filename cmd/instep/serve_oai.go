@@ -18,7 +18,7 @@ import (
 	"instep/internal/repository"
 )
 
-// oaiPath is where OAI-PMH is answered, below the base URL.
+// oaiPath is the path below the base URL at which OAI-PMH is served.
 const oaiPath = "resourcesync/oai-pmh"
 
 // repositoryOf opens the OAI-PMH repository of a configuration.
@@ -95,8 +95,9 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 	return nil
 }
 
-// gatewayOf makes the gateway to some repositories; nil if there are none. One whose name
-// cannot be resolved now is asked later if its address is public then.
+// gatewayOf returns the gateway to the given repositories; nil if there are none. If
+// the name of a repository cannot be resolved now, it may be used later, but only at a
+// public address.
 func (a *app) gatewayOf(ctx context.Context, repositories []string) (*oaipmh.Gateway, error) {
 	if len(repositories) == 0 {
 		return nil, nil

@@ -26,26 +26,26 @@ import (
 type site struct {
 	roots  []*os.Root
 	dirs   []fs.FS
-	base   string // base URL of the publications; "" if there is none
+	base   string // base URL of the publication; "" if there is none
 	prefix string
 
-	// Only with a configuration, else nil.
+	// Set only with a configuration; otherwise nil.
 	sets  []source.ServedSet
 	label func(path string) source.Label
 	// representations is nil if there are no generic URIs.
 	representations func(path string) []string
-	view            *publish.View // source of packages on demand; nil makes none
+	view            *publish.View // state for packages on demand; nil if none are made
 
-	versions *versions.Store // nil: TimeGates and TimeMaps are not answered
+	versions *versions.Store // nil: TimeGates and TimeMaps are not served
 
-	oai      *oaipmh.Handler // nil: OAI-PMH is not answered
+	oai      *oaipmh.Handler // nil: OAI-PMH is not served
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // gateway of the first site of a host; nil: there is none
+	gateway  *oaipmh.Gateway // gateway on the first site of a host; nil if there is none
 }
 
 func openSite(dirs []string) (*site, error) {
 	s := &site{prefix: "/"}
-	var foreign error // a file of others in the place of publication.json
+	var foreign error // set if publication.json is a foreign file
 	for _, name := range dirs {
 		root, err := os.OpenRoot(name)
 		if err != nil {
@@ -76,7 +76,8 @@ func openSite(dirs []string) (*site, error) {
 }
 
 // openHost opens directories as the publications of one host. A directory without a
-// publication belongs to the next one that has one, else to the last.
+// publication belongs to the next one that has a publication, or to the last if none
+// follows.
 func openHost(names []string) ([]*site, error) {
 	groups, err := byPublication(names)
 	if err != nil {
@@ -97,9 +98,9 @@ func openHost(names []string) ([]*site, error) {
 	return sites, nil
 }
 
-// byPublication groups directories by the base URL that they are published for.
+// byPublication groups directories by the base URL of their publication.
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // directories without a publication
+	var waiting []string // directories without a publication so far
 	at := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)
@@ -125,7 +126,8 @@ func byPublication(names []string) (groups [][]string, err error) {
 	return groups, nil
 }
 
-// publishedFor is the base URL of the publication in a directory; "" if there is none.
+// publishedFor returns the base URL of the publication in a directory; "" if there is
+// none.
 func publishedFor(name string) (string, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
@@ -139,7 +141,8 @@ func publishedFor(name string) (string, error) {
 	return info.BaseURL, err
 }
 
-// oneHost refuses sites of different hosts: one address can't be both.
+// oneHost returns an error if two sites have different hosts, which one address cannot
+// serve.
 func oneHost(first, s *site, dirs []string) error {
 	one, err := url.Parse(first.base)
 	if err != nil {
@@ -175,7 +178,7 @@ func openConfigured(ctx context.Context, c *configuration, onDemand bool, now fu
 }
 
 func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) error {
-	base := c.BaseURL // normalised by check
+	base := c.BaseURL // already normalised by check
 	if s.base != "" && s.base != base {
 		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
 	}
@@ -191,7 +194,7 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 		return err
 	}
 	if slices.ContainsFunc(placed.Sets, func(set publish.Set) bool { return set.TimeGates }) {
-		if s.versions, err = versions.OpenReadOnly(ctx, placed.State, nil); err != nil { // their files are served, not the bytes of the state
+		if s.versions, err = versions.OpenReadOnly(ctx, placed.State, nil); err != nil { // the files are served from the output, not from the state
 			return fmt.Errorf("opening the versions that TimeGates lead to, of state %q: %w", placed.State, err)
 		}
 	}
@@ -207,7 +210,7 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 	return err
 }
 
-// servedSets are the sets of a configuration and the files that each has.
+// servedSets returns the sets of a configuration and the files that each contains.
 func (c *configuration) servedSets() []source.ServedSet {
 	sets := make([]source.ServedSet, len(c.Sets))
 	for i := range c.Sets {
@@ -216,8 +219,8 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers reports whether the set has a file of the directory, judged by its name. The
-// members of a set that is listed elsewhere are unknown, so it is not linked.
+// covers reports whether the set contains a file of the directory, judged by its name.
+// The members of a set that is listed elsewhere are unknown, so it returns false.
 func (s *setConfig) covers(path string) bool {
 	if len(s.From.given()) > 0 && s.From.Mirror == "" {
 		return false
@@ -232,7 +235,7 @@ func (c *configuration) label(path string) source.Label {
 	return source.Label{Type: told.Type, Encoding: told.Encoding}
 }
 
-// rulesOf are the rules of the sets that have a path.
+// rulesOf returns the rules that apply to a path in the sets that contain it.
 func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	for i := range c.Sets {
 		if c.Sets[i].covers(path) {
@@ -242,7 +245,8 @@ func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	return rules
 }
 
-// representations are the files that the rules of a set link to the generic URI at a path.
+// representations returns the files that the rules of a set link to the generic URI at
+// a path.
 func (c *configuration) representations(path string) (all []string) {
 	for i := range c.Sets {
 		s := &c.Sets[i]
@@ -255,8 +259,8 @@ func (c *configuration) representations(path string) (all []string) {
 	return all
 }
 
-// mapLinks are the links from a resource to the Resource Maps that have it (ORE alpha §4.1),
-// as far as they are there, and to their Aggregations.
+// mapLinks returns links from a resource to the existing Resource Maps that contain it
+// (ORE alpha §4.1), and to their Aggregations.
 func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Link) {
 	for i := range c.Sets {
 		set := &c.Sets[i]
@@ -275,7 +279,7 @@ func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Lin
 	return links
 }
 
-// has reports whether one of the directories has a file.
+// has reports whether one of the directories contains a file.
 func (s *site) has(name string) bool {
 	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
 		info, err := fs.Stat(dir, name)
@@ -287,7 +291,7 @@ func (s *site) options(now func() time.Time, report func(error)) source.HandlerO
 	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Representations: s.representations, Now: now, Report: report}
 }
 
-// handlerOf serves the sites of one host, and its gateway.
+// handlerOf returns the handler for the sites of one host and its gateway.
 func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Handler {
 	files := filesOf(sites, now, report)
 	if sites[0].gateway == nil {
@@ -314,7 +318,7 @@ func filesOf(sites []*site, now func() time.Time, report func(error)) http.Handl
 	return source.NewHostHandler(all)
 }
 
-// handler serves the site.
+// handler returns the handler for the site.
 func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	files := s.withVersions(source.NewHandler(s.options(now, report)), now, report)
 	if s.oai != nil {
@@ -341,7 +345,8 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	})
 }
 
-// withVersions adds TimeGates and TimeMaps to the files of a site, and headers to versions.
+// withVersions adds TimeGates and TimeMaps to the files of a site, and headers to
+// versions.
 func (s *site) withVersions(files http.Handler, now func() time.Time, report func(error)) http.Handler {
 	h := &versions.Handler{
 		Store: s.versions, Prefix: s.prefix, URI: func(path string) string { return scan.URI(s.base, path) }, Next: files, Report: report,
@@ -361,12 +366,12 @@ func (s *site) close() {
 		_ = r.Close()
 	}
 	if s.closeOAI != nil {
-		_ = s.closeOAI() // it was only read
+		_ = s.closeOAI() // opened only for reading
 	}
 	if s.view != nil {
 		_ = s.view.Close()
 	}
 	if s.versions != nil {
-		_ = s.versions.Close() // it was only read
+		_ = s.versions.Close() // opened only for reading
 	}
 }

@@ -17,41 +17,41 @@ import (
 	"instep/mirror"
 )
 
-// The flags whose values are stored with a mirror: by the run that makes it, and later by
-// --remember. Not among them are consent (--max-delete, --adopt, --accept-rollback,
-// --allow-*), the bounds of one run (--max-time, --max-transfer) and properties of the
-// machine.
+// The flags whose values are stored with a mirror: by the run that creates it, and
+// later by --remember. Not stored are consents (--max-delete, --adopt,
+// --accept-rollback, --allow-*), limits of one run (--max-time, --max-transfer) and
+// properties of the machine.
 var (
 	filterFlags = []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "accept"}
 	plainFlags  = []string{
 		"with-metadata", "versions", "keep-versions", "keep-log", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "no-patches", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",
 	}
-	// fileFlags name files that decide about trust and credentials.
+	// fileFlags name files that determine trust and credentials.
 	fileFlags = []string{"netrc", "bearer-file", "header-file", "cert", "key", "ca"}
 	keptFlags = slices.Concat(filterFlags, plainFlags, fileFlags)
 )
 
-// settings are the values that a run uses: those of its flags, and for flags that are not
-// given those that are kept with the mirror.
+// settings are the values that a run uses: those of its flags, and for flags that are
+// not given those stored with the mirror.
 type settings struct {
 	cmd      *cobra.Command
 	remember bool
 	origin   string // origin of SOURCE; "" if it is a file
 	kept     mirror.Settings
-	recorded bool      // stored by this version, even if there are none
-	before   time.Time // time of the sync before, or now; only if nothing is recorded
+	recorded bool      // the mirror was written by a version that stores settings
+	before   time.Time // time of the previous sync, or now; used only if nothing is stored
 }
 
-// listValue is the value of a flag that may be given several times.
+// listValue is the value of a flag that can be given several times.
 type listValue interface {
 	GetSlice() []string
 	Replace([]string) error
 }
 
-// useSettings gives the flags of cmd that are not given the values stored with the mirror
-// m, which was opened with o. Values that it cannot use are reported or refused, never
-// skipped silently.
+// useSettings sets the flags of cmd that are not given to the values stored with the
+// mirror m, which was opened with o. Values that it cannot use are reported or refused,
+// never skipped silently.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
 	kept, recorded, err := m.Settings(ctx)
 	if err != nil {
@@ -82,17 +82,17 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	return s, a.useFiles(s, o)
 }
 
-// isOn reports whether a switch is given.
+// isOn reports whether a boolean flag is set.
 func (s *settings) isOn(name string) bool {
 	f := s.cmd.Flags().Lookup(name)
 	return f != nil && f.Value.String() == "true"
 }
 
-// readBefore finds the moment of the last recorded sync; now if there is none.
+// readBefore finds the time of the last recorded sync; now if there is none.
 func (s *settings) readBefore(o mirror.Options, now time.Time) error {
 	all, err := listRuns(o.Dir, o.State)
 	if errors.Is(err, mirror.ErrWrongStore) {
-		err = nil // there is no mirror yet
+		err = nil // the mirror does not exist yet
 	}
 	for i := range all {
 		if all[i].Command == "sync" && all[i].Begun.After(s.before) {
@@ -105,12 +105,12 @@ func (s *settings) readBefore(o mirror.Options, now time.Time) error {
 	return err
 }
 
-// strange are the names of kept settings that this version does not know.
+// strange returns the names of stored settings that this version does not know.
 func (s *settings) strange() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.kept.Values)), func(name string) bool { return slices.Contains(keptFlags, name) })
 }
 
-// use gives a flag its stored value, if it is not given.
+// use sets a flag to its stored value if the flag is not given.
 func (s *settings) use(name string) error {
 	f, values := s.cmd.Flags().Lookup(name), s.kept.Values[name]
 	if f == nil || f.Changed || len(values) == 0 {
@@ -128,8 +128,8 @@ func (s *settings) use(name string) error {
 	return nil
 }
 
-// useFiles gives the flags that name files their stored values, if that is safe: for the
-// same origin, and if nobody else can have written them.
+// useFiles sets the flags that name files to their stored values if that is safe: for
+// the same origin, and if nobody else can have written the files.
 func (a *app) useFiles(s *settings, o mirror.Options) error {
 	var files []string
 	for _, name := range fileFlags {
@@ -184,7 +184,7 @@ func (a *app) tellSettings(s *settings) {
 	}
 }
 
-// asFlags are values as they would be given on the command line.
+// asFlags formats values as on the command line.
 func asFlags(name string, values []string) string {
 	given := make([]string, len(values))
 	for i, v := range values {
@@ -193,8 +193,8 @@ func asFlags(name string, values []string) string {
 	return strings.Join(given, " ")
 }
 
-// given returns the values of a given flag in the stored form: files by their absolute
-// paths. There are none if the flag is empty.
+// given returns the values of a given flag in the stored form: files as absolute paths.
+// It returns none if the flag is empty.
 func (s *settings) given(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}
@@ -209,7 +209,7 @@ func (s *settings) given(name string) (values []string) {
 	for _, v := range values {
 		info, err := os.Stat(v)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // such as a pipe, which the next run does not have
+			continue // a pipe, for example, which will not exist in the next run
 		}
 		if whole, err := filepath.Abs(v); err == nil {
 			files = append(files, whole)
@@ -218,13 +218,13 @@ func (s *settings) given(name string) (values []string) {
 	return files
 }
 
-// withoutEmpty removes empty texts: an empty value chooses nothing.
+// withoutEmpty removes empty texts, since an empty value selects nothing.
 func withoutEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == "" })
 }
 
-// next returns the settings to store for the next runs: with all, every given flag replaces
-// the stored value.
+// next returns the settings to store for later runs. With all, every given flag
+// replaces the stored value.
 func (s *settings) next(all bool) mirror.Settings {
 	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
 	for _, name := range keptFlags {
@@ -243,7 +243,7 @@ func (s *settings) next(all bool) mirror.Settings {
 	return next
 }
 
-// keep stores the settings of a run with a mirror: of the run that made it, and of one with
+// keep stores the settings of a run with a mirror: of the run that created it, and of one with
 // --remember.
 func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	bound, err := m.Bound(ctx)
@@ -263,10 +263,10 @@ func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	return nil
 }
 
-// keepRetention chooses how long a mirror of an earlier version, which stored no settings,
-// keeps earlier states. A run that keeps them longer than the default sets that for good.
-// If no run did, but there are states that the default would have removed before, an
-// earlier run was told to keep them: they stay until the user decides.
+// keepRetention chooses how long earlier states are kept in a mirror of an earlier
+// version, which stored no settings. A run that keeps them longer than the default sets
+// that value permanently. Otherwise, if there are states older than the default allows,
+// an earlier run must have been told to keep them: they stay until the user decides.
 func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
 	if s.recorded {
 		return false, nil
@@ -296,7 +296,7 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 	return forever, m.KeepSettings(ctx, s.next(false))
 }
 
-// settingRows are the settings that are kept, one a row, in a fixed order.
+// settingRows returns the stored settings, one per row, in a fixed order.
 func settingRows(kept mirror.Settings) (rows []statusRecord) {
 	for _, name := range slices.Sorted(maps.Keys(kept.Values)) {
 		for _, v := range kept.Values[name] {
@@ -306,5 +306,5 @@ func settingRows(kept mirror.Settings) (rows []statusRecord) {
 	return rows
 }
 
-// keptOrigin is the origin of a stored value.
+// keptOrigin describes the origin of a stored value.
 const keptOrigin = "kept with the mirror"

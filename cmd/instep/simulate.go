@@ -86,7 +86,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	return cmd
 }
 
-// listSwitches names all switches.
+// listSwitches prints all switches.
 func (a *app) listSwitches() error {
 	for _, sw := range sim.Switches() {
 		flag, share := "--fault", ""
@@ -103,7 +103,7 @@ func (a *app) listSwitches() error {
 	return nil
 }
 
-// config is the model that the flags ask for.
+// config returns the model that the flags describe.
 func (f *simulateFlags) config(now time.Time) (sim.Config, error) {
 	size, err := parseSpread(f.size)
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *simulateFlags) config(now time.Time) (sim.Config, error) {
 	}, nil
 }
 
-// parseSpread reads a size, a range of sizes, or a median with a sigma.
+// parseSpread parses a size, a range of sizes, or a median with a sigma.
 func parseSpread(s string) (sim.Size, error) {
 	if rest, ok := strings.CutPrefix(s, "lognormal:"); ok {
 		median, sigma, _ := strings.Cut(rest, ":")
@@ -174,14 +174,14 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	return append(faults, quirks...), nil
 }
 
-// Bounds of --every and --speed.
+// Limits of --every and --speed.
 const (
 	minEvery = 10 * time.Millisecond
 	maxEvery = 24 * time.Hour
 	maxSpeed = 1e6
 )
 
-// step is how much simulated time goes by from publication to publication.
+// step returns the simulated time between publications.
 func (f *simulateFlags) step() (time.Duration, error) {
 	switch {
 	case f.every < minEvery || f.every > maxEvery:
@@ -194,7 +194,7 @@ func (f *simulateFlags) step() (time.Duration, error) {
 	return time.Duration(float64(f.every) * f.speed), nil
 }
 
-// simulation is a Source under way.
+// simulation is a running Source.
 type simulation struct {
 	*app
 	flags  *simulateFlags
@@ -233,7 +233,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 	return s.serve(ctx, on)
 }
 
-// serve publishes and serves until ctx or the simulation ends.
+// serve publishes and serves until ctx is done or the simulation ends.
 func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	dir, err := os.MkdirTemp("", "instep-simulate-")
 	if err != nil {
@@ -261,14 +261,14 @@ func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	served := make(chan error, 1)
 	go func() {
 		served <- serveHandler(ctx, ln, countRequests(s.source, &s.asked))
-		stop() // without a server nobody reads the changes
+		stop() // without a server nobody can read the changes
 	}()
 	err = s.run(ctx)
 	stop()
 	return errors.Join(err, <-served, s.finish())
 }
 
-// listen listens on an address that can be used in documents.
+// listen listens on an address that documents can contain.
 func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.flags.addr)
 	if err != nil {
@@ -281,7 +281,7 @@ func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	return ln, nil
 }
 
-// open makes the Source, with its documents below dir.
+// open creates the Source, with its documents below dir.
 func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets func(), err error) {
 	var buckets []*blob.Dir
 	closeBuckets = func() {
@@ -302,7 +302,7 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 		}
 		buckets = append(buckets, b)
 	}
-	// Superseded documents stay for ten minutes of real time.
+	// Superseded documents are kept for ten minutes of real time.
 	keep := time.Duration(min(float64(10*time.Minute)*s.flags.speed, float64(math.MaxInt64/2)))
 	o := sim.Options{
 		Model: s.model, BaseURL: base, Bucket: buckets[0], Staging: buckets[1],
@@ -327,7 +327,7 @@ func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	})
 }
 
-// run changes and publishes until ctx or --duration ends.
+// run changes and publishes until ctx is done or --duration ends.
 func (s *simulation) run(ctx context.Context) error {
 	if s.flags.duration > 0 {
 		var cancel context.CancelFunc
@@ -388,7 +388,7 @@ func (s *simulation) writeTruth() error {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
-	// The run may have been interrupted; the truth still has to be written.
+	// Not ctx: the truth must be written even after an interruption.
 	err = errors.Join(s.source.Truth(context.Background(), f), f.Chmod(0o644), f.Close())
 	if err != nil {
 		return err

@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// steers reports whether a rune would move the cursor, change the terminal, turn the
-// direction of writing or hide: a text with it reads as another one than it is.
+// steers reports whether a rune can move the cursor, change the terminal, change the
+// writing direction or be invisible: a text that contains it may look like another
+// text.
 func steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || isInvisible(r)
 }
@@ -28,9 +29,9 @@ func isInvisible(r rune) bool {
 	return false
 }
 
-// escapeSteering escapes control characters in a text, for people or programs, as JSON
-// does, such as \u202e. In JSON they occur only in strings, so the meaning stays. Newline
-// and tab stay: they separate lines and columns.
+// escapeSteering escapes control characters in a text as JSON does, such as \u202e. In
+// JSON they occur only in strings, so the meaning does not change. It keeps newlines
+// and tabs, which separate lines and columns.
 func escapeSteering(text []byte) []byte {
 	odd := func(c byte) bool { return c < ' ' || c >= 0x7f }
 	if i := slices.IndexFunc(text, odd); i < 0 || utf8.Valid(text[i:]) && !bytes.ContainsFunc(text[i:], steersLine) {
@@ -41,8 +42,8 @@ func escapeSteering(text []byte) []byte {
 
 func steersLine(r rune) bool { return r != '\n' && r != '\t' && steers(r) }
 
-// printable returns a part of a line with control characters escaped, so that text from a
-// Source cannot begin a new line.
+// printable escapes control characters in a part of a line, so that text from a Source
+// cannot begin a new line.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
 		return s
@@ -64,8 +65,8 @@ func appendEscaped(out []byte, s string, escaped func(rune) bool) []byte {
 	return out
 }
 
-// escaping is a writer that escapes control characters. Each write has to end with a whole
-// character.
+// escaping is a writer that escapes control characters. Each write must end with a
+// complete character.
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(p []byte) (int, error) {

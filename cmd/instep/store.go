@@ -14,8 +14,8 @@ import (
 	"instep/source"
 )
 
-// storeFlags say how a mirror stores its bytes, and how it treats files that are in its
-// directory already.
+// storeFlags are the flags about how a mirror stores its bytes, and how it treats files
+// that are already in its directory.
 type storeFlags struct {
 	adopt  bool
 	layout string
@@ -27,7 +27,7 @@ func (f *storeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default), with a file for each URI, or flat, with a file for all that have the same bytes, named by their sha-256")
 }
 
-// apply sets the options of the flags in o.
+// apply sets the options in o from the flags.
 func (f *storeFlags) apply(o *mirror.Options) error {
 	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
 	switch o.Layout {
@@ -37,7 +37,7 @@ func (f *storeFlags) apply(o *mirror.Options) error {
 	return usagef("--layout %q: expected %s or %s", f.layout, mirror.Tree, mirror.Flat)
 }
 
-// maxNamed is the number of files that are named without -v.
+// maxNamed is the number of files that are listed without -v.
 const maxNamed = 20
 
 // reportStore lists, after a successful run, files in a mirror's directory that belong to
@@ -58,7 +58,7 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *
 	return err
 }
 
-// tellFound names a file of the user that was moved for a resource.
+// tellFound reports a file of the user that was moved because a resource has its path.
 func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	r := warningRecord{
 		URI: found.URI, Path: found.Path, Trash: found.Kept,
@@ -69,8 +69,8 @@ func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	log.Add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
 }
 
-// reportStrangers names files in the directory of a mirror that belong to no resource. The
-// documents of a mirror that is published are none of them.
+// reportStrangers lists files in the directory of a mirror that belong to no resource.
+// If the mirror is published, its documents do not count.
 func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string) error {
 	n := 0
 	_, unpublished := source.ReadPublicationInfo(os.DirFS(dir))
@@ -91,7 +91,7 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 	return nil
 }
 
-// adopted is the file that an action takes over; "" if it takes none.
+// adopted returns the path of the file that an action takes over; "" if it takes none.
 func adopted(act destination.Action) string {
 	if act.Kind != destination.Adopt {
 		return ""

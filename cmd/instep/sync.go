@@ -163,8 +163,8 @@ func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.
 	}
 }
 
-// openMirror opens a mirror for a run. One that does not exist yet is created only when the
-// Source has answered: until then it is an empty, read-only one.
+// openMirror opens a mirror for a run. If it does not exist it is created only after
+// the Source has answered; until then the result is an empty, read-only mirror.
 func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mirror, error) {
 	if !dryRun {
 		made := o
@@ -177,7 +177,8 @@ func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*m
 	return mirror.OpenReadOnly(ctx, o)
 }
 
-// makeMirror makes the mirror that openMirror did not find. If that fails m remains.
+// makeMirror creates the mirror that openMirror did not find. If that fails it returns
+// m.
 func makeMirror(ctx context.Context, m *mirror.Mirror, o mirror.Options) (*mirror.Mirror, error) {
 	if err := m.Close(); err != nil {
 		return m, err
@@ -217,8 +218,8 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// tried prints a way by which the Source was searched for. If nothing was found, the error
-// lists all ways.
+// tried prints a way by which the Source was searched. If nothing is found, the error
+// will list all ways.
 func (a *app) tried(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
@@ -226,7 +227,7 @@ func (a *app) tried(e destination.Event) {
 	}
 }
 
-// change prints the action on one resource, done or planned.
+// change prints an action on one resource, done or planned.
 func (a *app) change(act destination.Action, n int64) {
 	r := changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act)}
 	if n >= 0 {
@@ -250,7 +251,7 @@ func changeMark(act destination.Action) string {
 	return "="
 }
 
-// positive is a number that is printed only if it is not 0.
+// positive returns a pointer to n, or nil for 0, which omits the field.
 func positive(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -301,7 +302,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
 }
 
-// explainTotals describes the unfinished parts of a run, with the next step.
+// explainTotals prints the unfinished parts of a run, with the next step for each.
 func (a *app) explainTotals(t *totals, dir string) {
 	for skip, n := range sorted(t.Skipped) {
 		a.out.warn(warningRecord{Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip), Hint: skipHints[skip]})
@@ -326,7 +327,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 	a.explainTrust(t, dir)
 }
 
-// skipHints say how to get resources that were left alone.
+// skipHints explain how to get resources that were skipped.
 var skipHints = map[destination.Skip]string{
 	destination.SkipOrigin:   "add --allow-origin for those that you want, and --exclude for the others",
 	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict brings them as they are",
@@ -334,7 +335,7 @@ var skipHints = map[destination.Skip]string{
 	destination.SkipStale:    "the next Resource List of the Source ends that; --accept-rollback takes the word of this one, for all that it tells",
 }
 
-// flag returns the value of a flag that was given; "" if it was not.
+// flag returns the value of a flag; "" if it was not given.
 func (a *app) flag(name string) string {
 	for _, given := range a.given {
 		if value, ok := strings.CutPrefix(given, "--"+name+"="); ok {
@@ -344,7 +345,7 @@ func (a *app) flag(name string) string {
 	return ""
 }
 
-// stateFlag is --state for a command that is printed; "" if it was not given.
+// stateFlag returns --state for use in a printed command; "" if it was not given.
 func (a *app) stateFlag() string {
 	if state := a.flag("state"); state != "" {
 		return "--state " + shellWord(state) + " "

@@ -23,8 +23,8 @@ type syncer struct {
 	f           *syncFlags
 
 	options  mirror.Options
-	mirror   *mirror.Mirror // that the next run uses, if it is open already
-	log      *runLog        // of that run
+	mirror   *mirror.Mirror // mirror for the next run, if it is already open
+	log      *runLog        // log of that run
 	settings *settings
 	limit    guard.Limit
 	keep     keepVersions
@@ -32,22 +32,22 @@ type syncer struct {
 	transfer int64     // --max-transfer
 	at       time.Time // --at
 	client   *fetch.Client
-	uri      string // of the Source
+	uri      string // URI of the Source
 	net      traffic
 	progress *progressBar
-	stale    map[string]int64        // resources of each set of which the last run could not bring the present state
-	mu       sync.Mutex              // guards stale while a run is at work
-	taken    int64                   // unknown files in the directory that the last run used as the bytes of resources
-	aside    string                  // path of a catalog that was set aside as unusable; "" if there is none
-	missed   missed.Report           // versions that the last run fetched beside the present states
-	event    func(destination.Event) // instead of app.syncEvent; may be nil
+	stale    map[string]int64        // number of resources per set whose present state the last run could not fetch
+	mu       sync.Mutex              // guards stale during a run
+	taken    int64                   // number of unknown files in the directory that the last run took over as resources
+	aside    string                  // path of an unusable catalog that was renamed; "" if there is none
+	missed   missed.Report           // versions that the last run fetched in addition to the present states
+	event    func(destination.Event) // called instead of app.syncEvent; may be nil
 
 	// report prints the results of a run, and the error that ended it early if err is not
 	// nil.
 	report func(rep *destination.Report, err error, log *runLog)
 }
 
-// reportedError is an error that ended a run whose results were reported.
+// reportedError is an error that ended a run whose results have been reported.
 type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
@@ -83,7 +83,7 @@ func (s *syncer) check() (err error) {
 	return s.f.watch.check(s.f)
 }
 
-// destination is the Destination of one run.
+// destination returns the Destination for one run.
 func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destination, error) {
 	a, f := s.a, s.f
 	d := f.destination(s.uri, m, s.client)
@@ -127,8 +127,8 @@ func (s *syncer) close() {
 	}
 }
 
-// run makes one run, or shows its plan. An error after planning is reported, and a
-// reportedError.
+// run makes one run, or shows its plan. It reports an error after planning and returns
+// it as a reportedError.
 func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	a, f, begin := s.a, s.f, s.a.now()
 	defer func() { err = s.mend(err) }()
@@ -139,7 +139,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	m, log := s.mirror, s.log
 	s.mirror = nil
-	defer func() { _ = m.Close() }() // its data is durable
+	defer func() { _ = m.Close() }() // ignore the error: the data is already durable
 	defer func() { log.end(ctx, err) }()
 	d, err := s.destination(m, log)
 	if err != nil {
@@ -185,7 +185,8 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	return pulse, err
 }
 
-// apply carries out a plan, in the run of that number. Without a report nothing was begun.
+// apply carries out a plan as the run with a number. It returns no report if nothing
+// was begun.
 func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan, passed *missed.Log, number int64) (*destination.Report, error) {
 	if err := s.keepSettings(ctx, m); err != nil {
 		return nil, err
@@ -241,15 +242,15 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 	return b, func() { _ = store.Close() }, nil // what it keeps is durable
 }
 
-// failedUpdate counts a resource of which an older state is still held.
+// failedUpdate counts a resource that is still held in an older state.
 func (s *syncer) failedUpdate(set string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stale[set]++
 }
 
-// countSame counts, after a run that followed changes alone, the resources that stayed the
-// same: those held that it neither brought nor failed to bring.
+// countSame counts the unchanged resources after a run that only followed changes:
+// those held, except the ones that it fetched or failed to fetch.
 func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destination.Plan, rep *destination.Report) error {
 	for i, set := range rep.Sets {
 		if plan.Sets[i].Mode != destination.Incremental {
@@ -274,7 +275,7 @@ func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 	return err
 }
 
-// totals sums up a report.
+// totals sums up the report of a run.
 func (s *syncer) totals(rep *destination.Report) *totals {
 	var t totals
 	for _, set := range rep.Sets {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// trustFlags say how to treat a Source that shows an older state, has stopped changing, or
-// does not list all changes.
+// trustFlags are the flags about a Source that shows an older state, has stopped
+// changing, or does not list all changes.
 type trustFlags struct {
 	acceptRollback bool
 	acceptGap      bool
@@ -34,7 +34,7 @@ func (f *trustFlags) check(sync *syncFlags) error {
 	return nil
 }
 
-// explainTrust says what is not followed, and what to do about it.
+// explainTrust prints what was not followed, and what the user can do.
 func (a *app) explainTrust(t *totals, dir string) {
 	for _, n := range t.RolledBack {
 		a.out.warn(warningRecord{

@@ -40,28 +40,29 @@ func (f *pollFlags) check(sync *syncFlags) error {
 	return nil
 }
 
-// follower reports the runs of sync --watch: each message only when it is new.
+// follower reports the runs of sync --watch. It prints each message only when it is
+// new.
 type follower struct {
 	*syncer
-	all   totals // of all runs
+	all   totals // totals of all runs
 	begin time.Time
 	ended error  // the error that ended the last run; nil if there was none
-	cut   bool   // the stop came while a run was working
+	cut   bool   // the stop came during a run
 	last  totals // totals of the last complete run
 
-	mu     sync.Mutex      // guards the rest
-	notes  map[string]bool // notes of the run before
-	fresh  map[string]bool // notes of this run, printed now or before
+	mu     sync.Mutex      // guards the fields below
+	notes  map[string]bool // notes of the previous run
+	fresh  map[string]bool // notes of this run, including those not printed again
 	stands string          // the unfinished parts of the last run, as printed
 }
 
-// maxNotes bounds the notes of a run that are printed: notes beyond those remembered would
-// be repeated in each run.
+// maxNotes is the largest number of notes printed per run. Further ones could not be
+// remembered and would be repeated in each run.
 const maxNotes = 1000
 
 var moreNotes = fmt.Sprintf("there are more notes than %d; the others are not told", maxNotes)
 
-// watchSource makes runs until ctx ends.
+// watchSource makes runs until ctx is done.
 func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	f := &follower{syncer: s, begin: a.now()}
 	s.event, s.report = f.observe, f.reportRound
@@ -74,8 +75,8 @@ func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	return nil
 }
 
-// round makes a run. While another one holds the mirror, it waits like for a Source
-// that has nothing new.
+// round makes a run. If another run has locked the mirror, it waits as if the Source
+// had nothing new.
 func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	f.progress = &progressBar{out: f.a.out, now: f.a.now}
 	f.notes, f.fresh = f.fresh, map[string]bool{}
@@ -96,10 +97,10 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	return pulse, err
 }
 
-// first reports whether no run is complete yet.
+// first reports whether no run has been complete yet.
 func (f *follower) first() bool { return f.last.Via == nil }
 
-// observe prints an event of a run, unless the run before had it too.
+// observe prints an event of a run, unless the previous run had it too.
 func (f *follower) observe(e destination.Event) {
 	switch e.Kind {
 	case destination.EventTried:
@@ -125,7 +126,7 @@ func (f *follower) observe(e destination.Event) {
 	f.a.syncEvent(e, f.progress)
 }
 
-// reportRound prints the results of a run, if there are any, and the unfinished parts, if
+// reportRound prints the results of a run if there are any, and the unfinished parts if
 // these have changed.
 func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) {
 	t := f.totals(rep)
@@ -150,7 +151,7 @@ func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) 
 	f.last.Failures = nil
 }
 
-// stand prints the present state, unless it is unchanged.
+// stand prints the present state unless it is unchanged.
 func (f *follower) stand(how string, tell func()) {
 	if how != f.stands {
 		f.stands = how
@@ -158,7 +159,7 @@ func (f *follower) stand(how string, tell func()) {
 	}
 }
 
-// add counts a run. The unfinished parts are those of the last run.
+// add adds the counts of a run. The unfinished parts are those of the last run only.
 func (f *follower) add(t *totals) {
 	f.all.Created += t.Created
 	f.all.Updated += t.Updated
@@ -169,7 +170,7 @@ func (f *follower) add(t *totals) {
 	f.all.Via = runs.AddCounts(f.all.Via, t.Via)
 }
 
-// told prints why a run has failed and when the next one starts, if that is new.
+// told prints why a run failed and when the next one starts, if that is new.
 func (f *follower) told(w destination.Wait) {
 	if w.Err == nil {
 		return
@@ -179,7 +180,8 @@ func (f *follower) told(w destination.Wait) {
 	})
 }
 
-// summarise ends the command with the sums of all runs, and the status of the last one.
+// summarise ends the command with the totals of all runs and the status of the last
+// one.
 func (f *follower) summarise(ctx context.Context) {
 	t := f.last
 	t.Created, t.Updated, t.Deleted, t.Bytes, t.Via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.Bytes, f.all.Via

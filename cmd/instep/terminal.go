@@ -15,7 +15,7 @@ import (
 type statusLine struct {
 	w     io.Writer
 	width func() int
-	shown int // columns that are written now
+	shown int // number of columns written
 }
 
 // show replaces the line. It overwrites a longer line with spaces rather than by an escape
@@ -35,7 +35,7 @@ func (s *statusLine) clear() {
 	fmt.Fprint(s.w, "\r")
 }
 
-// setStatus begins to show a status line, or ends that if it is nil.
+// setStatus starts to show a status line; nil removes it.
 func (o *output) setStatus(line *statusLine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -43,7 +43,7 @@ func (o *output) setStatus(line *statusLine) {
 	o.bar = line
 }
 
-// status draws the status line, as text has it for the width of the terminal.
+// status draws the status line; text returns it for the width of the terminal.
 func (o *output) status(text func(columns int) string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,8 +52,8 @@ func (o *output) status(text func(columns int) string) {
 	}
 }
 
-// hasColour reports whether what is written to w is shown in colour: on a terminal, unless
-// NO_COLOR is set (https://no-color.org).
+// hasColour reports whether output to w is coloured: on a terminal, unless NO_COLOR is
+// set (https://no-color.org).
 func hasColour(w io.Writer) bool {
 	_, ok := terminal(w)
 	return ok && os.Getenv("NO_COLOR") == "" && (runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "")
@@ -68,7 +68,7 @@ const (
 	bold   = "1"
 )
 
-// lineColours say how the beginning of a line is shown.
+// lineColours maps beginnings of lines to their colours.
 var lineColours = []struct{ begin, colour string }{
 	{"instep:", red}, {"  hint:", cyan}, {"  next:", cyan},
 	{"  error ", red}, {"  warning ", yellow}, {"    fix:", cyan},
@@ -76,14 +76,15 @@ var lineColours = []struct{ begin, colour string }{
 	{"write   ", green}, {"retire  ", red},
 }
 
-// statusColours say how the word after "Status:" is shown.
+// statusColours maps the word after "Status:" to its colour.
 var statusColours = map[string]string{
 	"IN SYNC": green, "PUBLISHED": green, "CLEAN": green, "CONVERTED": green, "RESTORED": green, "PLAN": bold,
 	"PARTIAL": yellow, "INTERRUPTED": yellow,
 	"NOT IN SYNC": red, "FINDINGS": red, "REFUSED": red, "FAILED": red,
 }
 
-// coloured is a text with its lines in colour. It holds no escape sequence before.
+// coloured returns a text with its lines in colour. The text must not contain escape
+// sequences.
 func coloured(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -11,10 +11,10 @@ import (
 	"instep/transfer"
 )
 
-// totals are the counts of a run, as they are shown.
+// totals are the counts of a run, for display.
 type totals struct{ runs.Totals }
 
-// withheldMessage says how many deletions are withheld, and how many are permitted.
+// withheldMessage returns how many deletions are withheld, and how many are permitted.
 func withheldMessage(w *runs.Withheld, limit string) string {
 	if w.Guard.Doubted > 0 {
 		return fmt.Sprintf("%s withheld: %d of them come from a list that named more resources when it was read before, at the same moment", counted(w.N, "deletion"), w.Guard.Doubted)
@@ -26,7 +26,7 @@ func withheldMessage(w *runs.Withheld, limit string) string {
 		counted(w.N, "deletion"), w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 }
 
-// withheldHint says how to release withheld deletions.
+// withheldHint returns how to approve withheld deletions.
 func withheldHint(w *runs.Withheld, approve string) string {
 	hint := "look at them with -n; if they are right: " + approve + ", then sync again"
 	if w.Guard.Doubted > 0 {
@@ -47,7 +47,7 @@ func (t *totals) ways() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// done are the counts of a run for people.
+// done returns the counts of a run for people.
 func (t *totals) done() string {
 	s := fmt.Sprintf("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 	if t.Unverified > 0 {
@@ -56,8 +56,8 @@ func (t *totals) done() string {
 	return s
 }
 
-// line is the last line of a run for people. If the run ended early it counts all received
-// bytes, stored or not.
+// line returns the last line of a run for people. If the run ended early the line
+// counts all received bytes, stored or not.
 func (t *totals) line(status string, net *traffic, took time.Duration) string {
 	bytes := t.Bytes
 	if status == "interrupted" || status == "failed" {

@@ -64,8 +64,8 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 	return a.revert(ctx, m, m.Undoing(ctx, found.ID), reverting{what: "undo", dir: dir, state: state, dryRun: dryRun})
 }
 
-// tellForgotten warns of a run before whose end states were forgotten: it can't be taken
-// back as a whole.
+// tellForgotten warns that states before the end of a run were removed, so that the run
+// cannot be undone completely.
 func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.Run) error {
 	known, ok, err := m.Known(ctx)
 	if err != nil || !ok || !run.Begun.Before(known) || run.Updated+run.Deleted == 0 {
@@ -76,7 +76,7 @@ func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.R
 	return nil
 }
 
-// findRun returns a run that there is; 0 is the last one.
+// findRun returns an existing run; 0 is the last one.
 func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirror.Run, error) {
 	for r, err := range m.Runs(ctx) {
 		if err != nil || run == 0 || r.ID == run {

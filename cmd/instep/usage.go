@@ -15,8 +15,8 @@ import (
 	"instep/docs"
 )
 
-// flagGroups are the headings under which the help lists flags, with the flags of each.
-// Flags in no group come first.
+// flagGroups are the headings in the help, with the flags of each. Flags in no group
+// come first.
 var flagGroups = []struct {
 	title string
 	names []string
@@ -44,11 +44,11 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	writeText(w, text, min(columnsOf(w), longest))
 	fmt.Fprintln(w)
-	_ = a.usageTo(w, cmd) // a failure to write to standard output cannot be reported anywhere
+	_ = a.usageTo(w, cmd) // ignore the error: it cannot be reported anywhere
 }
 
-// writeText writes paragraphs in lines of at most so many columns. Lines that begin with a
-// space are written as they are.
+// writeText writes paragraphs wrapped at a number of columns. It does not wrap lines
+// that begin with a space.
 func writeText(w io.Writer, text string, columns int) {
 	column := 0
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -76,7 +76,7 @@ func writeText(w io.Writer, text string, columns int) {
 	fmt.Fprint(w, strings.Repeat("\n", min(column, 1)))
 }
 
-// columnsOf returns how wide help is written: as the terminal is, within reason.
+// columnsOf returns the width of help texts: that of the terminal, within limits.
 func columnsOf(w io.Writer) int {
 	if f, ok := terminal(w); ok {
 		return min(max(widthOf(f), 60), 120)
@@ -84,7 +84,7 @@ func columnsOf(w io.Writer) int {
 	return 80
 }
 
-// usage writes how a command is used, with its flags in groups.
+// usage writes the usage of a command, with its flags in groups.
 func (a *app) usage(cmd *cobra.Command) error { return a.usageTo(cmd.OutOrStderr(), cmd) }
 
 func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
@@ -117,7 +117,7 @@ func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
 	return nil
 }
 
-// writeFlags writes flags by group; those in none come first.
+// writeFlags writes flags by group; ungrouped ones come first.
 func writeFlags(w io.Writer, flags *pflag.FlagSet, columns int) {
 	groups := make([]*pflag.FlagSet, len(flagGroups)+1)
 	for i := range groups {
@@ -144,7 +144,7 @@ func writeGroup(w io.Writer, title string, flags *pflag.FlagSet, columns int) {
 	}
 }
 
-// topics are the pages that help shows: the name of a page of docs, what it is about, and
+// topics are the pages that help can show: the name of a page in docs, its subject, and
 // words by which it is found too.
 var topics = []struct{ name, about string }{
 	{"adopt", "taking over what is published or mirrored already"},
@@ -165,7 +165,7 @@ var topics = []struct{ name, about string }{
 	{"schema", "the JSON records of --json, as a JSON Schema"},
 }
 
-// helpCommand is the command "help": of commands and of topics.
+// helpCommand returns the command "help" for commands and topics.
 func (a *app) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",

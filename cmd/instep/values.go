@@ -15,23 +15,23 @@ import (
 	"instep/resourcesync"
 )
 
-// Times, sizes, rates and moments are written in the same way in every flag and every key
-// of a configuration: this file has the one parser of each.
+// Durations, sizes, rates and times are written in the same way in every flag and
+// configuration key: this file has the one parser for each.
 
 const day = 24 * time.Hour
 
-// wantedTime says how a length of time is written.
+// wantedTime is the part of a message that explains how to write a duration.
 const wantedTime = "expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y"
 
-// durationParts are the numbers with units of a length of time. Years, weeks and days come
-// first: the m of "1m2d" would be meant for a month.
+// durationParts matches the numbers with units in a duration. Years, weeks and days
+// must come first: otherwise the m in "1m2d" could be meant as months.
 var durationParts = regexp.MustCompile(strings.ReplaceAll(`^(?:#y)?(?:#w)?(?:#d)?(?:#(?:ns|us|µs|ms|s|m|h))*$`, "#", `[0-9]+(?:\.[0-9]+)?`))
 
-// longUnits are those that time.ParseDuration does not know.
+// longUnits matches the units that time.ParseDuration does not know.
 var longUnits = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?)(d|w|y)`)
 
-// parseDuration reads a length of time: 10s, 90m, 24h, 30d, 2w, a year of 365 days, or
-// several of them together, such as 1d12h. "0" has no unit.
+// parseDuration parses a duration: 10s, 90m, 24h, 30d, 2w, 1y (365 days), or several of
+// them together, such as 1d12h. "0" needs no unit.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "0" {
 		return 0, nil
@@ -44,7 +44,7 @@ func parseDuration(text string) (time.Duration, error) {
 	short := longUnits.ReplaceAllStringFunc(text, func(part string) string {
 		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
 		if err != nil {
-			return part // too long to be a number
+			return part // not a valid number
 		}
 		return strconv.FormatFloat(n*hours[part[len(part)-1:]], 'f', -1, 64) + "h"
 	})
@@ -55,7 +55,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// formatDuration writes a length of time as parseDuration reads it, whole days as days.
+// formatDuration formats a duration for parseDuration, whole days as days.
 func formatDuration(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
@@ -70,10 +70,10 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-// timeValue is the value of a flag that is a length of time.
+// timeValue is a flag value that is a duration.
 type timeValue time.Duration
 
-// timeVar gives a command a flag that is a length of time.
+// timeVar adds a flag that is a duration to a command.
 func timeVar(fs *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
 	*to = value
 	fs.Var((*timeValue)(to), name, usage)
@@ -86,7 +86,7 @@ func (t *timeValue) Set(text string) error {
 	return err
 }
 
-// String is what Set reads; "" for none.
+// String formats the value for Set; "" if there is none.
 func (t *timeValue) String() string {
 	if *t == 0 {
 		return ""
@@ -94,11 +94,11 @@ func (t *timeValue) String() string {
 	return formatDuration(time.Duration(*t))
 }
 
-// Type names the kind of value.
+// Type returns the placeholder of the value in the help.
 func (*timeValue) Type() string { return "TIME" }
 
-// parseDays reads a length of time in whole days: 30d, 4w, or a bare number of days. What
-// is no whole number of days counts as one more.
+// parseDays parses a duration in days: 30d, 4w, or a bare number of days. A fraction is
+// rounded up to a whole day.
 func parseDays(text string) (days int, err error) {
 	const most = 36500
 	n, err := strconv.Atoi(text)
@@ -115,7 +115,7 @@ func parseDays(text string) (days int, err error) {
 	return n, nil
 }
 
-// parseBytes reads a number of bytes: 500, 500kB, 500MB, 1GiB.
+// parseBytes parses a number of bytes: 500, 500kB, 500MB, 1GiB.
 func parseBytes(text string) (int64, error) {
 	n, err := humanize.ParseBytes(strings.TrimSpace(text))
 	if err != nil || n > 1<<60 {
@@ -124,7 +124,7 @@ func parseBytes(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// parseSize reads the size that a flag gives, of a byte or more; "" is 0.
+// parseSize parses the size given with a flag, at least one byte; "" is 0.
 func parseSize(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -139,7 +139,7 @@ func parseSize(flag, text string) (int64, error) {
 	return n, nil
 }
 
-// parseRate reads a number of requests: 4/s, 30/m, 100/h, or 4, which is a second.
+// parseRate parses a rate of requests: 4/s, 30/m, 100/h, or 4, which means per second.
 func parseRate(text string) (rate.Limit, error) {
 	if text == "" {
 		return 0, nil
@@ -156,15 +156,15 @@ func parseRate(text string) (rate.Limit, error) {
 	return rate.Limit(n / length), nil
 }
 
-// wantedMoment says how a moment is written.
+// wantedMoment is the part of a message that explains how to write a time.
 const wantedMoment = "expected a date or time, such as 2026-03-01, 2026-03-01 12:00, 2026-03-01T12:00:00Z, yesterday or 3d (3 days ago)"
 
-// momentForms are the forms of RFC 3339 with a space or T, with seconds or without; a zone
-// is parsed separately.
+// momentForms are the layouts of RFC 3339 with a space or T, with or without seconds.
+// The zone is parsed separately.
 var momentForms = []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02"}
 
-// parseMomentAt reads a moment: a date, a date and time with or without a zone (that of
-// the clock, then: UTC, as times are shown), now, today, yesterday, or how long ago it is.
+// parseMomentAt parses a time: a date, a date and time with or without a zone (without
+// one in UTC, as times are shown), now, today, yesterday, or a duration before now.
 func parseMomentAt(text string, now time.Time) (time.Time, error) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	switch text {
@@ -193,7 +193,7 @@ func parseMomentAt(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s, found %q", wantedMoment, text)
 }
 
-// parseMoment reads the moment that a flag gives; zero if none was given.
+// parseMoment parses the time given with a flag; zero if none was given.
 func (a *app) parseMoment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -205,8 +205,8 @@ func (a *app) parseMoment(flag, text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// parseDatetime reads the datetime of a document that a flag gives, with the precision
-// with which it is given; zero if none was given.
+// parseDatetime parses a W3C Datetime given with a flag and keeps its precision; zero
+// if none was given.
 func (a *app) parseDatetime(flag, text string) (resourcesync.Datetime, error) {
 	if d, err := resourcesync.ParseDatetime(text); text == "" || err == nil {
 		return d, nil

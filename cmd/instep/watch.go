@@ -24,7 +24,7 @@ func (f *watchFlags) register(fs *pflag.FlagSet) {
 	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: look at everything again after this `TIME`")
 }
 
-// watch publishes, and publishes again when something changed, until ctx ends.
+// watch publishes, and publishes again whenever something changed, until ctx is done.
 func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
 	switch {
 	case f.dryRun || f.zip != "":
@@ -64,7 +64,7 @@ func (a *app) warnOf(ctx context.Context, err error) {
 	a.out.warn(warningRecord{Message: tell(err).text, Hint: hint})
 }
 
-// reportRound prints a publication, if there was one.
+// reportRound prints the result of a publication, if there was one.
 func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {
 	for i := range rep.Sets {
 		s := &rep.Sets[i]

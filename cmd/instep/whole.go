@@ -13,9 +13,9 @@ import (
 	"instep/internal/durable"
 )
 
-// writeWhole has a file written whole or not at all: under another name, which takes
-// the place of what is at path when all of it is safe. The file keeps its mode, and
-// a link to it stays a link.
+// writeWhole writes a file completely or not at all: it writes a temporary file, which
+// replaces the one at path after all of it is durable. The file keeps its mode, and a
+// symbolic link stays a link.
 func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real

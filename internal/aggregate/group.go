@@ -13,45 +13,46 @@ import (
 	"instep/resourcesync"
 )
 
-// Options says for what the maps are made.
+// Options describe the publication for which maps are made.
 type Options struct {
 	BaseURL string // ends in "/"
 	Set     string
 	Rules   []Rule // good ones
 	Creator string // name of the publisher, given as the creator of the maps
-	Title   string // of the feeds
-	Temp    string // directory for what does not stay in memory; "" is os.TempDir
+	Title   string // title of the feeds
+	Temp    string // directory for temporary files; "" is os.TempDir
 	Note    func(format string, args ...any)
 }
 
 const (
-	// maxAggregations bounds those of a set: their maps, in two formats, fill a Sitemap.
+	// maxAggregations bounds the number of Aggregations in a set: their maps, in two
+	// formats, fill a Sitemap.
 	maxAggregations = 20_000
-	// maxMembers and maxAtomBytes are what readers of maps take; maxJSONBytes is less, since
-	// they hold JSON-LD in memory.
+	// maxMembers and maxAtomBytes are limits of map readers; maxJSONBytes is lower,
+	// since readers hold JSON-LD in memory.
 	maxMembers   = 100_000
 	maxAtomBytes = 60 << 20
 	maxJSONBytes = 3 << 20
 	sortMemory   = 4 << 20
 )
 
-// Grouping is the members of Aggregations while they are gathered. Close it.
+// Grouping collects the members of Aggregations. It must be closed.
 type Grouping struct {
 	o       Options
-	members *spool.Keys // key of the Aggregation, URI, media type, lastmod
+	members *spool.Keys // each key consists of the Aggregation's key, URI, media type and lastmod
 	known   map[string]*size
 	tooMany bool
-	hit     []bool // by rule: it matched a resource
+	hit     []bool // for each rule: it matched a resource
 }
 
-// size is an Aggregation, and how large it is.
+// size is the size of an Aggregation.
 type size struct {
 	Aggregation
 	n                    int64
-	atomBytes, jsonBytes int64 // what its members take in a map, about, and not less
+	atomBytes, jsonBytes int64 // estimated size of its members in a map, from above
 }
 
-// fits reports whether readers can take the map.
+// fits reports whether the map is within the limits of readers.
 func (s *size) fits() bool { return s.n <= maxMembers && s.atomBytes <= maxAtomBytes }
 
 // New returns an empty grouping.
@@ -59,10 +60,11 @@ func New(o Options) *Grouping {
 	return &Grouping{o: o, members: spool.NewKeys(o.Temp, sortMemory), known: map[string]*size{}, hit: make([]bool, len(o.Rules))}
 }
 
-// Close removes what is on disk.
+// Close removes the temporary files.
 func (g *Grouping) Close() error { return g.members.Close() }
 
-// Add puts a resource of the set, each once, into the Aggregations of its path.
+// Add adds a resource of the set to the Aggregations for its path. It must be called
+// only once for each resource.
 func (g *Grouping) Add(at string, en *resourcesync.Entry) error {
 	for i := range g.hit {
 		g.hit[i] = g.hit[i] || glob.Match(g.o.Rules[i].Match, at, false)
@@ -89,7 +91,7 @@ func (g *Grouping) Add(at string, en *resourcesync.Entry) error {
 	return nil
 }
 
-// count counts a member. In XML a character takes up to six bytes.
+// count adds the size of a member. In XML a character takes up to six bytes.
 func (s *size) count(m *member) {
 	const around = 400
 	text := int64(len(m.URI) + len(m.Type) + 5*strings.Count(m.URI, "&") + 5*strings.Count(m.URI, "'"))
@@ -98,8 +100,8 @@ func (s *size) count(m *member) {
 	s.jsonBytes += around + text
 }
 
-// Has reports whether the Aggregation with this key has a map. It is asked when all
-// resources were added.
+// Has reports whether the Aggregation with this key gets a map. Call it after all
+// resources have been added.
 func (g *Grouping) Has(key string) bool {
 	of := g.known[key]
 	return of != nil && of.fits()
@@ -111,7 +113,7 @@ type member struct {
 	Modified  resourcesync.Datetime
 }
 
-// key puts a member after those of its Aggregation that have a lesser URI.
+// key returns a sort key: members of an Aggregation are sorted by URI.
 func (m *member) key(aggregation string) spool.Key {
 	return spool.Key(strings.Join([]string{aggregation, m.URI, strings.ReplaceAll(m.Type, "\x00", ""), m.Modified.String()}, "\x00"))
 }
@@ -128,11 +130,12 @@ func memberOf(k spool.Key) (aggregation string, m member, err error) {
 	return parts[0], m, err
 }
 
-// gathered yields the Aggregations with their members, each used until the next one.
+// gathered yields the Aggregations with their members. Each is used only until the next
+// one.
 func (g *Grouping) gathered(ctx context.Context) iter.Seq2[*gathered, error] {
 	return func(yield func(*gathered, error) bool) {
 		var of *gathered
-		defer func() { _ = of.close() }() // the error that led here says more
+		defer func() { _ = of.close() }() // ignore the error: an earlier one is more useful
 		for k, err := range g.members.Sorted() {
 			if err == nil {
 				err = ctx.Err()
@@ -170,10 +173,10 @@ func (g *Grouping) gathered(ctx context.Context) iter.Seq2[*gathered, error] {
 type gathered struct {
 	*size
 	members *spool.Log[member]
-	sum     [sha256.Size]byte // of the Aggregation and the members so far
+	sum     [sha256.Size]byte // digest of the Aggregation and the members so far
 }
 
-// form is part of every sum: another one writes all maps again.
+// form is part of every digest: changing it makes all maps be written again.
 const form = "1"
 
 func (g *Grouping) gather(key string) *gathered {

@@ -23,39 +23,40 @@ import (
 	"instep/source"
 )
 
-// Rule puts the resources whose path matches into Aggregations. Name, Title and Creator
-// may have placeholders: {1} to {9} are the directories of the path from the root, {dir} is
-// all of them with a slash at the end, {name} is the name of the file and {stem} that
-// without its extension. A resource that lacks a directory which Name has is in none of the
-// rule.
+// Rule groups the resources whose path matches into Aggregations. Name, Title and
+// Creator may contain placeholders: {1} to {9} are the directories of the path from the
+// root, {dir} is all of them with a slash at the end, {name} is the file name and
+// {stem} the file name without its extension. A resource that lacks a directory used in
+// Name is in no Aggregation of the rule.
 type Rule struct {
-	Match   string // a glob as internal/glob has them
-	Name    string // resources for which it is the same belong together
-	Title   string // "" is the name
-	Creator string // of the Aggregation; "" is none
+	Match   string // a glob of internal/glob
+	Name    string // resources with the same Name are in the same Aggregation
+	Title   string // "" uses Name
+	Creator string // creator of the Aggregation; "" if there is none
 }
 
-// Aggregation is one that a rule makes.
+// Aggregation is an Aggregation that a rule creates.
 type Aggregation struct {
-	Key                  string // its part of file names and URIs
+	Key                  string // used in file names and URIs
 	Name, Title, Creator string
 }
 
-// mapExtension is that of the map by which an Aggregation is known.
+// mapExtension is the file name extension of the map to which the URI of an Aggregation
+// leads.
 const mapExtension = ".atom"
 
-// MapURI is where the Atom map of the Aggregation lies, below a base URL and in a set.
+// MapURI returns the URI of the Aggregation's Atom map, given the base URL and the set.
 func (a *Aggregation) MapURI(base, set string) string {
 	return source.MapURI(base, set, a.Key+mapExtension)
 }
 
-// URI names the Aggregation. It leads to its Atom map, and is another URI than that (ORE
+// URI returns the URI of the Aggregation. It leads to the Atom map, but is not its URI (ORE
 // 1.0 Abstract Data Model §5).
 func (a *Aggregation) URI(base, set string) string { return a.MapURI(base, set) + "#aggregation" }
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 
-// Check finds what is wrong with a rule.
+// Check returns an error if the rule is invalid.
 func (r *Rule) Check() error {
 	if !glob.Valid(r.Match) {
 		return errors.New("this is no pattern")
@@ -79,7 +80,7 @@ func (r *Rule) Check() error {
 	return nil
 }
 
-// Check finds what is wrong with rules: the first that is, and the error of its Check.
+// Check returns the first invalid rule, with the error of its Check.
 func Check(rules []Rule) (wrong *Rule, err error) {
 	for i := range rules {
 		if err := rules[i].Check(); err != nil {
@@ -89,8 +90,8 @@ func Check(rules []Rule) (wrong *Rule, err error) {
 	return nil, nil
 }
 
-// Of returns the Aggregations of the resource at a path, each once, in the order of the
-// rules, which must be good.
+// Of returns the distinct Aggregations of the resource at a path, in the order of the
+// rules, which must be valid.
 func Of(rules []Rule, at string) (found []Aggregation) {
 	for i := range rules {
 		r := &rules[i]
@@ -114,8 +115,8 @@ func Of(rules []Rule, at string) (found []Aggregation) {
 	return found
 }
 
-// fill puts parts of a path in the place of placeholders; false if the path lacks one, or
-// nothing is left.
+// fill replaces placeholders by parts of a path. It returns false if the path lacks one
+// of them, or if the result is empty.
 func fill(text, at string) (filled string, ok bool) {
 	dir, name := path.Split(at)
 	dirs := strings.Split(dir, "/")
@@ -143,16 +144,17 @@ func fill(text, at string) (filled string, ok bool) {
 	return filled, ok && filled != ""
 }
 
-// plainKey is what file names look like that every system and URI has as they are.
+// plainKey matches file names that are unchanged on every system and in every URI.
 var plainKey = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// reserved are names that a file can't have on Windows, and those of the lists.
+// reserved matches names that are not allowed on Windows, and the names of the lists.
 var reserved = regexp.MustCompile(`^(con|prn|aux|nul|com[0-9]|lpt[0-9]|sitemap|maps)$`)
 
 var notPlain = regexp.MustCompile(`[^a-z0-9_]+`)
 
-// keyOf makes a part of file names of a name: the name if it is plain, else what is plain
-// of it and a part of its digest. So names that differ in case only have two files.
+// keyOf turns a name into a part of file names: the name if it is plain, otherwise its
+// plain characters and a part of its digest. Names that differ only in case therefore
+// get different files.
 func keyOf(name string) string {
 	if plainKey.MatchString(name) && !reserved.MatchString(name) {
 		return name

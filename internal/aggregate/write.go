@@ -99,7 +99,7 @@ func (g *Grouping) lists() []source.MapList {
 	return []source.MapList{{Name: sitemapName, Write: g.sitemap}, {Name: atomName, Write: g.atom}, {Name: rssName, Write: g.rss}}
 }
 
-// listed yields the files of maps.
+// listed yields the files of all maps.
 func listed(all []source.MapState) iter.Seq2[string, *source.MapState] {
 	return func(yield func(string, *source.MapState) bool) {
 		for i := range all {
@@ -133,7 +133,7 @@ func newest(all []source.MapState) []source.MapState {
 	return all[:min(len(all), maxFeed)]
 }
 
-// Elements of Atom (RFC 4287).
+// Elements of an Atom feed (RFC 4287).
 type atomFeed struct {
 	XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
 	ID      string      `xml:"id"`
@@ -161,8 +161,8 @@ type atomEntry struct {
 	Link    atomLink `xml:"link"`
 }
 
-// atom writes the Atom feed. The id of an entry is neither that of the map nor of its
-// Aggregation (ORE alpha §2.3).
+// atom writes the Atom feed. The id of an entry must differ from the URIs of the map
+// and its Aggregation (ORE alpha §2.3).
 func (g *Grouping) atom(w io.Writer, all []source.MapState, changed time.Time) error {
 	self := source.MapURI(g.o.BaseURL, g.o.Set, atomName)
 	f := atomFeed{
@@ -203,7 +203,7 @@ type rssGUID struct {
 	ID        string `xml:",chardata"`
 }
 
-// rssTime is RFC 822 with a year of four digits, as RSS 2.0 wants it.
+// rssTime is the RFC 822 layout with a four-digit year, as RSS 2.0 requires.
 const rssTime = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 // rss writes the RSS feed.
@@ -244,7 +244,7 @@ func mediaType(uri string) string {
 	return ""
 }
 
-// links returns the link elements of the pages for people: of the feeds, and of up to
+// links returns the link elements for the HTML pages: those to the feeds, and to up to
 // maxLinks maps (ORE alpha §3.1).
 func (g *Grouping) links(all []source.MapState) []source.PageLink {
 	links := []source.PageLink{

@@ -17,49 +17,50 @@ import (
 	"instep/resourcesync"
 )
 
-// Options are the options of Document; the zero value is good.
+// Options are the options of Document. The zero value is usable.
 type Options struct {
 	Name    string                // name of the document in errors, usually its path
-	Dialect *resourcesync.Dialect // the dialect that the document must have; nil: any
+	Dialect *resourcesync.Dialect // the dialect that the document must have; nil allows any
 
-	BaseURL *url.URL              // absolute; resolves relative URIs. Nil: entries with such are left out
-	Up      string                // the up link, where the document has none and 1.1 asks for one
-	At      resourcesync.Datetime // the at of a snapshot that has none
-	From    resourcesync.Datetime // the from to write into a change document without one
+	BaseURL *url.URL              // absolute base of relative URIs; if nil, entries with relative URIs are left out
+	Up      string                // the up link, if the document has none and 1.1 requires one
+	At      resourcesync.Datetime // at for a snapshot without one
+	From    resourcesync.Datetime // from for a change document without one
 
 	Gzip bool   // compress the result
-	Temp string // directory of temporary files; default is the system's
+	Temp string // directory for temporary files; default is the system's
 
 	// Open opens a part of a nested manifest by its path below the package root:
-	// slashes, no leading one, never a way out. Nil: such documents are refused.
+	// separated by slashes, without a leading one, and never leading out. If nil,
+	// nested manifests are refused.
 	Open func(path string) (io.ReadCloser, error)
 
-	// Decide is called with every decision, in the order in which they are taken.
+	// Decide is called with every decision, in order.
 	Decide func(Decision)
 }
 
-// Level says how much a decision matters.
+// Level is the importance of a decision.
 type Level string
 
-// The levels, as a linter names them.
+// The levels, as in package lint.
 const (
-	Info    Level = "info"    // unusual, but the same in 1.1: nothing was decided
-	Warning Level = "warning" // another dialect, written as 1.1 requires
-	Error   Level = "error"   // an entry was left out, as 1.1 has no place for it
+	Info    Level = "info"    // unusual but also legal in 1.1: nothing had to be decided
+	Warning Level = "warning" // from another dialect, converted as 1.1 requires
+	Error   Level = "error"   // an entry was left out because 1.1 has no place for it
 )
 
-// Decision is a choice of the conversion, where the document was ambiguous or differed from
-// 1.1.
+// Decision is a choice that the conversion made because the document was ambiguous or
+// differed from 1.1.
 type Decision struct {
 	Part  string // path of the part of a nested manifest; "" for the document itself
-	Line  int    // from 1; 0 if it concerns the document as a whole
+	Line  int    // line, from 1; 0 if it concerns the document as a whole
 	Rule  string // id of the rule concerned; may be ""
 	Level Level
-	URI   string // loc of an entry that was left out, where it has one
-	Text  string // the value read; the value written
+	URI   string // loc of an entry that was left out, if it has one
+	Text  string // the value read and the value written
 }
 
-// String is the decision as a line for people.
+// String formats the decision as a line for people.
 func (d Decision) String() string {
 	s := d.Text
 	if d.Line > 0 {
@@ -76,19 +77,19 @@ type Report struct {
 	Dialect   resourcesync.Dialect // dialect of the document
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
-	LeftOut   int64                // entries left out, each with a Decision of level Error
-	Decisions int64                // number of decisions, without those of level Info
+	LeftOut   int64                // number of entries left out, each with a Decision of level Error
+	Decisions int64                // number of decisions, except those of level Info
 	Bytes     int64                // written
 }
 
-// RefusedError says why a document can't be converted. Nothing was written.
+// RefusedError is the reason why a document cannot be converted. Nothing was written.
 type RefusedError struct {
 	Name         string
 	Line, Column int // 0 if it concerns the document as a whole
 	Rule         string
 	Msg          string
-	Hint         string // the next step for the user; may be ""
-	Err          error  // the cause, if there is one beyond Msg
+	Hint         string // what the user can do next; may be ""
+	Err          error  // a further cause, or nil
 }
 
 func (e *RefusedError) Error() string {
@@ -111,18 +112,18 @@ type converter struct {
 	o      Options
 	report Report
 	nature nature
-	header resourcesync.Header // to be written
+	header resourcesync.Header // header of the result
 
 	oldTimes        bool                            // lastmod is the time of a change, as before 1.1
 	recast          bool                            // entries get another capability:
 	entryCapability resourcesync.Capability         // this one
-	listed          map[resourcesync.Capability]int // line of the entry of each capability, in a Capability List
+	listed          map[resourcesync.Capability]int // for a Capability List: line of the entry of each capability
 }
 
-// Document converts the document from in into a document of 1.1 and writes it to out. It
-// writes nothing unless all of it was converted; unusable entries are left out and counted.
-// The error is a [*RefusedError] unless reading, writing or a temporary file failed, or ctx
-// ended.
+// Document converts the document in in to version 1.1 and writes it to out. It writes
+// nothing unless the conversion succeeds; unusable entries are left out and counted.
+// The error is a [*RefusedError] unless reading, writing or a temporary file failed, or
+// ctx is done.
 func Document(ctx context.Context, in io.Reader, out io.Writer, o Options) (Report, error) {
 	c := &converter{o: o, listed: map[resourcesync.Capability]int{}}
 	err := c.convert(ctx, in, out)
@@ -151,7 +152,7 @@ func (c *converter) decide(d Decision) {
 	}
 }
 
-// refuse is the error for the document as a whole.
+// refuse returns the error for the document as a whole.
 func (c *converter) refuse(rule, hint, format string, args ...any) error {
 	return &RefusedError{Name: c.o.Name, Rule: rule, Hint: hint, Msg: fmt.Sprintf(format, args...)}
 }

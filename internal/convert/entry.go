@@ -9,12 +9,13 @@ import (
 	"instep/resourcesync"
 )
 
-// of reports a decision about one entry, or about the document if item is zero.
+// of reports a decision about an entry, or about the document if item is zero.
 func (c *converter) of(it item, rule, format string, args ...any) {
 	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }
 
-// mend makes an entry one of 1.1. It returns why that can't be, "" if it can.
+// mend converts an entry to 1.1. It returns the reason if that is impossible, otherwise
+// "".
 func (c *converter) mend(it *item) (rule, why string) {
 	e := &it.Entry
 	loc, changed, why := c.uri(e.Loc)
@@ -40,7 +41,7 @@ func (c *converter) mend(it *item) (rule, why string) {
 	return "", ""
 }
 
-// capability rejects the second entry that a Capability List has for one capability, and
+// capability rejects a second entry for the same capability in a Capability List, and
 // an entry of a urlset that has the capability of the urlset: such a document is a list
 // and an index of lists at once.
 func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
@@ -59,13 +60,13 @@ func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	return "", ""
 }
 
-// entryTimes decides the times of an entry.
+// entryTimes determines the times of an entry.
 func (c *converter) entryTimes(it *item) {
 	e, m := &it.Entry, &c.header.Metadata
 	if c.oldTimes && e.Datetime.IsZero() {
 		e.Datetime = e.LastMod
 		if e.Change == resourcesync.Deleted {
-			e.LastMod = resourcesync.Datetime{} // a deleted resource has none
+			e.LastMod = resourcesync.Datetime{} // a deleted resource has no lastmod
 		}
 	}
 	if c.nature.changes && (e.Datetime.Before(m.From) || e.Datetime.After(m.Until)) {
@@ -88,7 +89,7 @@ func (c *converter) entryTimes(it *item) {
 	}
 }
 
-// dropOf drops a time of an entry.
+// dropOf removes a time from an entry.
 func (c *converter) dropOf(it *item, t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
 		c.of(*it, rule, "%s %s, %s; dropped", name, t, why)
@@ -96,7 +97,7 @@ func (c *converter) dropOf(it *item, t *resourcesync.Datetime, rule, name, why s
 	}
 }
 
-// path decides the path of an entry.
+// path determines the path of an entry.
 func (c *converter) path(it *item) (rule, why string) {
 	e := &it.Entry
 	if c.nature.manifest && e.Path == "" && e.Link(resourcesync.RelPatch) != "" && e.Change != resourcesync.Deleted {
@@ -106,7 +107,7 @@ func (c *converter) path(it *item) (rule, why string) {
 	return "", ""
 }
 
-// packagePath is a path with its one leading slash, "" where there can't be one.
+// packagePath returns a path with exactly one leading slash; "" if it is not valid.
 func (c *converter) packagePath(it item, path string) string {
 	if path == "" {
 		return ""
@@ -125,13 +126,13 @@ func (c *converter) packagePath(it item, path string) string {
 	return "/" + name
 }
 
-// inPackage reports whether name, without a leading slash, can be the path of a file in a
+// inPackage reports whether name, without a leading slash, is a valid path in a
 // package.
 func inPackage(name string) bool {
 	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
 }
 
-// links mends links, and leaves out those that can't be followed.
+// links converts links, and leaves out those that cannot be followed.
 func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []resourcesync.Link {
 	var out []resourcesync.Link
 	for _, l := range links {
@@ -171,7 +172,7 @@ func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why str
 	return "", ""
 }
 
-// uri makes s an absolute URI in ASCII, or says why that can't be.
+// uri returns s as an absolute ASCII URI, or the reason why that is impossible.
 func (c *converter) uri(s string) (out string, changed bool, why string) {
 	out = encoded(s)
 	if hasScheme(out) {
@@ -187,8 +188,8 @@ func (c *converter) uri(s string) (out string, changed bool, why string) {
 	return c.o.BaseURL.ResolveReference(rel).String(), true, ""
 }
 
-// hasScheme reports whether s begins with a scheme, which makes it an absolute reference
-// (RFC 3986 §4.2).
+// hasScheme reports whether s begins with a scheme and so is an absolute URI (RFC 3986
+// §4.2).
 func hasScheme(s string) bool {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" {
@@ -203,8 +204,8 @@ func hasScheme(s string) bool {
 	return true
 }
 
-// encoded percent-encodes characters that a URI cannot have (RFC 3987 §3.1), and percent
-// signs that begin no escape.
+// encoded percent-encodes characters that are not allowed in a URI (RFC 3987 §3.1),
+// and percent signs that begin no escape.
 func encoded(s string) string {
 	var b strings.Builder
 	from := 0

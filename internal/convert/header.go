@@ -13,7 +13,7 @@ func (c *converter) about(rule, format string, args ...any) {
 	c.decide(Decision{Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }
 
-// settle decides the header of the result.
+// settle determines the header of the result.
 func (c *converter) settle(d *document) error {
 	c.header = d.header
 	if err := c.dialect(d); err != nil {
@@ -36,8 +36,8 @@ func (c *converter) settle(d *document) error {
 	return nil
 }
 
-// dialect checks that the document has the requested dialect, and decides whether lastmod
-// is the time of a change, as it was before 1.1.
+// dialect checks that the document has the requested dialect, and determines whether
+// lastmod is the time of a change, as it was before 1.1.
 func (c *converter) dialect(d *document) error {
 	want, is := c.o.Dialect, d.header.Dialect
 	as10 := false
@@ -66,7 +66,7 @@ func (c *converter) dialect(d *document) error {
 	return nil
 }
 
-// kind decides which kind of document it becomes.
+// kind determines the kind of document that results.
 func (c *converter) kind(d *document) error {
 	h := &c.header
 	if h.Capability == "" {
@@ -78,7 +78,7 @@ func (c *converter) kind(d *document) error {
 	}
 	if h.Root == resourcesync.URLSet && d.items.Len() > 0 && d.withCapability == d.items.Len() && !d.differ && d.capability == h.Capability {
 		h.Root = resourcesync.SitemapIndex
-		c.recast = true // to no attributes of their own
+		c.recast = true // entries become links to documents, without attributes of their own
 		c.about("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
 	}
 	if h.Root != resourcesync.SitemapIndex {
@@ -105,13 +105,13 @@ func indexed(r resourcesync.Root) string {
 	return ""
 }
 
-// rootAttrs drops attributes of the root that 1.1 does not have, and returns the value of
+// rootAttrs removes root attributes that 1.1 does not have, and returns the value of
 // modified.
 func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	h := &c.header
 	for _, a := range h.Attrs {
 		if a.Space == "" && a.Name == "modified" {
-			modified, _ = resourcesync.ParseDatetime(a.Value) // unreadable is absent
+			modified, _ = resourcesync.ParseDatetime(a.Value) // an unreadable value counts as absent
 		}
 	}
 	drop := func(a resourcesync.Attr) {
@@ -158,7 +158,7 @@ func shown(a resourcesync.Attr) string {
 	return fmt.Sprintf("%s=%q", name, clip(a.Value))
 }
 
-// clip shortens a value that goes into a message.
+// clip shortens a value for a message.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {
@@ -187,7 +187,8 @@ func (c *converter) rootFields() {
 	}
 }
 
-// rootTimes decides at and from, and drops the times that the kind does not have.
+// rootTimes determines at and from, and removes times that documents of this kind do
+// not have.
 func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	none := fmt.Sprintf("which a %s does not have", n.name)
@@ -232,7 +233,7 @@ func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) er
 	return nil
 }
 
-// dropTime drops a time of the document.
+// dropTime removes a time from the document.
 func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
 		c.about(rule, "%s %s of the document, %s; dropped", name, t, why)
@@ -240,13 +241,13 @@ func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	}
 }
 
-// candidate is a time that may replace a missing one.
+// candidate is a time that may be used if one is missing.
 type candidate struct {
 	time resourcesync.Datetime
 	what string
 }
 
-// missing takes the first candidate there is. No time is ever invented.
+// missing uses the first candidate that has a time. No time is ever invented.
 func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, from []candidate) error {
 	for _, f := range from {
 		if !f.time.IsZero() {
@@ -258,7 +259,7 @@ func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, f
 	return c.refuse(rule, flag+" gives it", "the %s has no %s, and nothing in it tells one", c.nature.name, name)
 }
 
-// rootLinks mends the links of the document and sees to the up link.
+// rootLinks converts the links of the document, and ensures the up link.
 func (c *converter) rootLinks() error {
 	h := &c.header
 	h.Links = c.links(h.Links, item{}, false)

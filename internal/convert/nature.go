@@ -2,27 +2,27 @@ package convert
 
 import "instep/resourcesync"
 
-// times lists the times that the root of a document has (1.1 Appendix A).
+// times states which times the root of a document may have (1.1 Appendix A).
 type times uint8
 
 const (
-	anyTimes      times = iota // for a capability that the standard does not define
+	anyTimes      times = iota // the capability is not defined by the standard
 	noTimes                    // neither at nor from
 	snapshotTimes              // at, completed
 	changeTimes                // from, until
 )
 
-// nature has the differences between the rules for kinds of documents.
+// nature states how the rules for kinds of documents differ.
 type nature struct {
-	name      string // name of the kind, as the ids of rules begin
+	name      string // name of the kind, as at the start of rule ids
 	times     times
-	required  bool // at or from
+	required  bool // at or from is required
 	up        bool // the up link is required
-	entryAt   bool // entries have at and completed
-	entryFrom bool // entries have from and until
-	manifest  bool // entries have a path
-	changes   bool // entries are changes, in order of datetime
-	windows   bool // entries are in order of from
+	entryAt   bool // entries may have at and completed
+	entryFrom bool // entries may have from and until
+	manifest  bool // entries must have a path
+	changes   bool // entries are changes, sorted by datetime
+	windows   bool // entries are sorted by from
 }
 
 // natureOf returns the nature of documents with the root and capability of h.

@@ -6,9 +6,9 @@ import (
 	"instep/resourcesync"
 )
 
-// compare orders times by their first moment; a time of reduced precision comes before the
-// complete one that begins with it. Datetime.Before leaves some times unordered; this is a
-// total order that agrees with it.
+// compare orders times by their first moment. A time of reduced precision comes before
+// the complete time with the same first moment. Unlike Datetime.Before this is a total
+// order; the two agree.
 func compare(a, b resourcesync.Datetime) int {
 	if n := a.Time().Compare(b.Time()); n != 0 {
 		return n
@@ -27,13 +27,13 @@ func compare(a, b resourcesync.Datetime) int {
 	return 0
 }
 
-// piece is an entry of the result: the position of its bytes, and the data that decide
+// piece is an entry of the result: where its bytes are, and the data that determine
 // whether and where it is written.
 type piece struct {
 	start, size int64
-	when        resourcesync.Datetime // pieces are sorted by this time; may be absent
-	path        resourcesync.Key      // key of its path in a package, or ""
-	bitstream   resourcesync.Key      // key of its digests and length, "" unless both are stated
+	when        resourcesync.Datetime // time by which pieces are sorted; may be absent
+	path        resourcesync.Key      // key of its path in a package; "" if it has none
+	bitstream   resourcesync.Key      // key of its digests and length; "" unless both are stated
 	line        int
 	part        string
 }
@@ -47,9 +47,9 @@ const (
 	sorted
 )
 
-// arrange puts pieces into ascending order of time. Lists that were newest first are
-// reversed, so equal times are reversed too; others are sorted stably. A piece without a
-// time stays behind the one before it.
+// arrange sorts pieces by time. A list with the newest entry first is reversed,
+// including entries with equal times; others are sorted stably. A piece without a time
+// stays behind its predecessor.
 func arrange(pieces []piece) arrangement {
 	if forward(pieces) {
 		return kept
@@ -75,8 +75,8 @@ func arrange(pieces []piece) arrangement {
 	return sorted
 }
 
-// forward reports whether the pieces are in the order that the standard demands: none is
-// before its predecessor.
+// forward reports whether the pieces are in the order that the standard requires: none
+// is before its predecessor.
 func forward(pieces []piece) bool {
 	var last resourcesync.Datetime
 	for i := range pieces {
@@ -91,8 +91,8 @@ func forward(pieces []piece) bool {
 	return true
 }
 
-// clashes returns the pieces, in order, whose path a later one gives to another
-// bitstream: a package has only one at each (1.1 §13.2).
+// clashes returns the indexes of pieces whose path a later piece uses for another
+// bitstream: a package has only one bitstream per path (1.1 §13.2).
 func clashes(pieces []piece) []int {
 	var out []int
 	holders := map[resourcesync.Key][]int{}

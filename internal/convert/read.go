@@ -17,30 +17,30 @@ import (
 // item is a parsed entry.
 type item struct {
 	Entry resourcesync.Entry
-	Part  string // path of the part it is from; "" for the document itself
+	Part  string // path of the part that contains it; "" for the document itself
 }
 
 // document is a parsed document.
 type document struct {
 	header resourcesync.Header
 	items  *spool.Log[item]
-	bad    int // entries that could not be read
+	bad    int // number of entries that could not be read
 
-	// Facts about all entries that are needed before the first one is written.
+	// Facts about the entries that are needed before the first one is written.
 	withDatetime, withLastMod, withCapability int64
-	capability                                resourcesync.Capability // of an entry
+	capability                                resourcesync.Capability // capability of an entry
 	differ                                    bool                    // entries differ in their capability
 	beyond                                    bool                    // an entry has an attribute that Resource Lists do not have
 	latestLastMod, earliestFrom               resourcesync.Datetime
 	earliestDatetime                          resourcesync.Datetime
-	earliestUndated                           resourcesync.Datetime // lastmod of entries without datetime
+	earliestUndated                           resourcesync.Datetime // earliest lastmod of entries without datetime
 }
 
 func (c *converter) newDocument() *document {
 	return &document{items: spool.NewLog[item](c.o.Temp)}
 }
 
-// Close gives the temporary file back.
+// Close releases the temporary file.
 func (d *document) Close() error { return d.items.Close() }
 
 // readWhole reads the document, and its parts if it has any.
@@ -53,7 +53,7 @@ func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, erro
 	return whole, errors.Join(err, d.Close())
 }
 
-// read reads one document to its end.
+// read reads one document completely.
 func (c *converter) read(ctx context.Context, r io.Reader, part string) (*document, error) {
 	d := c.newDocument()
 	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.note(part, n) }))
@@ -81,7 +81,7 @@ func (c *converter) read(ctx context.Context, r io.Reader, part string) (*docume
 	return d, nil
 }
 
-// add takes an entry.
+// add adds an entry.
 func (d *document) add(it item) error {
 	e := &it.Entry
 	if !e.Datetime.IsZero() {
@@ -115,20 +115,20 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note passes on the notes of the Decoder, except those decided here.
+// note reports the notes of the Decoder, except those that concern decisions made here.
 func (c *converter) note(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return
 	}
 	level := Warning
-	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // these are written in another form
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // such values are written differently
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
 }
 
-// decidedHere are the quirks that a Decoder passes through, so that the conversion decides
-// about them.
+// decidedHere are quirks for which the Decoder returns the value as written, so that
+// the conversion decides.
 var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkNested, resourcesync.QuirkNoChange, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
@@ -144,7 +144,7 @@ func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
 	c.decide(Decision{Part: part, Line: line, Rule: rule, Level: Error, URI: uri, Text: text})
 }
 
-// unreadable is the error for a document that could not be read to its end.
+// unreadable returns the error for a document that could not be read completely.
 func (c *converter) unreadable(part string, err error) error {
 	var de *resourcesync.DecodeError
 	if !errors.As(err, &de) {
@@ -160,18 +160,18 @@ func (c *converter) unreadable(part string, err error) error {
 	}
 }
 
-// isManifest reports whether documents of a capability describe the content of a package.
+// isManifest reports whether documents of a capability list the content of a package.
 func isManifest(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityResourceDumpManifest || c == resourcesync.CapabilityChangeDumpManifest
 }
 
-// nested reports whether the document is a manifest whose entries are in others.
-// 1.1 knows manifests of one document only (1.1 §11.2).
+// nested reports whether the document is a manifest whose entries are in further
+// documents. In 1.1 a manifest is always a single document (1.1 §11.2).
 func (d *document) nested() bool {
 	return d.header.Root == resourcesync.SitemapIndex && isManifest(d.header.Capability)
 }
 
-// maxDepth is how many manifests may lie one below the other.
+// maxDepth is the largest depth of nested manifests.
 const maxDepth = 4
 
 // merge reads the parts of a nested manifest into one document.
@@ -221,7 +221,7 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, at str
 	return nil
 }
 
-// addPart adds the entries of one part, or of its parts.
+// addPart adds the entries of one part and of its nested parts.
 func (c *converter) addPart(ctx context.Context, whole *document, name string, depth int, seen map[string]bool) (err error) {
 	f, err := c.o.Open(name)
 	if err != nil {
@@ -253,8 +253,8 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	return nil
 }
 
-// partName is the path of a part below the package root, given by its path or by a loc that
-// is relative to the document at the path at.
+// partName returns the path of a part below the package root, from its path attribute,
+// or from a loc that is relative to the document at the path at.
 func partName(e *resourcesync.Entry, at string) (name, why string) {
 	name = strings.TrimPrefix(e.Path, "/")
 	if name == "" && !hasScheme(e.Loc) {

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// write writes the result: first in the order of the document, to find out what there is
-// and where, then in order of time.
+// write writes the result: first in document order, to find the position of each entry,
+// then sorted by time.
 func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
 	unordered := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, unordered.Close()) }()
@@ -34,7 +34,7 @@ func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err 
 	return c.deliver(ctx, result.Reader(), out)
 }
 
-// encode writes every entry that can be used, and reports its line.
+// encode encodes every usable entry, and reports its line.
 func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]piece, error) {
 	head, _, err := c.frame()
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]pie
 	return pieces, enc.Close()
 }
 
-// shortly shortens an error of an Encoder.
+// shortly returns a short form of an Encoder's error.
 func shortly(e *resourcesync.EncodeError) string {
 	if e.Value == "" {
 		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)
@@ -86,7 +86,7 @@ func shortly(e *resourcesync.EncodeError) string {
 	return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Msg)
 }
 
-// tooLarge refuses a document that would be larger than 1.1 allows.
+// tooLarge returns the error for a document that would exceed the limits of 1.1.
 func (c *converter) tooLarge(d *document, written int) error {
 	const hint = "convert it in parts, and group them by an index"
 	if written >= resourcesync.MaxEntries {
@@ -95,7 +95,7 @@ func (c *converter) tooLarge(d *document, written int) error {
 	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes, with %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
 }
 
-// pieceOf extracts the data of an entry that order and paths depend on.
+// pieceOf extracts the data of an entry that determine order and paths.
 func (c *converter) pieceOf(it *item) piece {
 	e := &it.Entry
 	p := piece{line: e.Line, part: it.Part}
@@ -116,8 +116,7 @@ func (c *converter) pieceOf(it *item) piece {
 	return p
 }
 
-// order puts pieces in order, and leaves out those that name the bitstream of
-// another.
+// order sorts pieces, and leaves out those whose path belongs to another bitstream.
 func (c *converter) order(pieces []piece) []piece {
 	rule := c.nature.name + "-order"
 	if c.nature.changes {
@@ -145,7 +144,7 @@ func (c *converter) order(pieces []piece) []piece {
 	return out
 }
 
-// frame is the result without entries, cut where they belong.
+// frame encodes the result without entries, split at the place of the entries.
 func (c *converter) frame() (head, tail []byte, err error) {
 	var empty bytes.Buffer
 	enc, err := resourcesync.NewEncoder(&empty, c.header)
@@ -163,7 +162,7 @@ func (c *converter) frame() (head, tail []byte, err error) {
 	return empty.Bytes()[:cut], empty.Bytes()[cut:], nil
 }
 
-// assemble copies the pieces to w in their order.
+// assemble copies the pieces to w in order.
 func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []piece, w io.Writer) error {
 	head, tail, err := c.frame()
 	if err != nil {
@@ -192,7 +191,7 @@ func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []pie
 	return err
 }
 
-// prove reads the result strictly, so that an invalid result is never written.
+// prove reads the result strictly, so that no invalid result is written.
 func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 	dec := resourcesync.NewDecoder(r, resourcesync.WithTolerance(resourcesync.Strict))
 	n := 0
@@ -222,7 +221,7 @@ func (c *converter) deliver(ctx context.Context, r io.Reader, out io.Writer) err
 	w := io.Writer(counted)
 	var zip *gzip.Writer
 	if c.o.Gzip {
-		zip = gzip.NewWriter(counted) // without name and time, so that the bytes are always the same
+		zip = gzip.NewWriter(counted) // no name and time, so that the bytes are always the same
 		w = zip
 	}
 	if err := context.Cause(ctx); err != nil {

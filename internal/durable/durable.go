@@ -11,33 +11,34 @@ import (
 	"os"
 )
 
-// Disk is the set of system calls that decide whether data is safe. A simulation
-// or a test replaces them; System returns the real ones.
+// Disk contains the system calls that decide whether data is safe. A simulation or a
+// test replaces them; System returns the real ones.
 type Disk struct {
 	// Sync makes one open file durable. After an error the content of the file is
-	// unknown: it has to be written again.
+	// unknown, and it must be written again.
 	Sync func(f *os.File) error
 	// SyncFS makes everything written to the file system of f durable, and reports
-	// errors met since f was opened. Nil: there is no such call to be trusted.
+	// errors that occurred since f was opened. It is nil if no such call can be
+	// trusted.
 	SyncFS func(f *os.File) error
-	// Rename renames a file and replaces the one at to.
+	// Rename renames a file and replaces any file at to.
 	Rename func(at *Parents, from, to string) error
-	// RenameNew renames a file and fails with fs.ErrExist if something is at to.
+	// RenameNew renames a file. It fails with fs.ErrExist if something exists at to.
 	RenameNew func(at *Parents, from, to string) error
-	// Link gives a file a second name; fs.ErrExist if the name exists.
+	// Link gives a file a second name. It fails with fs.ErrExist if that name exists.
 	Link func(at *Parents, from, to string) error
 	// Remove removes a file or an empty directory.
 	Remove func(root *os.Root, name string) error
-	// OpenNameless makes a file to write that has no name, on the file system of the
-	// directory dir: unless it is named it is gone when it is closed. Nil: there are none,
-	// or none to be trusted. That it is not nil is no promise that it works.
+	// OpenNameless creates a file without a name for writing, on the file system of the
+	// directory dir. Unless it gets a name, it is gone when it is closed. It is nil if
+	// such files do not exist or cannot be trusted; even if it is not nil it may fail.
 	OpenNameless func(dir *os.File, mode fs.FileMode) (*os.File, error)
-	// NameNew gives such a file its first name and fails with fs.ErrExist if something
-	// is at to.
+	// NameNew gives such a file its first name. It fails with fs.ErrExist if something
+	// exists at to.
 	NameNew func(at *Parents, f *os.File, to string) error
 }
 
-// System returns the calls of the operating system for a directory tree.
+// System returns the real system calls for a directory tree.
 func System(root *os.Root) Disk {
 	d := Disk{
 		Sync:      (*os.File).Sync,
@@ -55,9 +56,9 @@ func System(root *os.Root) Disk {
 	return d
 }
 
-// Keep gives the file at from the additional name to, so that its bytes survive when from
-// is replaced. It links, or copies through the name temp on file systems without links. If
-// to exists already the error is fs.ErrExist.
+// Keep gives the file at from the additional name to, so that its bytes survive when
+// from is replaced. It makes a hard link, or a copy by way of the name temp on file
+// systems without hard links. It returns fs.ErrExist if to already exists.
 func (d Disk) Keep(at *Parents, from, to, temp string, mode fs.FileMode) error {
 	root := at.Root
 	linked := d.Link(at, from, to)
@@ -103,7 +104,7 @@ func OpenRegular(root *os.Root, name string) (*os.File, error) {
 	return openRegular(root, name, os.O_RDONLY)
 }
 
-// OpenToWrite is OpenRegular for reading and writing.
+// OpenToWrite is like OpenRegular, for reading and writing.
 func OpenToWrite(root *os.Root, name string) (*os.File, error) {
 	return openRegular(root, name, os.O_RDWR)
 }
@@ -118,10 +119,11 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is replaced again and again")}
 }
 
-// maxReplaced is how often a file may be replaced between the look and the opening.
+// maxReplaced is how often OpenRegular tries again because a file was replaced between
+// checking and opening.
 const maxReplaced = 100
 
-// openOnce returns nil if the opened file is not the one that was examined before.
+// openOnce returns nil if the opened file is not the one that was checked before.
 func openOnce(root *os.Root, name string, flag int) (*os.File, error) {
 	looked, err := root.Lstat(name)
 	if err != nil {

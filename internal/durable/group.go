@@ -17,30 +17,30 @@ const (
 	// the whole file system is cheaper (measured on ext4: 250 files of 5 KiB in 5 ms
 	// instead of 16 ms), although it also writes the data of other programs.
 	fewFiles = 48
-	// Open files that wait for their sync where there is no such call.
+	// largest number of open files waiting for their sync if there is no such call
 	manyFiles = 256
-	// Parallel syncs share commits of the file system's journal; more than this
-	// brought nothing.
+	// Parallel syncs share commits of the file system's journal; more workers brought
+	// nothing.
 	defaultWorkers = 32
 )
 
-// Group makes many written files durable together. Add is safe for concurrent
-// use; a failed sync is remembered, and no later Sync of the group succeeds.
+// Group makes many written files durable together. Add is safe for concurrent use.
+// After a failed sync, every later Sync of the group fails too.
 type Group struct {
 	disk    Disk
 	root    *os.Root
 	workers int
-	fs      *os.File // opened before the first write, so that SyncFS reports its errors
+	fs      *os.File // opened before the first write, so that SyncFS reports errors of these writes
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the fields below
 	held []*os.File
 	lent map[*os.File]struct{}
-	bulk bool // there were files that are no more in held or lent: only SyncFS can make them durable
+	bulk bool // some files are no longer in held or lent: only SyncFS can make them durable
 	err  error
 }
 
-// NewGroup starts a group of files below root. Call it before the first write to any of
-// them. workers <= 0 means 32.
+// NewGroup returns a group for files below root. Call it before the first write to any
+// of them. workers <= 0 means 32.
 func (d Disk) NewGroup(root *os.Root, workers int) (*Group, error) {
 	if workers <= 0 {
 		workers = defaultWorkers
@@ -57,7 +57,7 @@ func (d Disk) NewGroup(root *os.Root, workers int) (*Group, error) {
 	return g, nil
 }
 
-// Add takes over f, which is completely written, and closes it at some time.
+// Add takes ownership of f, which must be completely written, and will close it.
 func (g *Group) Add(f *os.File) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,8 +71,8 @@ func (g *Group) Add(f *os.File) error {
 	return g.note(g.whole())
 }
 
-// Lend is Add for a file that has to stay open: its owner closes it, after Return if that
-// is before the group's last Sync.
+// Lend is like Add, for a file that has to stay open. Its owner closes it, after Return
+// if that is before the group's last Sync.
 func (g *Group) Lend(f *os.File) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,14 +83,14 @@ func (g *Group) Lend(f *os.File) error {
 	return g.note(g.whole())
 }
 
-// Return takes f out of the group, whether it was synced or not.
+// Return takes f out of the group, whether it has been synced or not.
 func (g *Group) Return(f *os.File) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.lent, f)
 }
 
-// whole leaves the files to SyncFS once there are too many to sync each.
+// whole switches to SyncFS if there are too many files to sync each of them.
 func (g *Group) whole() error {
 	if g.fs == nil || len(g.held)+len(g.lent) <= fewFiles {
 		return nil
@@ -148,8 +148,7 @@ func (g *Group) syncDir(dir string) error {
 	return f.Close()
 }
 
-// Close releases the resources of the group. Files that were added and not synced stay as
-// they are.
+// Close releases the resources of the group. It does not sync files that were added.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNameless goes past os.Root, whose files cost four more system calls each: there
-// is no name in it that could lead anywhere.
+// openNameless does not use os.Root, whose files cost four more system calls each. That
+// is safe, since the call contains no name that could lead elsewhere.
 func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
 	var fd int
 	err := again(func() (err error) {
@@ -25,7 +25,7 @@ func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "(no name)")), nil
 }
 
-// SetModTime sets the time of modification of an open file, which needs no name.
+// SetModTime sets the modification time of an open file, which may have no name.
 func SetModTime(f *os.File, t time.Time) error {
 	modified, err := unix.TimeToTimespec(t)
 	if err != nil {
@@ -43,9 +43,9 @@ func SetModTime(f *os.File, t time.Time) error {
 	return nil
 }
 
-// linkNameless links through /proc where a direct link is refused: before Linux 6.10 that
-// was for privileged processes only, since then for a thread with the credentials of the
-// opener. Both fail with ENOENT.
+// linkNameless links through /proc if a direct link is refused: before Linux 6.10 a
+// direct link was only for privileged processes, since then it is for threads with the
+// credentials of the opener. Both fail with ENOENT.
 func linkNameless(fd, dir int, name string) error {
 	err := linkByFile(fd, dir, name)
 	if errors.Is(err, unix.ENOENT) {
@@ -64,8 +64,8 @@ func linkByProc(fd, dir int, name string) error {
 	})
 }
 
-// MaxNameless is the number of files without a name that may be open at a time, which
-// leaves enough descriptors for the rest of the process.
+// MaxNameless returns how many files without a name may be open at a time. It leaves
+// enough descriptors for the rest of the process.
 func MaxNameless() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

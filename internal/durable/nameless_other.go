@@ -15,8 +15,8 @@ func openNameless(*os.File, fs.FileMode) (*os.File, error) { return nil, errors.
 
 func linkNameless(int, int, string) error { return errors.ErrUnsupported }
 
-// SetModTime sets the time of modification of a file without a name.
+// SetModTime sets the modification time of a file without a name.
 func SetModTime(*os.File, time.Time) error { return errors.ErrUnsupported }
 
-// MaxNameless is how many files without a name may be open at a time: here there are none.
+// MaxNameless returns 0: this system has no files without a name.
 func MaxNameless() int { return 0 }

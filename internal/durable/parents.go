@@ -10,15 +10,17 @@ import (
 	"strings"
 )
 
-// Parents is a root with a cache of open directories: an operation in one of them costs one
-// system call rather than ten. It is not safe for concurrent use.
+// Parents is a root with a cache of open directories. An operation in a cached
+// directory costs one system call instead of about ten. It is not safe for concurrent
+// use.
 type Parents struct {
 	Root *os.Root
 	open [maxParents]openDir // most recently used first
 }
 
-// maxParents is enough to take a file with the directories above it to another place, if
-// neither path is deeper than maxDepth. Those that are are opened by their whole names.
+// maxParents is enough for moving a file, with the directories above it, to another
+// place if neither path is deeper than maxDepth. Deeper paths are opened by their full
+// names.
 const (
 	maxParents = 32
 	maxDepth   = maxParents/2 - 2
@@ -29,16 +31,16 @@ type openDir struct {
 	f    *os.File // nil: none
 }
 
-// calls are system calls by an open directory and a name in it.
+// calls are system calls that take an open directory and a name in it.
 type calls struct {
 	open   func(dir int, name string) (fd int, err error)  // a directory
-	lstat  func(dir int, name string) (fs.FileMode, error) // its type alone
+	lstat  func(dir int, name string) (fs.FileMode, error) // returns only the type
 	mkdir  func(dir int, name string, mode fs.FileMode) error
 	link   func(fromDir int, from string, toDir int, to string) error
 	rename func(fromDir int, from string, toDir int, to string) error
 }
 
-// Forget closes the directories: they may have been removed, or are needed no more.
+// Forget closes the cached directories, for example because they may have been removed.
 func (p *Parents) Forget() error {
 	var errs []error
 	for i := range p.open {
@@ -56,14 +58,14 @@ func (d *openDir) close() error {
 	return err
 }
 
-// at opens the directory of name, and returns the last segment.
+// at opens the directory of name, and returns it with the last segment of name.
 func (p *Parents) at(name string) (fd int, base string, err error) {
 	fd, err = p.dir(path.Dir(name))
 	return fd, path.Base(name), err
 }
 
-// dir opens a directory through its parent, which is often open: so it costs one system
-// call, not one for each segment of its name.
+// dir opens a directory through its parent, which is often in the cache. That costs one
+// system call instead of one for each segment of the name.
 func (p *Parents) dir(name string) (fd int, err error) {
 	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == name })
 	if i < 0 {
@@ -85,7 +87,7 @@ func (p *Parents) dir(name string) (fd int, err error) {
 
 func (p *Parents) enter(name string) (*os.File, error) {
 	if at == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // the file may have become a FIFO
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // the file may have become a FIFO since it was checked
 	}
 	above, base, err := p.at(name)
 	if err != nil {
@@ -98,7 +100,7 @@ func (p *Parents) enter(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// both makes a call with two names by their directories.
+// both makes a call with two names, relative to their directories.
 func (p *Parents) both(op, from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
 	fromDir, fromBase, err := p.at(from)
 	if err != nil {
@@ -114,8 +116,8 @@ func (p *Parents) both(op, from, to string, do func(fromDir int, from string, to
 	return nil
 }
 
-// Type returns the type of the file at name, as fs.FileMode.Type. It does not follow a
-// symbolic link.
+// Type returns the type of the file at name, in the form of fs.FileMode.Type. It does
+// not follow a symbolic link.
 func (p *Parents) Type(name string) (fs.FileMode, error) {
 	if at == nil {
 		st, err := p.Root.Lstat(name)
@@ -135,7 +137,7 @@ func (p *Parents) Type(name string) (fs.FileMode, error) {
 	return mode, nil
 }
 
-// Mkdir makes a directory; the error is fs.ErrExist if something is there.
+// Mkdir creates a directory. It returns fs.ErrExist if something exists at name.
 func (p *Parents) Mkdir(name string, mode fs.FileMode) error {
 	if at == nil {
 		return p.Root.Mkdir(name, mode)
@@ -157,9 +159,10 @@ func (p *Parents) link(from, to string) error {
 	return p.both("link", from, to, at.link)
 }
 
-// LinkBetween gives a file below one root another name below a second root. It follows no
-// symbolic link out of either. fs.ErrExist: the name is taken. errors.ErrUnsupported: this
-// system or these file systems have no such links, or the file has too many.
+// LinkBetween gives a file below one root another name below a second root. It follows
+// no symbolic link out of either. It returns fs.ErrExist if the name exists, and
+// errors.ErrUnsupported if this system or these file systems have no such links, or if
+// the file has too many.
 func LinkBetween(from *os.Root, name string, to *os.Root, newName string) (err error) {
 	if at == nil {
 		return errors.ErrUnsupported
@@ -188,7 +191,7 @@ func (p *Parents) rename(from, to string) error {
 	return p.both("rename", from, to, at.rename)
 }
 
-// renameNew renames without replacing, by the system's own call where it has one.
+// renameNew renames without replacing, with a single system call if there is one.
 func (p *Parents) renameNew(from, to string) error {
 	if renameExcl == nil {
 		return p.linkNew(from, to)
@@ -213,7 +216,7 @@ func (p *Parents) nameNew(f *os.File, to string) error {
 }
 
 // linkNew is renameNew in two steps, for systems without the single call. Without hard
-// links another process may create the file between the check and the rename.
+// links, another process may create the file between the check and the rename.
 func (p *Parents) linkNew(from, to string) error {
 	err := p.Root.Link(from, to)
 	if err == nil {

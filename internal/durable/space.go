@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Space is the room on a file system for users without special rights.
+// Space is the space on a file system for unprivileged users.
 type Space struct {
-	Known            bool   // the system tells
+	Known            bool   // the system provides the values below
 	Total, Free      uint64 // bytes
-	Files, FreeFiles uint64 // files that there may be, and be yet; Files is 0 where they are not counted
+	Files, FreeFiles uint64 // maximum and remaining number of files; Files is 0 if files are not counted
 }
 
-// IsFull reports whether err says that there is no room left.
+// IsFull reports whether err means that there is no space left.
 func IsFull(err error) bool {
 	return slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
 }

@@ -6,5 +6,5 @@ import "os"
 
 var fullErrors []error
 
-// SpaceOf returns how much room is left at root. It is not known on this system.
+// SpaceOf returns the free space at root, which is unknown on this system.
 func SpaceOf(*os.Root) (Space, error) { return Space{}, nil }

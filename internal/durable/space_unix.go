@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fullErrors are the errors of a full file system, an exhausted quota or a file of the
-// largest size.
+// fullErrors are the errors for a full file system, an exhausted quota or a file of the
+// maximum size.
 var fullErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 
-// SpaceOf returns how much room is left at root.
+// SpaceOf returns the free space at root.
 func SpaceOf(root *os.Root) (s Space, err error) {
 	f, err := root.Open(".")
 	if err != nil {

@@ -58,7 +58,7 @@ func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
 	err := again(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
-	if errors.Is(err, unix.EINVAL) { // the answer of file systems without support
+	if errors.Is(err, unix.EINVAL) { // the file system does not support the call
 		return errors.ErrUnsupported
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 
 const nonblock = syscall.O_NONBLOCK
 
-// Windows can't sync a directory; a rename there is durable by its journal.
+// Windows cannot sync a directory; its journal makes a rename durable.
 const dirsSync = runtime.GOOS != "windows"
 
 func syncFSTrusted(*os.Root) bool { return false }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where returns a text that identifies the file system of root and the directory in it: it
-// stays the same while the directory stays, and differs for a copy elsewhere. It is ""
-// where the file system has no identity of its own.
+// Where returns a text that identifies the file system of root and the directory in it.
+// It stays the same as long as the directory exists, and differs for a copy. It is ""
+// if the file system has no identity.
 func Where(root *os.Root) (where string, err error) {
 	f, err := root.Open(".")
 	if err != nil {

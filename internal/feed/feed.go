@@ -1,5 +1,6 @@
-// Package feed streams feeds, Atom (RFC 4287) and RSS 2.0, entry by entry, with a bound on
-// each. It reads titles, links and times of entries and skips their content.
+// Package feed reads Atom (RFC 4287) and RSS 2.0 feeds entry by entry, with a limit on
+// the size of each. It reads titles, links and times of entries and skips their
+// content.
 package feed
 
 import (
@@ -13,13 +14,13 @@ import (
 // Kind is the format of a feed.
 type Kind string
 
-// The formats that are read.
+// Values of Kind.
 const (
 	Atom Kind = "atom"
 	RSS  Kind = "rss"
 )
 
-// Header has the fields of the feed itself.
+// Header contains the fields of the feed itself.
 type Header struct {
 	Kind    Kind
 	ID      string // atom:id; "" in RSS
@@ -30,7 +31,7 @@ type Header struct {
 
 // Entry is an entry of an Atom feed or an item of an RSS feed.
 type Entry struct {
-	ID      string // atom:id, or guid
+	ID      string // atom:id, or guid in RSS
 	Title   string
 	Updated string // time as written: RFC 3339 in Atom, RFC 822 in RSS
 	Links   []Link
@@ -39,13 +40,13 @@ type Entry struct {
 
 // Link is a link of an entry. In RSS it has no relation.
 type Link struct {
-	Rel  string // "" and "alternate" are the same
+	Rel  string // "" has the same meaning as "alternate"
 	Href string // URI as written, unresolved
 	Type string
 }
 
-// Link returns where the first link with that relation leads, "" if there is none. Links
-// without a relation have "alternate".
+// Link returns the href of the first link with a relation; "" if there is none. A link
+// without relation counts as "alternate".
 func (e *Entry) Link(rel string) string {
 	for _, l := range e.Links {
 		if l.Rel == rel || rel == "alternate" && l.Rel == "" {
@@ -58,19 +59,20 @@ func (e *Entry) Link(rel string) string {
 const (
 	nsAtom = "http://www.w3.org/2005/Atom"
 
-	maxEntry = 1 << 20 // bytes of one entry, or between two entries
-	maxLinks = 100     // of one entry
+	maxEntry = 1 << 20 // largest size of an entry, or of the part between two entries, in bytes
+	maxLinks = 100     // largest number of links of an entry
 )
 
-// ErrTooLarge is wrapped by the error for an entry of more than a megabyte.
+// ErrTooLarge means that an entry is larger than 1 MiB.
 var ErrTooLarge = errors.New("an entry of more than 1 MiB")
 
-// ErrNotFeed is wrapped by the error for a document that is not a feed.
+// ErrNotFeed means that a document is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
-// Read reads a feed to its end and calls each with every entry, which is valid until each
-// returns. An error of each ends the reading. The error wraps ErrNotFeed, ErrTooLarge or a
-// syntax error of the XML, or is that of src. Entries before the error were passed to each.
+// Read reads a feed completely and calls each with every entry, which is valid until
+// each returns. If each returns an error the reading ends. The error wraps ErrNotFeed,
+// ErrTooLarge or an XML syntax error, or is that of src. Entries before the error have
+// been passed to each.
 func Read(src io.Reader, each func(*Entry) error) (Header, error) {
 	m := &meter{r: src, left: maxEntry}
 	r := &reader{d: xml.NewDecoder(m), m: m, each: each}
@@ -84,8 +86,8 @@ func Read(src io.Reader, each func(*Entry) error) (Header, error) {
 	return r.h, nil
 }
 
-// meter bounds how much is read since it was last wound up, and keeps the error of the
-// reader.
+// meter limits how many bytes are read since it was last reset, and keeps the error of
+// the reader.
 type meter struct {
 	r    io.Reader
 	left int64
@@ -144,7 +146,8 @@ func notFeed(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotFeed, err)
 }
 
-// children calls child with each child of an element; child has to read it to its end.
+// children calls child for each child of an element. child must read the element to its
+// end.
 func (r *reader) children(child func(*xml.StartElement) error) error {
 	for {
 		r.m.left = maxEntry
@@ -186,7 +189,7 @@ func (r *reader) atom(start *xml.StartElement) error {
 	return r.d.Skip()
 }
 
-// channel reads a child of an RSS feed: its channel.
+// channel reads a child of rss: its channel.
 func (r *reader) channel(start *xml.StartElement) error {
 	if start.Name.Space != "" || start.Name.Local != "channel" {
 		return r.d.Skip()
@@ -271,7 +274,7 @@ func (r *reader) rssField(e *Entry, start *xml.StartElement) error {
 	return r.d.Skip()
 }
 
-// text reads the text of an element, without that of its children.
+// text reads the text of an element, excluding that of its children.
 func (r *reader) text(into *string) error {
 	var b strings.Builder
 	for {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// LockedError names the holder of a lock.
+// LockedError describes the holder of a lock.
 type LockedError struct {
 	Path string
 	PID  int    // 0 if unknown
@@ -31,11 +31,11 @@ func (e *LockedError) Error() string {
 // Lock is a lock that is held until Release or the end of the process.
 type Lock struct {
 	f      *os.File
-	dir    *os.File // the directory of f, locked too; nil where the system can't lock one
+	dir    *os.File // directory of f, which is locked too; nil if the system cannot lock directories
 	shared bool
 }
 
-// maxHolder bounds the text that names the holder.
+// maxHolder is the maximum length of the text that names the holder.
 const maxHolder = 512
 
 // Acquire locks the file at path and creates it if it is absent; its directory must
@@ -53,15 +53,16 @@ func Acquire(path string) (*Lock, error) {
 	return l, nil
 }
 
-// Share keeps holders of Acquire away during a read, and writes nothing, not even a name.
-// Several may share. If there is no file at path the error is fs.ErrNotExist: there is no
-// holder then.
+// Share takes a shared lock, which blocks Acquire during a read. It writes nothing, not
+// even the holder's name. Several processes may share. If there is no file at path, and
+// so no holder, the error is fs.ErrNotExist.
 func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 
-// Dir locks a directory and nothing in it. Acquire is to be preferred: it names the
-// holder, and works on all systems. Where directories can't be locked, Dir locks nothing.
+// Dir locks a directory rather than a file in it. Prefer Acquire, which names the
+// holder and works on all systems. If the system cannot lock directories, Dir locks
+// nothing.
 func Dir(dir string) (*Lock, error) {
-	l := &Lock{shared: true} // there is no name to remove
+	l := &Lock{shared: true} // a directory has no holder's name to remove
 	if err := l.lockDir(dir, dir, false); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -114,12 +115,12 @@ func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	}
 	err = tryLock(l.dir, shared)
 	if errors.Is(err, errNoLocks) {
-		return nil // the file is locked all the same
+		return nil // the file itself stays locked
 	}
 	return held(err, path)
 }
 
-// held makes a *LockedError of errHeld.
+// held converts errHeld to a *LockedError.
 func held(err error, path string) error {
 	switch {
 	case err == nil:
@@ -130,7 +131,7 @@ func held(err error, path string) error {
 	return fmt.Errorf("locking %q: %w", path, err)
 }
 
-// stands reports whether the locked file is still the one at path.
+// stands reports whether the locked file is still the file at path.
 func (l *Lock) stands(path string) (bool, error) {
 	have, err := l.f.Stat()
 	if err != nil {
@@ -143,8 +144,8 @@ func (l *Lock) stands(path string) (bool, error) {
 	return err == nil && os.SameFile(have, at), err
 }
 
-// Release gives the lock back. The file stays: removing it could take a lock away
-// from a run that has just opened it.
+// Release releases the lock. The file stays: removing it could take a lock away from a
+// run that has just opened it.
 func (l *Lock) Release() error {
 	if l.shared {
 		return l.close()
@@ -177,7 +178,7 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// lockedBy returns the holder of the lock, if the file at path names one.
+// lockedBy returns the holder of the lock if the file at path contains its name.
 func lockedBy(path string) *LockedError {
 	e := &LockedError{Path: path}
 	f, err := openLock(path, os.O_RDONLY)

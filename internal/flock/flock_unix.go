@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLock follows no link and does not block on a FIFO at the path.
+// openLock follows no link and does not block on a FIFO.
 func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
 }
@@ -39,8 +39,8 @@ func tryLock(f *os.File, shared bool) error {
 	}
 }
 
-// noLocks reports whether err means that the file system can't lock the file. NFS returns
-// EBADF for a directory, since it locks only files that are open for writing.
+// noLocks reports whether err means that the file system cannot lock the file. NFS
+// returns EBADF for a directory, since it locks only files that are open for writing.
 func noLocks(err error) bool {
 	return slices.ContainsFunc([]error{unix.EBADF, unix.EINVAL, unix.ENOLCK, unix.ENOSYS, unix.EOPNOTSUPP}, func(e error) bool {
 		return errors.Is(err, e)

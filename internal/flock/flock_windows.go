@@ -11,12 +11,12 @@ func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag, 0o640)
 }
 
-// openDir opens nothing: Windows does not lock directories, and nobody can remove an open
+// openDir returns nil: Windows does not lock directories, and nobody can remove an open
 // lock file there.
 func openDir(string) (*os.File, error) { return nil, nil }
 
-// tryLock locks one byte far behind the text, so that others can read the name of the
-// holder.
+// tryLock locks one byte far behind the text, so that other processes can read the
+// holder's name.
 func tryLock(f *os.File, shared bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {

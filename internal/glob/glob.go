@@ -15,23 +15,23 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Valid reports whether pattern can be used.
+// Valid reports whether a pattern is valid.
 func Valid(pattern string) bool {
 	body, _, _ := parse(pattern)
 	return body != "" && doublestar.ValidatePattern(body)
 }
 
-// parse takes the slashes at the ends from a pattern: anchored means that it matches from
-// the root, dir that it matches directories only.
+// parse removes leading and trailing slashes from a pattern. anchored reports that it
+// matches only from the root, dir that it matches only directories.
 func parse(pattern string) (body string, anchored, dir bool) {
 	body, dir = strings.CutSuffix(pattern, "/")
 	body, anchored = strings.CutPrefix(body, "/")
 	return body, anchored || strings.Contains(body, "/"), dir
 }
 
-// Match reports whether a valid pattern matches the path of a file, or of a directory if
-// dir is set: the path itself, or a directory above it. A slash at the end of the path
-// means a directory, too.
+// Match reports whether a valid pattern matches the path of a file, or of a directory
+// if dir is set: either the path itself or a directory above it. A path that ends in a
+// slash also means a directory.
 func Match(pattern, path string, dir bool) bool {
 	body, anchored, dirOnly := parse(pattern)
 	path, slash := strings.CutSuffix(path, "/")
@@ -62,14 +62,14 @@ func MatchAny(patterns []string, path string, dir bool) bool {
 	return false
 }
 
-// Set is patterns that remember whether they have matched. It may be used by several
-// goroutines.
+// Set is a list of patterns that records which of them have matched. It is safe for
+// concurrent use.
 type Set struct {
 	patterns []string
 	hit      []atomic.Bool
 }
 
-// NewSet makes a Set of valid patterns.
+// NewSet returns a Set of valid patterns.
 func NewSet(patterns []string) *Set {
 	return &Set{patterns: patterns, hit: make([]atomic.Bool, len(patterns))}
 }
@@ -91,7 +91,7 @@ func (s *Set) Match(path string, dir bool) (found bool) {
 // Empty reports whether there are no patterns.
 func (s *Set) Empty() bool { return len(s.patterns) == 0 }
 
-// Unmatched returns the patterns that have matched nothing yet.
+// Unmatched returns the patterns that have not matched yet.
 func (s *Set) Unmatched() (patterns []string) {
 	for i := range s.hit {
 		if !s.hit[i].Load() {

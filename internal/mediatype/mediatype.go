@@ -1,8 +1,7 @@
-// Package mediatype says of which media type a file is, in the same way on every
-// host: by the extension of its name, else by how its bytes begin.
-//
-// Types have no parameters. For an extension of several types (.ts, .obj) the bytes decide.
-// Source code without a registered type is text/plain.
+// Package mediatype determines the media type of a file, in the same way on every host:
+// by the extension of its name, otherwise by its first bytes. Types have no parameters.
+// If an extension has several types (.ts, .obj) the bytes decide. Source code without a
+// registered type is text/plain.
 package mediatype
 
 import (
@@ -12,14 +11,14 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// Unknown is the type of bytes nothing is known of.
+// Unknown is the type of unrecognised bytes.
 const Unknown = "application/octet-stream"
 
-// PrefixSize is the number of bytes that Sniff looks at.
+// PrefixSize is the number of bytes that Sniff examines.
 const PrefixSize = 3072
 
-// Of returns the type of a file by its name (a slash-separated path will do) or else by its
-// first bytes; PrefixSize of them are enough. It is never empty.
+// Of returns the type of a file by its name (which may be a slash-separated path),
+// otherwise by its first bytes; PrefixSize of them suffice. It is never empty.
 func Of(name string, prefix []byte) string {
 	if t := ByName(name); t != "" {
 		return t
@@ -47,7 +46,7 @@ func Sniff(prefix []byte) string {
 	return t
 }
 
-// byExtension is types turned round.
+// byExtension maps extensions to types.
 var byExtension = func() map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(types) {
@@ -59,7 +58,7 @@ var byExtension = func() map[string]string {
 	return m
 }()
 
-// longestExtension bounds the extensions that are looked up, dot included.
+// longestExtension is the length of the longest known extension, including the dot.
 var longestExtension = func() int {
 	n := 0
 	for ext := range byExtension {

@@ -1,6 +1,6 @@
 package mediatype
 
-// types maps media types to their extensions.
+// types lists media types, each with its extensions.
 const types = `text/html html htm shtml
 application/xhtml+xml xhtml xht
 text/css css

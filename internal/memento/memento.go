@@ -15,7 +15,7 @@ import (
 	"instep/internal/weblink"
 )
 
-// The headers of RFC 7089 §2.1, and the media type of a TimeMap (§5).
+// Header fields of RFC 7089 §2.1, and the media type of a TimeMap (§5).
 const (
 	AcceptDatetime = "Accept-Datetime"
 	Datetime       = "Memento-Datetime"
@@ -28,17 +28,17 @@ type Memento struct {
 	Datetime time.Time // in whole seconds
 }
 
-// TimeMap is what a TimeMap says of itself and its resource.
+// TimeMap contains what a TimeMap states about itself and its resource.
 type TimeMap struct {
 	Original string // URI of the resource
-	Self     string // URI of the TimeMap; "" is not said
-	TimeGate string // "" is none
+	Self     string // URI of the TimeMap; "" if it is not stated
+	TimeGate string // "" if there is none
 }
 
-// FormatDatetime writes a moment as the headers and the datetime attribute have it.
+// FormatDatetime formats a time for the header fields and the datetime attribute.
 func FormatDatetime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// ParseDatetime is the reverse of FormatDatetime. It reads no other form.
+// ParseDatetime reverses FormatDatetime. It accepts no other form.
 func ParseDatetime(text string) (time.Time, error) {
 	t, err := time.Parse(http.TimeFormat, text)
 	if err != nil {
@@ -47,8 +47,8 @@ func ParseDatetime(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// Write writes a TimeMap with Mementos, which ascend. It ranges over them twice, so that it
-// needs no memory for them. Without any it is an error.
+// Write writes a TimeMap with Mementos in ascending order. It ranges over them twice,
+// so that it need not store them. It returns an error if there are none.
 func (m *TimeMap) Write(w io.Writer, mementos iter.Seq2[Memento, error]) error {
 	var first, last Memento
 	for v, err := range mementos {
@@ -83,7 +83,8 @@ func (m *TimeMap) Write(w io.Writer, mementos iter.Seq2[Memento, error]) error {
 	return errors.Join(out.err, err)
 }
 
-// Relation is the relation of a Memento that is the first or the last one of a resource.
+// Relation returns the link relation of a Memento, which depends on whether it is the
+// first or the last one of its resource.
 func Relation(first, last bool) string {
 	switch {
 	case first && last:
@@ -96,7 +97,7 @@ func Relation(first, last bool) string {
 	return "memento"
 }
 
-// lines writes links with a comma and a line break between them.
+// lines writes links separated by a comma and a line break.
 type lines struct {
 	w     io.Writer
 	begun bool
@@ -114,19 +115,19 @@ func (l *lines) print(format string, args ...any) {
 	_, l.err = fmt.Fprintf(l.w, format, args...)
 }
 
-// Bounds of the TimeMaps that are read.
+// Limits for reading TimeMaps.
 const (
 	MaxTimeMap  = 16 << 20 // bytes
 	MaxMementos = 50_000
 )
 
-// ErrTooLong is the error of a TimeMap that exceeds MaxTimeMap or MaxMementos.
+// ErrTooLong means that a TimeMap exceeds MaxTimeMap or MaxMementos.
 var ErrTooLong = fmt.Errorf("the TimeMap is longer than %d MiB or has more than %d Mementos", MaxTimeMap>>20, MaxMementos)
 
-// ReadTimeMap reads the TimeMap at a URI: its links in the order in which they are written. It
-// resolves references against the URI, and leaves out Mementos without a usable datetime or
-// URI. A text without a Memento and without a link to the original is an error, since it is
-// none.
+// ReadTimeMap reads the TimeMap at a URI, with its links in document order. It resolves
+// references against the URI, and skips Mementos without a usable datetime or URI. A
+// text with neither a Memento nor a link to the original is an error, since it is not a
+// TimeMap.
 func ReadTimeMap(r io.Reader, uri string) (m TimeMap, all []Memento, err error) {
 	base, err := url.Parse(uri)
 	if err != nil {

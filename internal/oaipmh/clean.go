@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// declaration finds the encoding that an XML declaration names.
+// declaration matches the encoding in an XML declaration.
 var declaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
 
-// The corrections of clean.
+// Descriptions of the corrections that clean makes.
 const (
 	dirtLead       = "there was text before the XML declaration"
 	dirtUTF8       = "bytes that are no text in the encoding of the answer were replaced by U+FFFD"
@@ -25,14 +25,14 @@ const (
 	dirtEntity     = "named entities of HTML were replaced by their characters"
 	dirtCharset    = "the encoding named is not the one of the bytes"
 	replacement    = "\uFFFD"
-	maxEntityBytes = 12 // bytes of the name of an entity
+	maxEntityBytes = 12 // longest name of an entity in bytes
 )
 
 // dirt counts corrections by their description.
 type dirt map[string]int
 
-// clean returns an answer as XML 1.0 in UTF-8 with legal characters and references only.
-// Illegal parts become U+FFFD. The text shares no memory with raw.
+// clean returns a response as XML 1.0 in UTF-8 with legal characters and references
+// only. Illegal parts become U+FFFD. The result shares no memory with raw.
 func clean(raw []byte, d dirt) ([]byte, error) {
 	text, err := toUTF8(raw, d)
 	if err != nil {
@@ -42,7 +42,7 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 		text = trimmed
 		d[dirtLead]++
 	}
-	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // the rest is UTF-8, whatever the declaration says
+	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // the rest is UTF-8 now, whatever the declaration states
 		text = text[m[1]:]
 	}
 	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
@@ -50,7 +50,7 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 	return c.out, nil
 }
 
-// toUTF8 undoes the encoding of an answer.
+// toUTF8 converts a response to UTF-8.
 func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
@@ -68,7 +68,7 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	case "utf-8", "utf8", "us-ascii", "ascii":
 		return raw, nil
 	case "iso-8859-1", "latin1", "windows-1252", "iso-8859-15":
-		if utf8.Valid(raw) && !isASCII(raw) { // servers that changed their encoding, and not the declaration
+		if utf8.Valid(raw) && !isASCII(raw) { // the server changed its encoding but not its declaration
 			d[dirtCharset]++
 			return raw, nil
 		}
@@ -95,7 +95,7 @@ func fromUTF16(raw []byte, order binary.ByteOrder) []byte {
 	return []byte(string(utf16.Decode(units)))
 }
 
-// windows1252 has the characters of the bytes 0x80 to 0x9f.
+// windows1252 maps the bytes 0x80 to 0x9f to characters.
 var windows1252 = []rune("€\uFFFD‚ƒ„…†‡ˆ‰Š‹Œ\uFFFDŽ\uFFFD\uFFFD‘’“”•–—˜™š›œ\uFFFDžŸ")
 
 func fromLatin(raw []byte) []byte {
@@ -117,8 +117,8 @@ func fromLatin(raw []byte) []byte {
 type cleaner struct {
 	text []byte
 	out  []byte
-	i    int    // position in text up to which it is copied
-	end  string // end of the open section, in which & is no reference: "]]>", "-->" or "?>"; "" is none
+	i    int    // position in text up to which text has been copied
+	end  string // end of the current section in which & is not a reference: "]]>", "-->" or "?>"; "" outside of one
 	dirt dirt
 }
 
@@ -135,7 +135,7 @@ func (c *cleaner) run() {
 	}
 }
 
-// isPlain says of each byte whether it may be copied without a look.
+// isPlain reports for each byte whether it may be copied without a check.
 var isPlain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= 0x20 && c < 0x80 && c != '&' && c != '<' && c != '>' || c == '\t' || c == '\n' || c == '\r'
@@ -169,14 +169,14 @@ func (c *cleaner) copy(n int) {
 	c.i += n
 }
 
-// replace copies text in place of the next n bytes.
+// replace writes text instead of the next n bytes.
 func (c *cleaner) replace(n int, text, why string) {
 	c.out = append(c.out, text...)
 	c.i += n
 	c.dirt[why]++
 }
 
-// open copies a < and notices the sections in which & is no reference.
+// open copies a < and recognises sections in which & is not a reference.
 func (c *cleaner) open() {
 	for _, s := range []struct{ begin, end string }{{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}} {
 		if bytes.HasPrefix(c.text[c.i:], []byte(s.begin)) {
@@ -200,12 +200,12 @@ func (c *cleaner) rune() {
 	}
 }
 
-// isChar reports whether XML 1.0 has the character (production 2).
+// isChar reports whether XML 1.0 allows the character (production 2).
 func isChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd || r >= 0x10000 && r <= 0x10ffff
 }
 
-// reference copies a valid reference, and a replacement for an invalid one.
+// reference copies a valid reference, or a replacement for an invalid one.
 func (c *cleaner) reference() {
 	rest := c.text[c.i+1 : min(len(c.text), c.i+2+maxEntityBytes)]
 	end := bytes.IndexByte(rest, ';')
@@ -235,7 +235,7 @@ func (c *cleaner) reference() {
 	c.replace(1, "&amp;", dirtAmpersand)
 }
 
-// parseCharacter reads the number of a character, decimal or hexadecimal.
+// parseCharacter parses the number in a character reference, decimal or hexadecimal.
 func parseCharacter(text string) (rune, error) {
 	base := 10
 	if hex, ok := strings.CutPrefix(text, "x"); ok {

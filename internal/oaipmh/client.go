@@ -14,19 +14,19 @@ import (
 	"instep/fetch"
 )
 
-// Client asks a repository. Fetch and BaseURL are required. It is not safe for
-// concurrent use.
+// Client sends requests to a repository. Fetch and BaseURL are required. It is not safe
+// for concurrent use.
 type Client struct {
 	Fetch     *fetch.Client
-	BaseURL   string // base URL of the repository; may have a query of its own
-	MaxAnswer int64  // bytes of an answer; 0 is MaxAnswer
-	// Observe is called with each tolerated fault; nil is none.
+	BaseURL   string // base URL of the repository; may contain a query
+	MaxAnswer int64  // largest response in bytes; 0 is MaxAnswer
+	// Observe is called for each tolerated fault; may be nil.
 	Observe func(Note)
 
-	wire bytes.Buffer // the answer that is being read
+	wire bytes.Buffer // the response being read
 }
 
-// Selection says which records are asked for (§2.7). Prefix is required.
+// Selection selects the requested records (§2.7). Prefix is required.
 type Selection struct {
 	Prefix      string // metadataPrefix
 	Set         string // setSpec; "" is all
@@ -43,7 +43,7 @@ func (s Selection) values(days bool) url.Values {
 	return v
 }
 
-// ErrAnswer is wrapped by errors about an answer that is not OAI-PMH, or is unusable.
+// ErrAnswer means that a response is not OAI-PMH, or is unusable.
 var ErrAnswer = errors.New("not an answer of OAI-PMH that can be used")
 
 // Identify requests the description of the repository (§4.2).
@@ -59,8 +59,8 @@ func (c *Client) Identify(ctx context.Context) (Identity, error) {
 	return *p.identity, nil
 }
 
-// Formats returns the formats of the repository, or of a record (§4.4). The error for a
-// record without any is NoMetadataFormats.
+// Formats returns the formats of the repository, or of a record (§4.4). The error is
+// NoMetadataFormats if the record has none.
 func (c *Client) Formats(ctx context.Context, identifier string) ([]Format, error) {
 	v := url.Values{}
 	if identifier != "" {
@@ -73,7 +73,7 @@ func (c *Client) Formats(ctx context.Context, identifier string) ([]Format, erro
 	return p.formats, nil
 }
 
-// Sets yields the sets of the repository (§4.6); none if it has no hierarchy of sets.
+// Sets yields the sets of the repository (§4.6); none if it has no set hierarchy.
 func (c *Client) Sets(ctx context.Context) iter.Seq2[Set, error] {
 	return func(yield func(Set, error) bool) {
 		for p, err := range c.pages(ctx, VerbSets, url.Values{}, "") {
@@ -93,7 +93,8 @@ func (c *Client) Sets(ctx context.Context) iter.Seq2[Set, error] {
 	}
 }
 
-// Record requests one record (§4.1). The error for an unknown one is IDDoesNotExist.
+// Record requests one record (§4.1). The error is IDDoesNotExist if the repository
+// does not have it.
 func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record, error) {
 	p, err := c.ask(ctx, VerbRecord, url.Values{"identifier": {identifier}, "metadataPrefix": {prefix}})
 	switch {
@@ -107,8 +108,8 @@ func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record,
 	return p.Records[0], nil
 }
 
-// Records yields the records of a selection (§4.5). An error with an identifier is about
-// that record alone, any other ends the list. The memory of a record is good until the
+// Records yields the records of a selection (§4.5). An error with an identifier
+// concerns only that record; any other ends the list. A record is valid only until the
 // next one.
 func (c *Client) Records(ctx context.Context, s Selection) iter.Seq2[Record, error] {
 	return c.list(ctx, VerbRecords, s)
@@ -146,8 +147,9 @@ func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Rec
 	}
 }
 
-// pages yields the answers that make a list, from a resumption token on if there is one.
-// The error NoRecordsMatch counts as an empty list. Any other error ends the list.
+// pages yields the responses that make up a list, starting at a resumption token if
+// given. The error NoRecordsMatch counts as an empty list. Any other error ends the
+// list.
 func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var g guard
@@ -175,8 +177,8 @@ func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token s
 	}
 }
 
-// ask sends one request and reads its answer. The Page of an error of the protocol is
-// returned with it.
+// ask sends one request and reads the response. For a protocol error it also returns
+// the Page.
 func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, error) {
 	at, err := c.requestURL(verb, args)
 	if err != nil {
@@ -199,7 +201,7 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	return p, err
 }
 
-// requestURL adds a request to the base URL.
+// requestURL adds the arguments of a request to the base URL.
 func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 	u, err := fetch.Parse(c.BaseURL)
 	if err != nil {
@@ -216,10 +218,10 @@ func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 	return u.String(), nil
 }
 
-// accept are the media types of answers.
+// accept lists the media types of responses.
 const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
 
-// load reads an answer and corrects it to legal XML.
+// load reads a response and corrects it to legal XML.
 func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	most := c.MaxAnswer
 	if most <= 0 {
@@ -248,7 +250,7 @@ func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	return text, nil
 }
 
-// transfer reads the bytes of an answer into wire, decompressed.
+// transfer reads a response into wire, decompressed.
 func (c *Client) transfer(ctx context.Context, at string, most int64) error {
 	c.wire.Reset()
 	resp, err := c.Fetch.Get(ctx, fetch.Request{URL: at, Accept: accept, MaxBytes: most, Gzip: true})

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Namespace is the XML namespace of answers of version 2.0 (§3.2).
+// Namespace is the XML namespace of responses of version 2.0 (§3.2).
 const Namespace = "http://www.openarchives.org/OAI/2.0/"
 
 // Verb is a kind of request (§4).
@@ -31,7 +31,7 @@ const (
 	VerbRecord      Verb = "GetRecord"
 )
 
-// Code is the code of an error of the protocol (§3.6). It is itself an error, for
+// Code is the code of a protocol error (§3.6). It is itself an error, for
 // errors.Is(err, oaipmh.BadResumptionToken).
 type Code string
 
@@ -47,17 +47,17 @@ const (
 	NoSetHierarchy          Code = "noSetHierarchy"
 )
 
-// Error names the code.
+// Error returns the code.
 func (c Code) Error() string { return string(c) }
 
-// Error is an error of the protocol: the repository understood the request and refused it.
+// Error is a protocol error: the repository understood the request and refused it.
 type Error struct {
 	URL  string // URL of the request; "" in a server
 	Code Code
 	Msg  string // message of the repository
 }
 
-// Error returns the request, the code and the message of the repository.
+// Error contains the request, the code and the message of the repository.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s: the repository answered %s: %q", e.URL, e.Code, e.Msg)
 }
@@ -65,7 +65,7 @@ func (e *Error) Error() string {
 // Is reports whether target is the Code of e.
 func (e *Error) Is(target error) bool { return target == error(e.Code) }
 
-// DeletedRecord is the support of a repository for deletions (§2.5.1).
+// DeletedRecord is a repository's support for deletions (§2.5.1).
 type DeletedRecord string
 
 // The values.
@@ -79,18 +79,19 @@ const (
 type Identity struct {
 	Name        string
 	BaseURL     string
-	Earliest    Stamp // a lower limit of all datestamps; zero if it cannot be read
+	Earliest    Stamp // lower bound of all datestamps; zero if unreadable
 	Deleted     DeletedRecord
-	Days        bool // the granularity of datestamps is a day, not a second
+	Days        bool // datestamps have a granularity of days instead of seconds
 	Emails      []string
 	Compression []string
-	Date        time.Time // responseDate; zero if it cannot be read
+	Date        time.Time // responseDate; zero if unreadable
 }
 
 // Format is a metadata format (§2.4).
 type Format struct{ Prefix, Schema, Namespace string }
 
-// Set is a set of a repository (§2.6). A colon in Spec divides the levels of a hierarchy.
+// Set is a set of a repository (§2.6). Colons in Spec separate the levels of a
+// hierarchy.
 type Set struct{ Spec, Name string }
 
 // Header is the header of a record (§2.5).
@@ -101,27 +102,28 @@ type Header struct {
 	Deleted    bool
 }
 
-// Record is a record in one format. A deleted one has no Metadata.
+// Record is a record in one format. A deleted record has no Metadata.
 type Record struct {
 	Header
-	// Metadata is the content of a metadata element: one XML element that is a complete
-	// document, in UTF-8, with the namespace declarations of the elements around it.
+	// Metadata is the content of a metadata element: one XML element as a complete
+	// document in UTF-8, including the namespace declarations of the enclosing
+	// elements.
 	Metadata []byte
 }
 
-// Stamp is a UTCdatetime (§3.3): a day or a second in UTC.
+// Stamp is a UTCdatetime (§3.3): a day or a second in UTC. The zero value is absence.
 type Stamp struct {
 	Time time.Time
 	Day  bool
 }
 
-// IsZero reports whether there is no Stamp.
+// IsZero reports whether the Stamp is absent.
 func (s Stamp) IsZero() bool { return s.Time.IsZero() }
 
-// String returns the Stamp in its own granularity; "" if there is none.
+// String returns the Stamp in its own granularity; "" if it is absent.
 func (s Stamp) String() string { return s.In(s.Day) }
 
-// In formats the Stamp with the granularity of days or of seconds; "" if it is zero.
+// In formats the Stamp with a granularity of days or of seconds; "" if it is absent.
 func (s Stamp) In(days bool) string {
 	switch {
 	case s.IsZero():
@@ -134,7 +136,7 @@ func (s Stamp) In(days bool) string {
 
 const secondsLayout = "2006-01-02T15:04:05Z"
 
-// ParseStamp reads a UTCdatetime as the protocol has it.
+// ParseStamp parses a UTCdatetime strictly.
 func ParseStamp(text string) (Stamp, error) {
 	if t, err := time.Parse(time.DateOnly, text); err == nil {
 		return Stamp{t, true}, nil
@@ -146,7 +148,8 @@ func ParseStamp(text string) (Stamp, error) {
 	return Stamp{Time: t}, nil
 }
 
-// layouts are forms of datestamps that servers write though the protocol has them not.
+// layouts are forms of datestamps that servers write although the protocol does not
+// allow them.
 var layouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05-0700",
 	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
@@ -166,11 +169,11 @@ func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	return Stamp{}, false, err
 }
 
-// Note is something that a server does against the protocol, or nearly so, and that was tolerated.
+// Note is a violation of the protocol, or something unusual, that was tolerated.
 type Note struct {
 	URL  string
 	What string // a sentence
-	N    int    // number of times in this answer
+	N    int    // number of occurrences in this response
 }
 
 func (n Note) String() string {

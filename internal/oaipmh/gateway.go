@@ -14,19 +14,19 @@ import (
 	"instep/fetch"
 )
 
-// Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request: it returns the
-// Resource Map in the record without the envelope of OAI-PMH, with its own media type, and
-// keeps responseDate and request as header fields (ORE discovery §2.4). It answers a
-// few requests at a time; others get status 503.
+// Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request. It returns
+// the Resource Map in the record without the OAI-PMH envelope, with the map's own media
+// type, and sends responseDate and request as header fields (ORE discovery §2.4). It
+// answers a limited number of requests at a time; further ones get status 503.
 type Gateway struct {
 	client  *fetch.Client
-	allowed []*url.URL // of repositories; one without a path stands for all of its origin
+	allowed []*url.URL // URLs of repositories; one without a path allows its whole origin
 	places  places
 }
 
-// NewGateway returns a gateway to repositories. Each is the URL of a repository, or an
-// origin, which stands for all repositories there. The gateway sends its requests with
-// client, and nothing else may use this client.
+// NewGateway returns a gateway to repositories. Each is given as the URL of a
+// repository, or as an origin, which allows all repositories there. The gateway sends
+// its requests with client, which must not be used for anything else.
 func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	g := &Gateway{client: client, places: newPlaces(maxGateway)}
 	for _, text := range repositories {
@@ -39,8 +39,9 @@ func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	return g, nil
 }
 
-// Trust lets the gateway ask those of its repositories that have private addresses now.
-// It is called once, at the start: a name that leads to one later is not followed.
+// Trust permits connections to those of the gateway's repositories that have private
+// addresses now. It is called once, at the start: a name that later resolves to a
+// private address is refused.
 func (g *Gateway) Trust(ctx context.Context) error {
 	var errs []error
 	for _, u := range g.allowed {
@@ -50,14 +51,14 @@ func (g *Gateway) Trust(ctx context.Context) error {
 }
 
 const (
-	maxGateway = 16      // requests at a time
-	maxField   = 2 << 10 // bytes of a field of the header
+	maxGateway = 16      // concurrent requests
+	maxField   = 2 << 10 // longest header field in bytes
 )
 
-// maxMap bounds the answer that a Gateway reads, in bytes.
+// maxMap is the largest response that a Gateway reads, in bytes.
 const maxMap = 8 << 20
 
-// mapTypes are the media types of Resource Maps, by the namespace of their root.
+// mapTypes are the media types of Resource Maps, by the namespace of the root element.
 var mapTypes = map[string]string{
 	"http://www.w3.org/2005/Atom":                 "application/atom+xml",
 	"http://www.w3.org/1999/02/22-rdf-syntax-ns#": "application/rdf+xml",
@@ -104,13 +105,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// target is the URL that a request is about, if it may be asked for.
+// target returns the URL inside a request, if the gateway may request it.
 func (g *Gateway) target(query string) (target string, status int, err error) {
 	rest, ok := strings.CutPrefix(query, "url=")
 	if !ok {
 		return "", http.StatusBadRequest, errors.New("expected url=, and the URL of a GetRecord request")
 	}
-	if !strings.Contains(rest, "://") { // otherwise it is not encoded, with its own & and =
+	if !strings.Contains(rest, "://") { // otherwise the URL is unescaped, with its own & and =
 		rest, _, _ = strings.Cut(rest, "&")
 		if rest, err = url.QueryUnescape(rest); err != nil {
 			return "", http.StatusBadRequest, err
@@ -129,13 +130,13 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	return u.String(), 0, nil
 }
 
-// covers reports whether a request goes to a repository that may be asked.
+// covers reports whether a request goes to an allowed repository.
 func covers(allowed, u *url.URL) bool {
 	path := allowed.EscapedPath()
 	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
-// send sends the Resource Map of a page.
+// send sends the Resource Map in a page.
 func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	metadata := page.Records[0].Metadata
 	root, err := rootOf(metadata)
@@ -145,17 +146,17 @@ func send(w http.ResponseWriter, r *http.Request, page *Page) {
 		return
 	}
 	h := w.Header()
-	h.Set("responseDate", plain(page.date)) // upper and lower case are one here
+	h.Set("responseDate", plain(page.date)) // header names ignore case
 	h.Set("request", plain(page.request))
 	h.Set("Content-Type", media)
 	h.Set("Cache-Control", "no-cache")
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // the client may have gone
+	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // ignore errors: the client may have disconnected
 }
 
-// rootOf is the name of the root of a document.
+// rootOf returns the name of a document's root element.
 func rootOf(text []byte) (xml.Name, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -169,7 +170,7 @@ func rootOf(text []byte) (xml.Name, error) {
 	}
 }
 
-// plain is text that can be the value of a header field.
+// plain returns text as the value of a header field.
 func plain(text string) string {
 	text = text[:min(len(text), maxField)]
 	return strings.Map(func(r rune) rune {

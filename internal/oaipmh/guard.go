@@ -5,15 +5,15 @@ import (
 	"hash/maphash"
 )
 
-// Bounds of a list.
+// Limits of a list.
 const (
 	maxPages      = 10_000_000 // answers
-	maxEmptyPages = 50         // answers in a row without a record
+	maxEmptyPages = 50         // consecutive responses without a record
 )
 
-// LoopError: the resumption tokens of a list lead nowhere.
+// LoopError reports that the resumption tokens of a list repeat or make no progress.
 type LoopError struct {
-	URL string // URL of the answer at which the loop was detected
+	URL string // URL of the response at which the loop was detected
 	Msg string
 }
 
@@ -21,22 +21,23 @@ func (e *LoopError) Error() string {
 	return fmt.Sprintf("%s: the list cannot be read to its end: %s", e.URL, e.Msg)
 }
 
-// guard detects resumption tokens that lead in a circle or nowhere. It holds two tokens and
-// one digest, however long the list: one token is kept for a number of pages that doubles
-// each time (Brent), so that a circle is found within three rounds.
+// guard detects resumption tokens that form a cycle or make no progress. It stores two
+// tokens and one digest, however long the list is: the stored token is replaced after a
+// number of pages that doubles each time (Brent's algorithm), so that a cycle is found
+// within three rounds.
 type guard struct {
 	pages, empty int
 	kept         string
-	next         int // number of pages until another token is kept
+	next         int // number of pages until the next token is stored
 	last         uint64
 	repeated     int
 	seed         maphash.Seed
 }
 
-// maxRepeated is how many answers in a row may have the records of the one before.
+// maxRepeated is the largest number of consecutive responses with the same records.
 const maxRepeated = 3
 
-// take judges the next page of a list.
+// take checks the next page of a list.
 func (g *guard) take(p *Page) error {
 	g.pages++
 	if len(p.Token) > MaxToken {
@@ -57,7 +58,7 @@ func (g *guard) take(p *Page) error {
 	return g.content(p)
 }
 
-// content notices answers that bring nothing new.
+// content detects responses without new records.
 func (g *guard) content(p *Page) error {
 	n := len(p.Records) + len(p.Bad) + len(p.sets)
 	if g.empty++; n > 0 {
@@ -72,7 +73,7 @@ func (g *guard) content(p *Page) error {
 	var h maphash.Hash
 	h.SetSeed(g.seed)
 	for i := range p.Records {
-		_, _ = h.WriteString(p.Records[i].Identifier) // a Hash takes everything
+		_, _ = h.WriteString(p.Records[i].Identifier) // a Hash never fails
 		_ = h.WriteByte(0)
 	}
 	for i := range p.sets {

@@ -21,54 +21,54 @@ import (
 	"unicode/utf8"
 )
 
-// Repository supplies the data of a Handler. Its methods may be called concurrently. Errors
-// are a *Error where the protocol has a code; any other is a server error.
+// Repository supplies the data of a Handler. Its methods may be called concurrently.
+// Errors for which the protocol has a code are a *Error; any other is a server error.
 type Repository interface {
 	// Identity returns the description of the repository; the Handler sets BaseURL and
 	// Date.
 	Identity(ctx context.Context) (Identity, error)
 	// Formats returns the formats of all records, or of the record with an identifier.
 	Formats(ctx context.Context, identifier string) ([]Format, error)
-	// Sets returns the sets; none if there is no hierarchy of sets.
+	// Sets returns the sets; none if there is no set hierarchy.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields the records of a selection after a place; "" is the beginning. Their
-	// order is stable: a record that does not change keeps its place. Metadata is left out
-	// unless it is requested.
+	// List yields the records of a selection after a place; "" is the beginning. The
+	// order is stable: a record keeps its place as long as it does not change. Metadata
+	// is omitted unless requested.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
 	// Record returns one record.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
 }
 
-// Item is a record of a list, with its place there.
+// Item is a record in a list, with its place.
 type Item struct {
 	Record
 	Place string
 }
 
-// Handler answers requests of OAI-PMH 2.0. Repository, BaseURL and Now are required. A
-// resumption token holds the selection and the place of the last record, and so never
+// Handler answers OAI-PMH 2.0 requests. Repository, BaseURL and Now are required. A
+// resumption token contains the selection and the place of the last record, so it never
 // expires.
 type Handler struct {
 	Repository Repository
-	BaseURL    string // URL at which it is served
+	BaseURL    string // URL at which the Handler is served
 	Now        func() time.Time
-	PageSize   int         // records of an answer; 0 is 500
-	Parallel   int         // answers at a time; further requests get status 503; 0 is 64
-	Report     func(error) // called with each internal error; nil is none
+	PageSize   int         // records in a response; 0 is 500
+	Parallel   int         // concurrent responses; further requests get status 503; 0 is 64
+	Report     func(error) // called with each internal error; may be nil
 
 	once   sync.Once
 	places places
 }
 
-// Bounds of the Handler.
+// Limits of the Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 2 << 20  // bytes after which an answer takes no further record
-	maxForm     = 64 << 10 // bytes of a request by POST
-	parallel    = 64       // answers at a time, each of which is in memory until it is sent
+	maxPageBody = 2 << 20  // size in bytes after which no more records are added to a response
+	maxForm     = 64 << 10 // length in bytes of a POST request
+	parallel    = 64       // concurrent responses, each held in memory until it is sent
 )
 
-// arguments are the required and optional arguments of a verb (§4).
+// arguments lists the required and optional arguments of each verb (§4).
 var arguments = map[Verb]struct{ required, optional []string }{
 	VerbIdentify:    {},
 	VerbFormats:     {optional: []string{"identifier"}},
@@ -118,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, now, args, body.Bytes())
 }
 
-// query reads the arguments of a request. If they cannot be read it is answered.
+// query parses the arguments of a request. If that fails it sends an error response.
 func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	text := r.URL.RawQuery
 	switch r.Method {
@@ -137,12 +137,12 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	}
 	args, err := url.ParseQuery(text)
 	if err != nil || !legal(args) {
-		args = url.Values{"verb": args["verb"], "": {""}} // refused as an argument that no verb has
+		args = url.Values{"verb": args["verb"], "": {""}} // leads to the error for an unknown argument
 	}
 	return args, true
 }
 
-// legal reports whether arguments can be written into an answer.
+// legal reports whether the arguments can be written in a response.
 func legal(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
@@ -154,7 +154,7 @@ func legal(args url.Values) bool {
 	return true
 }
 
-// verbOf checks the arguments of a request.
+// verbOf checks the arguments of a request and returns its verb.
 func verbOf(args url.Values) (Verb, error) {
 	if n := len(args["verb"]); n != 1 {
 		return "", refuse(BadVerb, "expected one verb, found %d", n)
@@ -187,7 +187,7 @@ func verbOf(args url.Values) (Verb, error) {
 	return verb, nil
 }
 
-// answer writes the element of a verb.
+// answer writes the element for a verb.
 func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
 	switch verb {
 	case VerbIdentify:
@@ -281,7 +281,7 @@ type token struct {
 func (t token) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // it has only text and times
+		panic(err) // cannot happen: strings and times only
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
@@ -297,7 +297,7 @@ func parseToken(text string) (t token, err error) {
 	return t, nil
 }
 
-// selectionOf returns the selection of a request, and the place where it begins.
+// selectionOf returns the selection of a request, and the place at which it begins.
 func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, err error) {
 	if args.Has("resumptionToken") {
 		return parseToken(args.Get("resumptionToken"))
@@ -321,13 +321,13 @@ func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, er
 	case id.Days && (!t.From.IsZero() && !t.From.Day || !t.Until.IsZero() && !t.Until.Day):
 		return t, refuse(BadArgument, "the granularity is a day")
 	}
-	if t.Until.Day { // the whole day
+	if t.Until.Day { // include the whole day
 		t.Until = Stamp{Time: t.Until.Time.Add(24*time.Hour - time.Second)}
 	}
 	return t, h.known(ctx, &t)
 }
 
-// known refuses a format or a set that there is not.
+// known returns an error for an unknown format or set.
 func (h *Handler) known(ctx context.Context, t *token) error {
 	formats, err := h.Repository.Formats(ctx, "")
 	if err != nil {
@@ -382,7 +382,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // after a token: the remaining records are no longer in the list
+	case n == 0: // after a token: the remaining records have left the list
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
@@ -416,7 +416,8 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 	b.WriteString("</header>\n")
 }
 
-// writeGroup writes an element with elements in it, names and texts in turn.
+// writeGroup writes an element that contains elements, given as alternating names and
+// texts.
 func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("<" + name + ">")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -425,7 +426,8 @@ func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("</" + name + ">\n")
 }
 
-// WriteElement writes an element with text and attributes, names and values in turn.
+// WriteElement writes an element with text and attributes, the latter given as
+// alternating names and values.
 func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('<')
 	b.WriteString(name)
@@ -443,7 +445,7 @@ func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('>')
 }
 
-// send writes the envelope.
+// send writes the response with its envelope.
 func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, args url.Values, body []byte) {
 	var head bytes.Buffer
 	head.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<OAI-PMH xmlns="` + Namespace + `" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +
@@ -463,22 +465,22 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	to, finish := io.Writer(w), func() error { return nil }
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Method != http.MethodHead {
 		w.Header().Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // cannot fail: the level is valid
 		to, finish = z, z.Close
 	}
 	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
 		if _, err := to.Write(part); err != nil {
-			return // the client has gone
+			return // the client has disconnected
 		}
 	}
 	_ = finish() // as above
 }
 
-// escape writes text as that of an element or an attribute.
+// escape escapes text for an element or attribute.
 func escape(b *bytes.Buffer, text string) {
 	if !strings.ContainsAny(text, "<>&\"'\t\n\r") {
 		b.WriteString(text)
 		return
 	}
-	_ = xml.EscapeText(b, []byte(text)) // a Buffer takes everything
+	_ = xml.EscapeText(b, []byte(text)) // a Buffer never fails
 }

@@ -10,33 +10,34 @@ import (
 	"instep/fetch"
 )
 
-// Position is how far a list was read. Its zero value is the beginning. It is kept as
-// JSON, and holds as long as the Selection is the same.
+// Position is how far a list has been read. The zero value is the beginning. It is
+// stored as JSON and is valid for one Selection.
 //
-// A list is read in windows of datestamps; the first window is the whole list. A window
-// whose resumption tokens fail is read again, half as long.
+// A list is read in windows of datestamps; the first window is the whole list. If the
+// resumption tokens in a window fail, the window is read again at half its length.
 type Position struct {
-	From  Stamp         `json:"from,omitzero"`  // where the window begins; zero is the beginning of the Selection
-	First bool          `json:"first,omitzero"` // the window has no beginning: From only says how long it is
-	Width time.Duration `json:"width,omitzero"` // of the window; 0 is to the end of the Selection
-	Token string        `json:"token,omitzero"` // of the next answer of the window; "" is the first
+	From  Stamp         `json:"from,omitzero"`  // start of the window; zero is the start of the Selection
+	First bool          `json:"first,omitzero"` // the window has no start: From only serves to compute its length
+	Width time.Duration `json:"width,omitzero"` // length of the window; 0 extends to the end of the Selection
+	Token string        `json:"token,omitzero"` // resumption token for the next response; "" for the first one
 
 	Days  bool  `json:"days,omitzero"`  // datestamps are sent as days
-	End   Stamp `json:"end,omitzero"`   // the moment of the first answer
-	Pages int64 `json:"pages,omitzero"` // answers read so far
-	Done  bool  `json:"done,omitzero"`  // all of the list was read
+	End   Stamp `json:"end,omitzero"`   // time of the first response
+	Pages int64 `json:"pages,omitzero"` // number of responses read so far
+	Done  bool  `json:"done,omitzero"`  // the whole list has been read
 }
 
-// Step is one answer of a list request, with the Position from which to continue after it.
+// Step is one response to a list request, with the Position at which to continue after
+// it.
 type Step struct {
-	Page *Page // nil: nothing was read but the position moved
+	Page *Page // nil: nothing was read, but the position changed
 	Next Position
 }
 
-// Harvest yields the answers that make the list of a Selection, from a Position on, until
-// Position.Done. Records may come more than once. id is the repository's description. The
-// first error ends the harvest; the last Position stays valid. Errors wrap fetch.Temporary
-// where a later try may help.
+// Harvest yields the responses that make up the list of a Selection, from a Position
+// until Position.Done. Records may occur more than once. id is the repository's
+// description. The first error ends the harvest; the last Position stays valid. Errors
+// wrap fetch.Temporary if a later attempt may succeed.
 func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Position) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		h := harvester{c: c, ctx: ctx, s: s, id: id, at: at, yield: yield}
@@ -52,7 +53,7 @@ func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Posit
 	}
 }
 
-// errEnough: the consumer has had enough.
+// errEnough means that the consumer stopped.
 var errEnough = errors.New("enough")
 
 type harvester struct {
@@ -64,8 +65,8 @@ type harvester struct {
 	yield func(Step, error) bool
 }
 
-// window reads a window to its end, and moves to the next one; or to a smaller one, if
-// its tokens fail.
+// window reads a window to its end and moves to the next one, or to a smaller one if
+// its resumption tokens fail.
 func (h *harvester) window() error {
 	for p, err := range h.c.pages(h.ctx, VerbRecords, h.selection().values(h.at.Days), h.at.Token) {
 		if err != nil {
@@ -97,7 +98,7 @@ func (h *harvester) selection() Selection {
 	return s
 }
 
-// granule is the shortest time between two datestamps that can be sent.
+// granule returns the shortest difference between two datestamps that can be sent.
 func (h *harvester) granule() time.Duration {
 	if h.at.Days {
 		return 24 * time.Hour
@@ -105,7 +106,8 @@ func (h *harvester) granule() time.Duration {
 	return time.Second
 }
 
-// until is the last datestamp of the window; false if it goes to the end of the Selection.
+// until returns the last datestamp of the window; false if it extends to the end of the
+// Selection.
 func (h *harvester) until() (time.Time, bool) {
 	if h.at.Width <= 0 {
 		return time.Time{}, false
@@ -114,7 +116,8 @@ func (h *harvester) until() (time.Time, bool) {
 	return until, until.Before(h.end())
 }
 
-// end is the last datestamp of the Selection, or a moment to which the list is divided.
+// end returns the last datestamp of the Selection, or the time up to which the list is
+// divided.
 func (h *harvester) end() time.Time {
 	switch {
 	case !h.s.Until.IsZero():
@@ -127,7 +130,7 @@ func (h *harvester) end() time.Time {
 	return h.c.Fetch.Now()
 }
 
-// next moves behind the window.
+// next moves to the start of the next window.
 func (h *harvester) next() {
 	until, some := h.until()
 	if !some {
@@ -138,10 +141,10 @@ func (h *harvester) next() {
 	h.at.Width *= 2
 }
 
-// failed handles an error: nil if a smaller window is to be read.
+// failed handles an error. It returns nil if a smaller window should be read.
 func (h *harvester) failed(err error) error {
 	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
-		h.at.Days = true // it announces seconds and does not accept them
+		h.at.Days = true // the repository announces seconds but does not accept them
 		h.at.From.Time = h.at.From.Time.Truncate(h.granule())
 		h.note("a datestamp in seconds was refused though Identify says that they are taken: days are sent")
 		return h.move()
@@ -152,7 +155,7 @@ func (h *harvester) failed(err error) error {
 	return h.divide(err)
 }
 
-// tokenFails reports whether a resumption token can be the cause of an error.
+// tokenFails reports whether a resumption token may be the cause of an error.
 func tokenFails(err error) bool {
 	if loop, ok := errors.AsType[*LoopError](err); ok && loop != nil {
 		return true
@@ -162,17 +165,17 @@ func tokenFails(err error) bool {
 		ok && (fe.Kind == fetch.NotFound || fe.Kind == fetch.Protocol || fe.Kind == fetch.TooLarge || fe.Status == 500)
 }
 
-// divide makes the window half as long.
+// divide halves the length of the window.
 func (h *harvester) divide(cause error) error {
 	if h.at.From.IsZero() {
-		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // earliestDatestamp is often wrong
+		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // do not use earliestDatestamp, which is often wrong
 	}
 	begin, end := h.at.From.Time, h.end()
 	width := h.at.Width
 	if all := end.Sub(begin) + h.granule(); width <= 0 || width > all {
 		width = all
 	}
-	h.at.Token = "" // the next run may find that the server was mended
+	h.at.Token = "" // in the next run the server may have been repaired
 	if width = (width / 2).Truncate(h.granule()); width < h.granule() && h.at.First && begin.After(epoch) {
 		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // there are records before earliestDatestamp
 		return h.divide(cause)
@@ -188,10 +191,10 @@ func (h *harvester) divide(cause error) error {
 	return h.move()
 }
 
-// epoch is earlier than any record.
+// epoch is earlier than every record.
 var epoch = time.Unix(0, 0).UTC()
 
-// start is where the first window begins.
+// start returns the start of the first window.
 func (h *harvester) start() Stamp {
 	s := h.s.From
 	if s.IsZero() {
@@ -203,7 +206,7 @@ func (h *harvester) start() Stamp {
 	return Stamp{Time: s.Time.Truncate(h.granule())}
 }
 
-// move yields a position that was reached without an answer.
+// move yields a position that was reached without a response.
 func (h *harvester) move() error {
 	if !h.yield(Step{Next: h.at}, nil) {
 		return errEnough

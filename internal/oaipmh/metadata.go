@@ -7,19 +7,20 @@ import (
 	"regexp"
 )
 
-// recordEnd finds the end tag of a record of the envelope: metadata may have elements of
-// that name too, as MARC does, but not before the next record or the end of the list.
+// recordEnd matches the end tag of a record in the envelope. Metadata may contain
+// elements of that name too, as MARC does, but then no next record or end of the list
+// follows.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
-// fragment is an element that was read to its end.
+// fragment describes an element that has been read completely.
 type fragment struct {
-	declares map[string]bool // prefixes that its root declares; "" is the default namespace
-	plain    bool            // it, or an element within it, has no prefix
-	end      int64           // offset behind it
+	declares map[string]bool // prefixes declared by its root; "" is the default namespace
+	plain    bool            // the element or a descendant has no prefix
+	end      int64           // offset after its end
 }
 
-// metadata reads the content of a metadata element to its end. Content that is not allowed
-// there is reported in wrong.
+// metadata reads the content of a metadata element. Content that is not allowed there
+// is reported in wrong.
 func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err error) {
 	err = p.children(of, func(e xml.StartElement) error {
 		at := p.startOf()
@@ -40,12 +41,13 @@ func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err 
 	return found, err
 }
 
-// startOf is the offset of the start tag that was read last.
+// startOf returns the offset of the last start tag read.
 func (p *parser) startOf() int64 {
 	return int64(bytes.LastIndexByte(p.text[:p.offset()-1], '<'))
 }
 
-// element reads an element that has begun to its end, and checks that its tags match.
+// element reads an element whose start tag has been read, and checks that its tags
+// match.
 func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	f.declares = map[string]bool{}
 	for _, a := range root.Attr {
@@ -79,13 +81,13 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	return f, nil
 }
 
-// standalone returns an element with the namespaces of the elements around it: all prefixes
-// that occur in it, since values may use them too.
+// standalone returns an element with the namespace declarations of the enclosing
+// elements for all prefixes that occur in its text, since values may use them too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte
 	taken := map[string]bool{}
-	for i := len(p.spaces) - 1; i >= 0; i-- { // the innermost first
+	for i := len(p.spaces) - 1; i >= 0; i-- { // innermost first
 		a := p.spaces[i]
 		prefix := a.Name.Local
 		if a.Name.Space == "" {
@@ -101,7 +103,7 @@ func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 		}
 		more = append(more, `="`...)
 		var value bytes.Buffer
-		_ = xml.EscapeText(&value, []byte(a.Value)) // a Buffer takes everything
+		_ = xml.EscapeText(&value, []byte(a.Value)) // a Buffer never fails
 		more = append(append(more, value.Bytes()...), '"')
 	}
 	if len(more) == 0 {

@@ -11,60 +11,60 @@ import (
 	"time"
 )
 
-// Bounds of an answer.
+// Limits of a response.
 const (
-	// MaxAnswer bounds an answer in bytes, on the wire and decompressed, unless
-	// Client.MaxAnswer is set.
+	// MaxAnswer is the largest response in bytes, both transferred and decompressed,
+	// unless Client.MaxAnswer is set.
 	MaxAnswer = 64 << 20
-	// MaxRecord is how many bytes the metadata of a record may have.
+	// MaxRecord is the largest metadata of a record in bytes.
 	MaxRecord = 16 << 20
-	// MaxToken is how many bytes a resumption token may have.
+	// MaxToken is the longest resumption token in bytes.
 	MaxToken = 2 << 10
-	// MaxIdentifier is how many bytes the identifier of a record may have.
+	// MaxIdentifier is the longest identifier of a record in bytes.
 	MaxIdentifier = 1 << 10
 	maxDepth      = 256
-	maxText       = 64 << 10 // bytes of the text of an element of the envelope
-	maxSets       = 1000     // of one record
+	maxText       = 64 << 10 // longest text of an envelope element in bytes
+	maxSets       = 1000     // sets of one record
 )
 
-// Page is one answer, or a part of a list.
+// Page is one response, or a part of a list.
 type Page struct {
 	URL     string
-	Date    time.Time // responseDate; zero if it cannot be read
+	Date    time.Time // responseDate; zero if unreadable
 	Records []Record  // records of GetRecord, ListRecords and ListIdentifiers; their memory belongs to the Page
 	Bad     []BadRecord
-	Token   string // "" if the list ends here
-	Size    int64  // completeListSize; -1 if it is not said
+	Token   string // resumption token; "" if the list ends here
+	Size    int64  // completeListSize; -1 if it is missing
 	Notes   []Note
 
-	date, request string // unparsed values of the answer
+	date, request string // unparsed values in the response
 	identity      *Identity
 	formats       []Format
 	sets          []Set
 	err           *Error
-	listed        bool // an element named as the verb was there
+	listed        bool // the response has the element named after the verb
 }
 
-// BadRecord is a record that cannot be used.
+// BadRecord is an unusable record.
 type BadRecord struct {
-	Identifier string // "" if that cannot be read
+	Identifier string // "" if the identifier is unreadable
 	Err        error
 }
 
-// parser reads an answer that clean has made legal. It compares local names: servers
-// write other namespaces, or none.
+// parser reads a response that clean has corrected. It compares local names only, since
+// some servers write other namespaces or none.
 type parser struct {
 	text []byte
 	d    *xml.Decoder
-	base int64 // offset in text where d began
+	base int64 // offset in text at which d started
 	page *Page
 	verb Verb
 	dirt dirt
 
-	spaces []xml.Attr // declarations of namespaces of the elements that are open, down to the root of metadata
+	spaces []xml.Attr // namespace declarations of the open elements, from the metadata's root outwards
 }
 
-// parse reads the answer to a verb.
+// parse parses the response for a verb.
 func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	p := parser{text: text, page: &Page{URL: url, Size: -1}, verb: verb, dirt: d}
 	p.begin(0)
@@ -84,7 +84,7 @@ func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	return p.page, nil
 }
 
-// begin begins to read at an offset.
+// begin starts to read at an offset.
 func (p *parser) begin(at int64) {
 	p.base = at
 	p.d = xml.NewDecoder(bytes.NewReader(p.text[at:]))
@@ -92,7 +92,8 @@ func (p *parser) begin(at int64) {
 
 func (p *parser) offset() int64 { return p.base + p.d.InputOffset() }
 
-// next returns the next tag or text. A document type is refused: no answer has one.
+// next returns the next tag or text. A document type declaration is an error: no
+// response has one.
 func (p *parser) next() (xml.Token, error) {
 	for {
 		t, err := p.d.RawToken()
@@ -148,7 +149,7 @@ func describe(t xml.Token) string {
 	return "something else"
 }
 
-// cut shortens a quotation in a message.
+// cut truncates a quotation in a message.
 func cut(s string) string {
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"
@@ -156,7 +157,7 @@ func cut(s string) string {
 	return s
 }
 
-// declared keeps the namespaces that an element declares.
+// declared stores the namespace declarations of an element.
 func (p *parser) declared(e xml.StartElement) {
 	for _, a := range e.Attr {
 		if a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns" {
@@ -165,7 +166,7 @@ func (p *parser) declared(e xml.StartElement) {
 	}
 }
 
-// spaceOf is the namespace of a prefix; "" if it is not declared.
+// spaceOf returns the namespace of a prefix; "" if it is undeclared.
 func (p *parser) spaceOf(prefix string) string {
 	for i := len(p.spaces) - 1; i >= 0; i-- {
 		if a := p.spaces[i]; a.Name.Space == "xmlns" && a.Name.Local == prefix || prefix == "" && a.Name.Space == "" {
@@ -175,9 +176,9 @@ func (p *parser) spaceOf(prefix string) string {
 	return ""
 }
 
-// children calls do with each child of the open element, up to its end. do reads the child
-// to its end. An end tag of another name is an error, since the text after it would look
-// like the end of the list.
+// children calls do for each child of the open element, up to its end. do must read the
+// child completely. An end tag with another name is an error, since the text after it
+// would look like the end of the list.
 func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) error {
 	for {
 		t, err := p.next()
@@ -207,7 +208,7 @@ func (p *parser) ends(e xml.StartElement, t xml.EndElement) error {
 	return nil
 }
 
-// skip reads an element that has begun to its end.
+// skip reads the rest of an open element.
 func (p *parser) skip(e xml.StartElement) error {
 	for depth := 1; depth > 0; {
 		t, err := p.next()
@@ -226,7 +227,7 @@ func (p *parser) skip(e xml.StartElement) error {
 	return nil
 }
 
-// textOf reads the text of an element that has begun to its end.
+// textOf reads the text in an open element up to its end.
 func (p *parser) textOf(e xml.StartElement) (string, error) {
 	var b []byte
 	for depth := 1; ; {
@@ -292,7 +293,7 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// stamp reads a datestamp as far as it can be understood.
+// stamp parses a datestamp as far as it can be understood.
 func (p *parser) stamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
@@ -326,7 +327,7 @@ func (p *parser) identify(e xml.StartElement) error {
 	})
 }
 
-// item reads a child of the element of a verb.
+// item reads a child of the element named after the verb.
 func (p *parser) item(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "record":
@@ -353,7 +354,7 @@ func (p *parser) format(of xml.StartElement) error {
 	return err
 }
 
-// texts reads the texts of elements within another.
+// texts reads the texts of the elements inside another.
 func (p *parser) texts(of xml.StartElement, to map[string]*string) error {
 	return p.children(of, func(e xml.StartElement) error {
 		return p.into(e, func(text string) {
@@ -371,7 +372,7 @@ func (p *parser) set(of xml.StartElement) error {
 	return err
 }
 
-// bare reads a header outside of a record.
+// bare reads a header that is not in a record.
 func (p *parser) bare(e xml.StartElement) error {
 	var r Record
 	if err := p.header(e, &r.Header); err != nil {
@@ -399,7 +400,7 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 	})
 }
 
-// record reads a record. One that is not well-formed is skipped up to its end tag.
+// record reads a record. If it is not well-formed, it is skipped up to its end tag.
 func (p *parser) record(of xml.StartElement) error {
 	begin := p.offset()
 	var r Record
@@ -437,7 +438,7 @@ func (p *parser) record(of xml.StartElement) error {
 	return nil
 }
 
-// keep adds a record to the page; one that cannot be used goes to Bad with the reason.
+// keep adds a record to the page. An unusable one is added to Bad with the reason.
 func (p *parser) keep(r Record, wrong error) {
 	switch {
 	case r.Identifier == "":

@@ -2,12 +2,14 @@ package oaipmh
 
 import "net/http"
 
-// places bounds how many requests are answered at a time: each answer is in memory.
+// places bounds the number of requests answered concurrently, since each response is in
+// memory.
 type places chan struct{}
 
 func newPlaces(n int) places { return make(places, n) }
 
-// enter takes a place. If there is none the client is asked to come back (§3.1.2.2).
+// enter takes a slot. If none is free it asks the client to come back later
+// (§3.1.2.2).
 func (p places) enter(w http.ResponseWriter) bool {
 	select {
 	case p <- struct{}{}:
@@ -21,7 +23,8 @@ func (p places) enter(w http.ResponseWriter) bool {
 
 func (p places) leave() { <-p }
 
-// inert keeps a browser from running scripts in what others wrote, in the name of our host.
+// inert prevents browsers from running scripts in foreign content with the rights of
+// our host.
 func inert(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -12,23 +12,23 @@ import (
 	"instep/resourcesync"
 )
 
-// State is what is known of a resource at a moment.
+// State is the known state of a resource at one time.
 type State struct {
 	URI     string
-	Path    string // in a mirror; "" elsewhere
+	Path    string // path in a mirror; "" elsewhere
 	LastMod resourcesync.Datetime
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 }
 
-// Difference is a resource that one of two moments has, or both. Change is what became of it
-// between them; "" if it is the same at both.
+// Difference is a resource that existed at one or both of two times. Change is the
+// difference between them; "" if there is none.
 type Difference struct {
 	Change        resourcesync.Change
 	Before, After *State // nil: it did not exist
 }
 
-// State is the later state, or the last if the resource was deleted.
+// State returns the later state, or the last one if the resource was deleted.
 func (d *Difference) State() *State {
 	if d.After != nil {
 		return d.After
@@ -36,18 +36,19 @@ func (d *Difference) State() *State {
 	return d.Before
 }
 
-// pair is the states of a resource at both moments.
+// pair holds the states of a resource at both times.
 type pair struct {
 	URI           string
 	Before, After *State
 }
 
-// inMemory is how many resources Compare holds; the others are in temporary files.
+// inMemory is the number of resources that Compare holds in memory; more are in
+// temporary files.
 const inMemory = 10_000
 
-// Compare yields each resource of two states, by URI in ascending order, however many they
-// are. If a state names a resource more than once its last word counts. Temporary files are
-// in dir (default os.TempDir).
+// Compare yields each resource of two states, sorted by URI, with bounded memory. If a
+// state contains a resource more than once, the last occurrence is used. Temporary
+// files are in dir (default os.TempDir).
 func Compare(dir string, before, after iter.Seq2[State, error]) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		all := spool.NewTable(dir, inMemory, func(p *pair) string { return p.URI })
@@ -72,7 +73,7 @@ func Compare(dir string, before, after iter.Seq2[State, error]) iter.Seq2[Differ
 	}
 }
 
-// collect puts the states of one moment into the pairs.
+// collect adds the states at one time to the pairs.
 func collect(all *spool.Table[*pair], states iter.Seq2[State, error], set func(*pair, *State)) error {
 	for s, err := range states {
 		if err != nil {
@@ -106,8 +107,8 @@ func (p *pair) difference() Difference {
 	return d
 }
 
-// same reports whether both states are of the same bytes: by a digest that both have, else by
-// length and lastmod.
+// same reports whether both states have the same bytes: judged by a common digest, or
+// else by length and lastmod.
 func (s *State) same(o *State) bool {
 	if s.Length.Known() && o.Length.Known() && s.Length != o.Length {
 		return false

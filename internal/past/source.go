@@ -15,20 +15,20 @@ import (
 	"instep/resourcesync"
 )
 
-// Source reads what a Source held at a moment.
+// Source reads what a Source contained at a given time.
 type Source struct {
-	URI          string        // any URI of it
-	Client       *fetch.Client // client for requests to it
-	AllowOrigins []string      // origins beside its own whose documents are read
-	Spool        string        // directory of temporary files; "": the system's
+	URI          string        // any URI of the Source
+	Client       *fetch.Client // client for requests to the Source
+	AllowOrigins []string      // further origins whose documents may be read
+	Spool        string        // directory for temporary files; "" is the system's
 
-	// Tell is called with each deviation that was tolerated, in one sentence.
+	// Tell is called with one sentence for each tolerated deviation.
 	Tell func(q resourcesync.Quirk, set, text string)
 
 	origins map[string]bool
 }
 
-// Sets finds the sets of the Source by URI or name: all if none is given.
+// Sets finds the sets of the Source by URI or name; all if none are given.
 func (s *Source) Sets(ctx context.Context, names []string) ([]discover.Set, error) {
 	src, err := discover.Find(ctx, discover.Finder{Client: s.Client, AllowOrigins: s.AllowOrigins}, s.URI)
 	if err != nil {
@@ -41,8 +41,9 @@ func (s *Source) Sets(ctx context.Context, names []string) ([]discover.Set, erro
 	return src.Choose(names)
 }
 
-// At yields what a set held at a moment, in the order of its documents; the zero time is the
-// present. It ends with a harvest.UncoveredError if the documents do not say it.
+// At yields what a set contained at a time, in document order; the zero time is the
+// present. It ends with a harvest.UncoveredError if the documents do not cover that
+// time.
 func (s *Source) At(ctx context.Context, set discover.Set, moment time.Time) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		if err := s.at(ctx, set, moment, yield); err != nil {

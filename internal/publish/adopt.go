@@ -24,10 +24,10 @@ import (
 	"instep/source"
 )
 
-// AdoptError says why a publication cannot be taken over. Nothing was changed.
+// AdoptError reports why a publication cannot be taken over. Nothing was changed.
 type AdoptError struct {
-	Key    string // key of the document, below the output
-	Reason string // continues "Key …"
+	Key    string // key of the document in the output
+	Reason string // text that continues "KEY …"
 	Err    error  // may be nil
 }
 
@@ -44,13 +44,13 @@ func (e *AdoptError) Unwrap() error { return e.Err }
 // adoptedSetting records how each document of an adopted publication was handled.
 const adoptedSetting = "adopted"
 
-// adopted are the documents of a publication that was adopted.
+// adopted records the documents of a publication that was adopted.
 type adopted struct {
 	Aliases source.Aliases
-	Left    []string // keys of documents that stay unchanged: no resources, and not linked
+	Left    []string // keys of documents that stay unchanged: neither resources nor linked
 }
 
-// loadAdopted reads the records of an adoption, once.
+// loadAdopted reads the record of the adoption once and caches it.
 func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	var a adopted
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
@@ -69,8 +69,8 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	return a, nil
 }
 
-// adopter takes over a publication whose state is lost or was never ours: one of Instep, or
-// of another program.
+// adopter takes over a publication without its state: one of Instep whose state is
+// lost, or one of another program.
 type adopter struct {
 	*reader
 	s       *Session
@@ -80,7 +80,7 @@ type adopter struct {
 	kept    adopted
 	own     map[string]catalog.Document // documents that become ours
 	sets    []*adoptedSet
-	id      int64 // the highest that a publication had
+	id      int64 // the highest id of a publication
 	changes int64 // the highest number of a Change List
 	notes   []string
 }
@@ -96,7 +96,7 @@ type adoptedSet struct {
 	early, late, weak int // number of changes with implausible times, and of resources without proof
 }
 
-// adopt takes over the publication at the output, if Site.Adopt is set and the state is
+// adopt takes over the publication in the output, if Site.Adopt is set and the state is
 // new.
 func (s *Session) adopt(ctx context.Context) error {
 	if !s.site.Adopt {
@@ -104,7 +104,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	}
 	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil || len(published) > 0 {
-		return err // a publication was adopted, or is our own
+		return err // one was adopted before, or the publication is our own
 	}
 	a := &adopter{
 		reader: &reader{ctx: ctx, bucket: s.bucket, base: s.site.BaseURL},
@@ -161,7 +161,7 @@ func (a *adopter) find() error {
 	if err != nil {
 		return err
 	}
-	a.id++ // the UUID of the adopted publication
+	a.id++ // publication.json holds the UUID of the adopted publication
 	for _, set := range a.sets {
 		if set.id, err = a.s.facts.Set(a.ctx, set.name); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (a *adopter) count(key string) {
 	}
 }
 
-// atoi is the number that digits are; 0 if there are none.
+// atoi parses digits; 0 if there are none.
 func atoi(digits string) int64 {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
@@ -220,14 +220,14 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	for _, key := range slices.Sorted(maps.Keys(a.own)) {
 		f.Documents = append(f.Documents, a.own[key])
 	}
-	a.own = nil // the first set stores them for all
+	a.own = nil // the first set records the documents for all sets
 	if f.Items, err = itemRows(set.items); err != nil {
 		return err
 	}
 	return c.Publish(set.id, id, string(body), f)
 }
 
-// hold makes the resources of the Resource List members of the set.
+// hold adds the resources of the Resource List to the set.
 func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
 	for _, d := range set.parts {
 		err := a.each(d, func(e *resourcesync.Entry) error {
@@ -244,7 +244,7 @@ func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// holdOne records the state of a resource in the set. Its URI keeps its spelling, since
+// holdOne records the state of a resource in the set. The URI keeps its spelling, since
 // mirrors know the resource by it.
 func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Change) error {
 	own := scan.URI(a.base, ch.Path)
@@ -256,11 +256,11 @@ func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Chang
 	return c.Hold(set.id, ch)
 }
 
-// resource converts an entry.
+// resource converts an entry of a document.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
-		modified = resourcesync.Datetime{} // the time of the change, for readers of 1.0
+		modified = resourcesync.Datetime{} // readers of 1.0 expect the time of the change here
 	}
 	return catalog.Resource{
 		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,
@@ -268,8 +268,8 @@ func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	}
 }
 
-// prove takes the digest of a resource without one from its file, if length and time are
-// those of the file.
+// prove computes the missing digest of a resource from its file, if the file has the
+// listed length and time.
 func (a *adopter) prove(r *catalog.Resource) bool {
 	if a.s.tree == nil || r.LastMod.IsZero() {
 		return false
@@ -294,8 +294,8 @@ func (a *adopter) prove(r *catalog.Resource) bool {
 	return true
 }
 
-// history replays the Change Lists of a set, and fills the log from the open list. Closed
-// lists of Instep stay as they are.
+// history replays the Change Lists of a set, and fills the change log from the open
+// list. Closed lists of Instep stay unchanged.
 func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	p := &set.pub
 	p.ChangesNumber, p.ChangesFrom = a.goesOn(set)
@@ -325,7 +325,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 			if err != nil {
 				return err
 			}
-			if a.ours { // Change Lists of others are divided into lists of our size
+			if a.ours { // Change Lists of other programs are divided into lists of our size
 				p.ChangesThrough, p.Changes = seq, p.Changes+1
 			}
 		}
@@ -333,9 +333,9 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// goesOn returns number and beginning of the Change List that continues. For a
-// publication of Instep it is the open one; the changes of others are divided into lists
-// of our size, from their beginning.
+// goesOn returns the number and start time of the Change List to continue. For a
+// publication of Instep that is the open one. The changes of other programs are divided
+// into lists of our size, from their beginning.
 func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	n := len(set.changes)
 	switch {
@@ -351,7 +351,8 @@ func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	return a.changes, set.at()
 }
 
-// begin returns the start of a list's interval. A time in the future is not believed.
+// begin returns the start time of a list's interval. For lists of other programs, a
+// time in the future is replaced by the present.
 func (a *adopter) begin(l *doc) time.Time {
 	from := l.since()
 	if !a.ours && from.After(a.now) {
@@ -360,15 +361,16 @@ func (a *adopter) begin(l *doc) time.Time {
 	return from
 }
 
-// inOrder returns the changes of a list ordered by datetime, within its interval, not
-// before last and not in the future.
+// inOrder returns the changes of a list, ordered by datetime. A time before last
+// becomes last, and in lists of other programs a time in the future becomes the
+// present.
 func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
 	before := last
 	err := a.each(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod // 1.0 has the time of the change in lastmod; for a deletion it may be that of the last version
+			when = e.LastMod // in 1.0 lastmod is the time of the change; for a deletion it may be that of the last version
 		}
 		t := when.Time().UTC().Truncate(time.Microsecond)
 		if when.IsZero() {
@@ -394,8 +396,8 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	return list, err
 }
 
-// takeOurs records documents below one of our prefixes as ours, and refuses files that
-// are none.
+// takeOurs records the documents below one of our prefixes as ours. Any other file
+// there is an error.
 func (a *adopter) takeOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
 		if err != nil {
@@ -423,7 +425,7 @@ func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	switch {
 	case strings.HasSuffix(name, ".zip"):
-		return doc, nil // its size has to do
+		return doc, nil // comparing the size is enough
 	case strings.HasSuffix(name, ".xml") || name == "resourcesync":
 		d, err := a.read(key, "")
 		if err != nil {

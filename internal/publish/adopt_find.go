@@ -21,7 +21,7 @@ const (
 	wellKnownKey = wellKnownDir + "/resourcesync"
 )
 
-// findOurs reads a publication of ours.
+// findOurs reads a publication of Instep.
 func (a *adopter) findOurs(info source.PublicationInfo) error {
 	if info.BaseURL != a.base {
 		return &AdoptError{infoKey, fmt.Sprintf("is of %s, expected %s", info.BaseURL, a.base), nil}
@@ -40,7 +40,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 		if !there {
-			continue // this publication writes it
+			continue // the next publication writes this document again
 		}
 		o, err := a.offer(key)
 		if err != nil {
@@ -73,7 +73,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 }
 
 // takeCopy records the copy of the Source Description at the well-known name as ours.
-// Below a path any other file there is foreign.
+// If the base URL has a path, a differing file there is foreign and stays.
 func (a *adopter) takeCopy() error {
 	there, err := a.exists(wellKnownKey)
 	if err != nil || !there {
@@ -86,7 +86,7 @@ func (a *adopter) takeCopy() error {
 	return err
 }
 
-// describedByUs checks that the sets of the publication are those of the site.
+// describedByUs checks that the publication and the site have the same sets.
 func (a *adopter) describedByUs() error {
 	d, err := a.read("resourcesync/description.xml", resourcesync.CapabilityDescription)
 	if err != nil || d.header.Root == resourcesync.SitemapIndex {
@@ -149,7 +149,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 	}
 }
 
-// entrances are names under which programs publish a Capability List, or the Source
+// entrances are names under which programs publish a Capability List, or a Source
 // Description that leads to one.
 var entrances = []string{
 	"capabilitylist.xml", wellKnownKey, "sourcedescription.xml", "sourceDescription.xml", "description.xml", "resourcesync.xml",
@@ -202,14 +202,14 @@ func (a *adopter) findForeign() error {
 	return nil
 }
 
-// ourNames are the documents that each publication of Instep writes again.
+// ourNames are the names of the documents that each publication of Instep rewrites.
 var ourNames = []string{
 	"publication.json", "about.html", "set.html", "description.xml", "capabilitylist.xml", "resourcelist.xml",
 	"changelist-index.xml", "changedump-index.xml",
 }
 
-// free checks that no foreign file has the path of one of our documents, which would block
-// every publication.
+// free checks that no foreign file has the key of one of our documents, which would
+// block every publication.
 func (a *adopter) free() error {
 	for info, err := range a.bucket.List(a.ctx, ourPrefix) {
 		if err != nil {
@@ -223,7 +223,7 @@ func (a *adopter) free() error {
 	return nil
 }
 
-// entrance finds the Capability List.
+// entrance returns the key of the Capability List.
 func (a *adopter) entrance() (string, error) {
 	for _, key := range entrances {
 		there, err := a.exists(key)
@@ -236,7 +236,7 @@ func (a *adopter) entrance() (string, error) {
 		d, err := a.read(key, "")
 		switch {
 		case err != nil && key != entrances[0] && key != wellKnownKey:
-			continue // a file that merely has this name
+			continue // a file that only has this name
 		case err != nil:
 			return "", err
 		case d.header.Capability == resourcesync.CapabilityCapabilityList:
@@ -248,7 +248,7 @@ func (a *adopter) entrance() (string, error) {
 	return "", &AdoptError{entrances[0], fmt.Sprintf("is not there, nor any of %q: expected a publication", entrances[1:]), nil}
 }
 
-// only is the Capability List that a Source Description names.
+// only returns the one Capability List in a Source Description.
 func (a *adopter) only(description *doc) (found string, err error) {
 	err = a.each(description, func(e *resourcesync.Entry) error {
 		key, err := a.key(e.Loc, description)
@@ -264,8 +264,8 @@ func (a *adopter) only(description *doc) (found string, err error) {
 	return found, err
 }
 
-// description finds the Source Descriptions. Readers know the Source by the one that the
-// Capability List links as up.
+// description finds the Source Descriptions. Readers know the Source by the one that is
+// the up link of the Capability List.
 func (a *adopter) description(capabilities *doc) error {
 	var keys []string
 	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {
@@ -303,7 +303,7 @@ func (a *adopter) description(capabilities *doc) error {
 	return nil
 }
 
-// alias makes a document ours, to be replaced by copies.
+// alias records a document as ours, to be replaced by copies of our own.
 func (a *adopter) alias(key string) error {
 	there, err := a.exists(key)
 	if err != nil || !there {

@@ -25,21 +25,21 @@ type reader struct {
 	base   string
 }
 
-// doc is a document that was read to its end.
+// doc is a document that has been read completely.
 type doc struct {
 	key     string
 	header  resourcesync.Header
 	length  int64
 	sum     [sha256.Size]byte
 	entries int64
-	nested  bool // the index lists documents of its own capability
+	nested  bool // the document is an index of documents of its own capability
 	first   time.Time
 }
 
-// index reports whether the document lists others of its kind.
+// index reports whether the document is an index.
 func (d *doc) index() bool { return d.header.Root == resourcesync.SitemapIndex || d.nested }
 
-// since is the moment from which on a Change List lists changes.
+// since returns the time from which a Change List includes changes.
 func (d *doc) since() time.Time {
 	if d.header.From.IsZero() {
 		return d.first
@@ -47,13 +47,13 @@ func (d *doc) since() time.Time {
 	return d.header.From.Time().UTC()
 }
 
-// number is the number of one of our Change Lists.
+// number returns the number of one of our Change Lists.
 func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
 
-// read reads a document to its end. It has to be of that capability; "" is any, or a
-// plain sitemap.
+// read reads a document completely. It returns an error if the document does not have
+// the capability want; "" allows any, also a plain sitemap.
 func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	d := &doc{key: key}
 	whole, err := r.load(document.Reader{}, key, func(e *resourcesync.Entry) error {
@@ -74,7 +74,7 @@ func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	return d, err
 }
 
-// take takes an entry into account.
+// take records the URI, change or capability that an entry adds to the document.
 func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
 	d.entries++
 	if want == "" {
@@ -86,13 +86,13 @@ func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
 	}
 }
 
-// each hands the entries of a document that was read to do.
+// each reads a document again and passes its entries to do.
 func (r *reader) each(d *doc, do func(*resourcesync.Entry) error) error {
 	_, err := r.load(document.Reader{Once: true}, d.key, do)
 	return err
 }
 
-// load reads a document to its end and passes its entries to do one by one. A single
+// load reads a document completely and passes its entries to do one by one. A single
 // unusable entry is an error, since its resource would be lost.
 func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entry) error) (*document.Document, error) {
 	var failed error // of do
@@ -117,7 +117,7 @@ func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entr
 	return whole, err
 }
 
-// open opens a document that another one names.
+// open opens a document that another one links.
 func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	body, _, err := r.bucket.Get(ctx, key, 0, -1)
 	switch {
@@ -129,7 +129,7 @@ func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// sum is the SHA-256 of a file.
+// sum returns the SHA-256 of a file.
 func (r *reader) sum(key string) (sum [sha256.Size]byte, err error) {
 	body, _, err := r.bucket.Get(r.ctx, key, 0, -1)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *reader) sum(key string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// key returns the key of a document that another one names.
+// key returns the key of a document that another one links.
 func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
@@ -160,8 +160,8 @@ func (r *reader) key(loc string, by *doc) (string, error) {
 	return key, nil
 }
 
-// path returns the path of the file of a resource; if it cannot be a file, its URI, which
-// no file has for a path.
+// path returns the path of the file of a resource. If the URI cannot be that of a file
+// it returns the URI, which no file has as its path.
 func (r *reader) path(uri string) string {
 	if name, ok := scan.FileOf(r.base, uri); ok {
 		return name
@@ -169,23 +169,23 @@ func (r *reader) path(uri string) string {
 	return uri
 }
 
-// offer is one entry of a Capability List.
+// offer holds the documents that one Capability List leads to.
 type offer struct {
 	capabilities *doc
 	list         *doc   // the Resource List, or its index
 	parts        []*doc // the Resource Lists
 	resources    int64
-	named        []*doc   // documents named by the Capability List: Change Lists, or indexes of them
+	named        []*doc   // documents that the Capability List links: Change Lists, or indexes of them
 	changes      []*doc   // the Change Lists, oldest first, without a gap
 	left         []string // keys of documents that are not continued
 	others       []resourcesync.Capability
-	gap          string // why older Change Lists are left
+	gap          string // reason why older Change Lists are not continued
 }
 
-// at returns the moment of the Resource List.
+// at returns the at of the Resource List.
 func (o *offer) at() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
 
-// offer reads the documents that a Capability List names.
+// offer reads the documents that a Capability List links.
 func (r *reader) offer(key string) (*offer, error) {
 	d, err := r.read(key, resourcesync.CapabilityCapabilityList)
 	if err != nil {
@@ -215,7 +215,7 @@ func (r *reader) offer(key string) (*offer, error) {
 	return o, err
 }
 
-// named reads a list that the Capability List names.
+// named reads a list that the Capability List links.
 func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 	d, err := r.read(key, c)
 	if err != nil {
@@ -246,7 +246,7 @@ func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 	return nil
 }
 
-// parts reads the lists that an index names.
+// parts reads the lists in an index.
 func (r *reader) parts(index *doc) (parts []*doc, err error) {
 	err = r.each(index, func(e *resourcesync.Entry) error {
 		if index.header.Root != resourcesync.SitemapIndex && e.Capability != index.header.Capability {
@@ -266,7 +266,7 @@ func (r *reader) parts(index *doc) (parts []*doc, err error) {
 	return parts, err
 }
 
-// below makes sure that all resources are of the site, and counts them.
+// below checks that all resources are below the base URL, and counts them.
 func (r *reader) below(o *offer) error {
 	for _, d := range o.parts {
 		o.resources += d.entries
@@ -289,7 +289,7 @@ func (r *reader) ofSite(d *doc, e *resourcesync.Entry) error {
 	return &AdoptError{d.key, fmt.Sprintf("line %d: lists %q, expected a resource below %s", e.Line, e.Loc, r.base), nil}
 }
 
-// changesOf makes sure that a document lists changes of the site.
+// changesOf checks that a document lists changes of resources below the base URL.
 func (r *reader) changesOf(d *doc) error {
 	return r.each(d, func(e *resourcesync.Entry) error {
 		switch e.Change {
@@ -300,7 +300,7 @@ func (r *reader) changesOf(d *doc) error {
 	})
 }
 
-// arrange puts the Change Lists in the order of time, and leaves those before a gap.
+// arrange sorts the Change Lists by time, and leaves out those before a gap.
 func (o *offer) arrange() {
 	slices.SortStableFunc(o.changes, func(a, b *doc) int { return a.since().Compare(b.since()) })
 	for i := len(o.changes) - 1; i > 0; i-- {

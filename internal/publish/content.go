@@ -20,20 +20,21 @@ import (
 )
 
 // Opener is an Input that can open the present bytes of a resource. The error is
-// fs.ErrNotExist if it has none any more.
+// fs.ErrNotExist if the resource no longer exists.
 type Opener interface {
 	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
 }
 
-// contentName is the directory of the state that keeps the bytes of changes which no
-// Change Dump has yet, of each set apart, and those of versions.
+// contentName is the subdirectory of the state that keeps two things: per set, the
+// bytes of changes that are in no Change Dump yet; and the bytes of versions.
 const (
 	contentName = "content"
-	defaultName = "default" // in it: of the default set
-	setName     = "set"     // in it: of sets with a name
+	defaultName = "default" // subdirectory of the default set
+	setName     = "set"     // parent directory of the named sets
 )
 
-// openContent opens the store of a set; nil if there is none and none is needed.
+// openContent opens the store of a set, which is nil if it does not exist and is not
+// needed.
 func (s *Session) openContent(ctx context.Context, set *setState) error {
 	if s.site.DryRun {
 		return nil
@@ -57,10 +58,11 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 	return nil
 }
 
-// keep returns the store into which a scan copies changed files. Change Dumps need it,
-// since the next one has to hold all changes since the first began; so does a first Change
-// Dump that did not find the bytes of files that keep changing. So do versions, but for
-// those of the first publication, which are read from the files.
+// keep returns the store into which a scan copies changed files; nil if they need not
+// be kept. Change Dumps need them, since the next one has to contain all changes since
+// the first began. The first Change Dump needs them too if files changed again before
+// they could be packed. Versions need them, except in the first publication, which
+// reads the files.
 func (r *run) keep() blob.Bucket {
 	dumps := r.Dumps && !(r.last.DumpsSince.IsZero() && r.keepsSince.IsZero())
 	if dumps || r.KeepVersions > 0 && r.last.ID != 0 {
@@ -69,8 +71,8 @@ func (r *run) keep() blob.Bucket {
 	return nil
 }
 
-// forget removes the bytes of changes that are already in a Change Dump or will be in none.
-// The next publication removes the remains of a crash.
+// forget removes the bytes of changes that a Change Dump already contains or that none
+// will contain. If the process crashes before that, the next publication removes them.
 func (r *run) forget(ctx context.Context) error {
 	if r.content == nil {
 		return nil
@@ -86,12 +88,12 @@ type contents struct {
 	facts facts
 	id    catalog.SetID
 	kept  blob.Bucket // store of copied bytes; nil if none are kept
-	since time.Time   // bytes of resources that changed at this moment or later may be in the store
-	// Where the present bytes are; both are nil if there are none.
+	since time.Time   // the store may have the bytes of resources that changed at this time or later
+	// Sources of the present bytes; both are nil if there are none.
 	tree  scan.Tree
 	input Opener
 
-	relations *relations // that manifests link to
+	relations *relations // links to add to the manifests
 	patching  *patching  // patches for manifests and their packages
 }
 
@@ -111,7 +113,7 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 	return c, nil
 }
 
-// state yields the recorded resources of the set.
+// state yields the resources of the set as recorded in the catalog.
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for m, err := range c.facts.Members(ctx, c.id) {
@@ -129,7 +131,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 	}
 }
 
-// changes yields the changes after one number up to another.
+// changes yields the changes with numbers above after and up to through.
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -147,8 +149,8 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 	}
 }
 
-// open opens the bytes that were kept, else the present ones, and checks them against the
-// digest.
+// open opens the kept bytes of a resource, otherwise the present ones, and checks them
+// against the digest.
 func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser, error) {
 	if sum := m.Digests.Get(resourcesync.SHA256); c.kept != nil && !sum.IsZero() {
 		body, _, err := c.kept.Get(ctx, scan.KeepKey(sum), 0, -1)
@@ -156,7 +158,7 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 			return body, err
 		}
 	}
-	if m.Path == "" { // a change does not say where the resource is
+	if m.Path == "" { // the log has no path: look it up
 		found, err := c.facts.Lookup(ctx, c.id, []string{m.URI})
 		if err != nil {
 			return nil, err
@@ -168,7 +170,7 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 	return c.present(ctx, m)
 }
 
-// present opens the bytes that are there now.
+// present opens the present bytes of a resource.
 func (c *contents) present(ctx context.Context, m catalog.Resource) (body io.ReadCloser, err error) {
 	switch {
 	case c.input != nil:

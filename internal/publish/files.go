@@ -8,8 +8,8 @@ import (
 	"instep/internal/catalog"
 )
 
-// Files are the files below a directory that is published, to be served: os.Root.FS for
-// names of any bytes, without what is in state directories.
+// Files is a file system for serving a published directory. Unlike os.Root.FS it
+// accepts names of any bytes, and it hides state directories.
 type Files struct{ Root *os.Root }
 
 // Open implements fs.FS.
@@ -28,7 +28,8 @@ func (f Files) Stat(name string) (fs.FileInfo, error) {
 	return f.Root.Stat(name)
 }
 
-// closed is an fs.ErrNotExist if a name leads into a state directory, also by a link.
+// closed returns fs.ErrNotExist if a name leads into a state directory, directly or by
+// a link.
 func (f Files) closed(op, name string) error {
 	found, err := false, error(nil)
 	if top, _, _ := strings.Cut(name, "/"); catalog.IsStateName(top) {
@@ -45,7 +46,7 @@ func (f Files) closed(op, name string) error {
 	return err
 }
 
-// OpenFiles opens the files below dir. The caller closes Root.
+// OpenFiles opens the files below dir. The caller must close Root.
 func OpenFiles(dir string) (Files, error) {
 	root, err := os.OpenRoot(dir)
 	return Files{root}, err

@@ -11,7 +11,7 @@ import (
 	"instep/source"
 )
 
-// journal keeps the publications of package source in the catalog.
+// journal stores the publications of package source in the catalog.
 type journal struct {
 	facts facts
 	pubs  publications

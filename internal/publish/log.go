@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// forgetStep is the least number of changes by which the log is shortened at a time, so
-// that not every publication needs a transaction for it.
+// forgetStep is the minimum number of changes that are removed from the log at a time,
+// so that not every publication needs a transaction for it.
 const forgetStep = 1000
 
-// shorten removes changes that are no longer needed from the log. It keeps those of the
-// open Change List, those that are counted to decide on the next snapshot and, for packages
-// on demand, those of the time in which Change Lists stay. A publication removes about
-// twice as many changes as it added; a longer backlog is removed over several publications,
-// so that no reader has to wait.
+// shorten removes changes that are no longer needed from the log. It keeps those in the
+// open Change List, those counted for the decision on the next snapshot and, for
+// packages on demand, those within KeepChanges. A publication removes about twice as
+// many changes as it added. It spreads a longer backlog over several publications, so
+// that readers are not blocked for long.
 func (r *run) shorten(ctx context.Context, fresh int64) error {
 	through := min(r.last.ChangesNumber-1, r.last.ListThrough)
 	if r.Dumps && !r.last.DumpAt.IsZero() {

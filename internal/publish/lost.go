@@ -13,7 +13,7 @@ import (
 	"instep/source"
 )
 
-// missing returns the keys of current documents that are not in the output.
+// missing returns the keys of current documents that are missing from the output.
 func (r *run) missing(ctx context.Context) ([]string, error) {
 	missing, err := r.pub.Missing(ctx, r.last)
 	if err != nil || r.last.DumpsSince.IsZero() {
@@ -26,8 +26,8 @@ func (r *run) missing(ctx context.Context) ([]string, error) {
 	return missing, err
 }
 
-// dumpsBroken reports whether the Change Dump beside the open Change List is lost, or
-// was forgotten by a run that then failed.
+// dumpsBroken reports whether the Change Dump of the open Change List is lost, or was
+// dropped by a run that then failed.
 func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemChangeDump, r.last.ChangesNumber) {
 		if err != nil {
@@ -38,10 +38,10 @@ func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// dropLost forgets published documents that somebody removed from the output, so that the
-// next publication does not link them. If a Change List or Change Dump is lost, it also
-// drops the older ones, because readers expect no gap. It reports whether current Change
-// Dumps are among them.
+// dropLost removes documents that are missing from the output from the catalog, so that
+// the next publication does not link them. If a Change List or Change Dump is lost it
+// also drops the older ones, because readers rely on an unbroken sequence. It reports
+// whether current Change Dumps are among them.
 func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	if !r.last.DumpsSince.IsZero() {
 		if dumps, err = r.dumpsBroken(ctx); err != nil {
@@ -78,7 +78,8 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	return dumps, r.removeArchives(ctx, dropped)
 }
 
-// removeArchives removes the archives that name lost items, so that they are written again.
+// removeArchives removes the archives that list lost items, so that they are written
+// again.
 func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	if r.site.DryRun {
 		return nil
@@ -99,10 +100,10 @@ func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	return nil
 }
 
-// lost returns the items of a kind that can't be offered any more. The open Change
-// List isn't among them: it is written again.
+// lost returns the items of a kind that can no longer be offered. The open Change List
+// is not among them: the next publication rewrites it.
 func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
-	var until []source.Item // the sequence so far
+	var until []source.Item // items since the last lost one
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, kind, 0) {
 		if err != nil {
 			return nil, err
@@ -127,7 +128,7 @@ func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Ite
 	return lost, nil
 }
 
-// gone reports whether a file of an item is not there.
+// gone reports whether a file of an item is missing.
 func (r *run) gone(ctx context.Context, it source.Item) (bool, error) {
 	keys := slices.Clone(it.Keys)
 	if it.Kind == source.ItemChangeDump && it.Of != 0 {

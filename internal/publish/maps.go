@@ -21,7 +21,7 @@ type collections struct {
 	has       func(key string) bool // reports whether the Aggregation has a map, published before the entry
 }
 
-// link adds the links of an entry.
+// link adds links to the Aggregations of an entry.
 func (c *collections) link(en *resourcesync.Entry) {
 	if c == nil || len(c.rules) == 0 {
 		return
@@ -36,8 +36,8 @@ func (c *collections) link(en *resourcesync.Entry) {
 }
 
 // aggregate groups the resources of the set into Aggregations, if the publication has a
-// snapshot of them, and finds out which Aggregations its entries can link to. The returned
-// Grouping is to be closed; it is nil if the maps stay as they are.
+// snapshot, and finds out to which Aggregations its entries can link. The caller must
+// close the returned Grouping; it is nil if the maps do not change.
 func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Grouping, err error) {
 	r.collections = collections{rules: r.Aggregations, base: r.site.BaseURL, set: r.Name}
 	if len(r.Aggregations) == 0 && len(r.last.MapListKeys) == 0 {

@@ -20,8 +20,8 @@ import (
 // kept until the next move.
 const movedSuffix = ".moved"
 
-// leave completes an interrupted run at the old base URL, and moves the publication away
-// from there.
+// leave completes an interrupted run at the old base URL, and moves the publication to
+// the new one.
 func (p *places) leave(ctx context.Context, o settled) (note string, err error) {
 	before, _, err := p.toMove(ctx, o)
 	if err != nil || before == "" {
@@ -39,11 +39,11 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	return p.move(ctx, o)
 }
 
-// move ends the publication at the old base URL, so that the site is published anew at the
-// given one: it removes the documents that this state wrote, if they are unchanged, and
-// puts the catalog aside. Files of others stay. It does nothing if the state already
-// belongs to the base URL, or belongs to another directory or a mirror. The next run
-// completes an interrupted move.
+// move ends the publication at the old base URL, so that the site can be published from
+// scratch at the given one: it removes the documents that this state wrote, if they are
+// unchanged, and renames the catalog. Other files stay. It does nothing if the state
+// already belongs to the base URL, or belongs to another directory or a mirror. If it
+// is interrupted, the next run completes it.
 func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 	before, keys, err := p.toMove(ctx, o)
 	if err != nil || before == "" {
@@ -60,13 +60,13 @@ func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 	return fmt.Sprintf("moved from %s: %s of that URL removed", before, english.Plural(int(removed), "document", "")), nil
 }
 
-// toMove returns the base URL before and the keys of the documents that a move removes;
-// "" if there is nothing to move.
+// toMove returns the old base URL and the keys of the documents that a move removes; ""
+// if there is nothing to move.
 func (p *places) toMove(ctx context.Context, o settled) (before string, keys []string, err error) {
 	for name, want := range map[string]string{catalog.MirrorSetting: "", dirSetting: p.dir, outSetting: p.outPath} {
 		recorded, _, err := p.facts.Setting(ctx, name)
 		if err != nil || recorded != want {
-			return "", nil, err // checkSettings reports the error
+			return "", nil, err // checkSettings reports this as an error
 		}
 	}
 	before, ok, err := p.facts.Setting(ctx, catalog.PublisherSetting)
@@ -94,23 +94,24 @@ func (p *places) toMove(ctx context.Context, o settled) (before string, keys []s
 	return before, keys, nil
 }
 
-// putAside begins a new catalog. The bytes kept for Change Dumps are of the old one.
+// putAside renames the catalog, so that a new one begins, and removes the bytes kept
+// for its Change Dumps.
 func (p *places) putAside(ctx context.Context, o settled) error {
 	if err := p.catalog.Close(); err != nil {
 		return err
 	}
 	p.stores = stores{}
 	name := filepath.Join(o.State, catalogName)
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the catalog last: without it there is nothing to move
+	for _, suffix := range []string{"-wal", "-shm", ""} { // rename the catalog last: once it is gone, a repeated move does nothing
 		err := os.Rename(name+suffix, name+movedSuffix+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if err != nil {
-			_ = os.Remove(name + movedSuffix + suffix) // from an earlier move
+			_ = os.Remove(name + movedSuffix + suffix) // remove the one of an earlier move
 		}
 	}
-	for _, of := range []string{defaultName, setName} { // versions stay: they are known by path
+	for _, of := range []string{defaultName, setName} { // versions stay: they are stored by path
 		if err := os.RemoveAll(filepath.Join(o.State, contentName, of)); err != nil {
 			return err
 		}
@@ -120,8 +121,8 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 	return err
 }
 
-// BaseURLOf returns the base URL of the publication that has its state in a directory; "" if
-// there is none. It writes nothing.
+// BaseURLOf returns the base URL of the publication whose state is in a directory; ""
+// if there is none. It writes nothing.
 func BaseURLOf(ctx context.Context, state string, now func() time.Time) (base string, err error) {
 	c, err := catalog.OpenReadOnly(ctx, filepath.Join(state, catalogName), "", now)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,8 +136,9 @@ func BaseURLOf(ctx context.Context, state string, now func() time.Time) (base st
 	return base, err
 }
 
-// PlanMove returns the base URL from which Open would move a site with Move, and the keys
-// of the documents that it would remove; "" if there is nothing to move. It writes nothing.
+// PlanMove returns the base URL from which Open with Move would move the site, and the
+// keys of the documents that it would remove; "" if there is nothing to move. It writes
+// nothing.
 func PlanMove(ctx context.Context, site Site) (before string, keys []string, err error) {
 	site.DryRun = true
 	o, err := site.settle()

@@ -10,12 +10,13 @@ import (
 	"instep/source"
 )
 
-// Others returns the names of published sets that are not of this site: they stay unchanged
-// and linked, until their documents are removed from the output.
+// Others returns the names of published sets that are not in this site. They stay
+// unchanged and linked until their documents are removed from the output.
 func (s *Session) Others() []string { return s.others }
 
-// linkedSets are the names of the sets that the Source Description may link: all sets of
-// the state, except those that are not of this site and were removed from the output.
+// linkedSets returns the names of the sets that the Source Description may link: all
+// sets of the state, except those that are not in this site and were removed from the
+// output.
 func (s *Session) linkedSets(ctx context.Context) ([]string, error) {
 	named, err := s.facts.Sets(ctx)
 	if err != nil {

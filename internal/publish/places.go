@@ -26,19 +26,19 @@ const (
 	stagingName = "staging"
 )
 
-// tempKey is where documents are written before they get their names. It is empty after a
-// run.
+// tempKey is the directory in which documents are written before they are renamed. It
+// is empty after a run.
 const tempKey = ".instep-publish"
 
-// places are the directories of a run. A dry run works on a copy of the state and
-// only reads the others.
+// places are the directories of a run. A dry run uses a copy of the state and only
+// reads the other directories.
 type places struct {
 	dir     string // the real path of Site.Dir; "" if there is none
-	own     string // slash-separated path below dir where documents lie; "" is none
-	inside  bool   // documents lie in dir itself
+	own     string // slash-separated path of the documents below dir; "" if they are elsewhere
+	inside  bool   // the documents are directly in dir
 	entered sync.RWMutex
-	tree    *os.Root // tree of dir, as it was opened last; nil if there is none
-	isState bool     // dir is also a state directory, as that of a mirror may be
+	tree    *os.Root // dir as it was last opened; nil if there is none
+	isState bool     // dir is itself a state directory, as a mirror can be
 	lock    *flock.Lock
 	stores
 	bucket   blob.Bucket
@@ -71,7 +71,7 @@ func openPlaces(ctx context.Context, o settled) (p *places, err error) {
 	return p, err
 }
 
-// find finds the directory and the output.
+// find resolves the paths of the directory and the output.
 func (p *places) find(o settled) (err error) {
 	if o.Dir != "" {
 		if p.dir, err = realPath(o.Dir); err != nil {
@@ -90,8 +90,8 @@ func (p *places) find(o settled) (err error) {
 	return nil
 }
 
-// enter opens the directory that has the path now: during a session a disk may be mounted
-// there, or the directory replaced.
+// enter opens the directory that now has the path: during a session a disk may be
+// mounted there, or the directory be replaced.
 func (p *places) enter() error {
 	tree, err := openTree(p.dir)
 	if err != nil {
@@ -105,29 +105,31 @@ func (p *places) enter() error {
 	defer p.entered.Unlock()
 	p.isState = isState
 	if p.tree != nil {
-		_ = p.tree.Close() // the directory was only read
+		_ = p.tree.Close() // it was opened only for reading
 	}
 	p.tree = tree
 	return nil
 }
 
-// root is the directory; nil if there is none.
+// root returns the opened directory; nil if there is none.
 func (p *places) root() *os.Root {
 	p.entered.RLock()
 	defer p.entered.RUnlock()
 	return p.tree
 }
 
-// above looks at the directory in which a directory is; nil if that can't be seen.
+// above returns the FileInfo of the parent directory of root; nil if that cannot be
+// read.
 func above(root *os.Root) fs.FileInfo {
-	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // not joined to the path, since it would then name the directory of a link
+	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // Not filepath.Join, which would shorten the path textually: for a link, ".." is the parent of its target.
 	if err != nil {
 		return nil
 	}
 	return info
 }
 
-// realPath is the absolute path without symbolic links, by which a state knows its directory.
+// realPath returns the absolute path without symbolic links, which identifies the
+// directory of a state.
 func realPath(name string) (string, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -136,8 +138,9 @@ func realPath(name string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// apart refuses a state that would be published with the directory, or served with it or
-// with the documents. A state below either has to have a hidden name.
+// apart returns an error for a state directory that would be published as part of the
+// directory, or served with it or with the documents. A state below one of them needs a
+// hidden name.
 func (p *places) apart(o settled) error {
 	state, err := resolve(o.State)
 	if err != nil {
@@ -155,14 +158,14 @@ func (p *places) apart(o settled) error {
 	return nil
 }
 
-// hidden reports whether a name in a path begins with a dot.
+// hidden reports whether an element of a path begins with a dot.
 func hidden(rel string) bool {
 	return rel != "." && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(name string) bool {
 		return strings.HasPrefix(name, ".")
 	})
 }
 
-// resolve is realPath that also works for paths that do not exist yet.
+// resolve is like realPath, but also works for paths that do not exist yet.
 func resolve(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -176,7 +179,8 @@ func resolve(name string) (string, error) {
 	return real, err
 }
 
-// open takes the lock and opens the state and directories, creating those that are missing.
+// open takes the lock and opens the state and the directories. It creates those that
+// are missing.
 func (p *places) open(ctx context.Context, o settled) (err error) {
 	if err := os.MkdirAll(o.State, 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
@@ -196,7 +200,7 @@ func (p *places) open(ctx context.Context, o settled) (err error) {
 		return err
 	}
 	p.staging = p.stageDir
-	// Published files are readable for all, as a web server needs.
+	// Published files must be readable for the web server.
 	if err := os.MkdirAll(p.outPath, 0o755); err != nil {
 		return fmt.Errorf("making the output directory: %w", err)
 	}
@@ -211,8 +215,8 @@ func (p *places) openOut() (err error) {
 	return err
 }
 
-// clean removes half-written files of an interrupted run. It must be called only after the
-// output was found to be ours.
+// clean removes files that an interrupted run left half written. It must be called only
+// after the output has been identified as ours.
 func (p *places) clean(ctx context.Context) error {
 	for _, d := range []*blob.Dir{p.outDir, p.stageDir} {
 		if d == nil {
@@ -225,8 +229,8 @@ func (p *places) clean(ctx context.Context) error {
 	return nil
 }
 
-// peek prepares a dry run on a copy of the state, so that nothing is written to the real
-// one, not even the files that SQLite keeps beside it.
+// peek prepares a dry run on a copy of the state. The real state gets no write at all,
+// not even the files that SQLite keeps next to a database.
 func (p *places) peek(ctx context.Context, o settled) (err error) {
 	p.lock, err = flock.Share(filepath.Join(o.State, lockName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -251,7 +255,7 @@ func (p *places) peek(ctx context.Context, o settled) (err error) {
 	return nil
 }
 
-// copyFile copies from, if there is such a file.
+// copyFile copies from to to if from exists.
 func copyFile(to, from string) (err error) {
 	r, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -269,7 +273,8 @@ func copyFile(to, from string) (err error) {
 	return errors.Join(err, w.Close())
 }
 
-// findOwn finds out which part of the directory is our output and no resource.
+// findOwn determines which part of the directory holds our documents instead of
+// resources.
 func (p *places) findOwn() {
 	rel, err := filepath.Rel(p.dir, p.outPath)
 	switch {
@@ -281,8 +286,8 @@ func (p *places) findOwn() {
 	}
 }
 
-// ownTree reports whether a path below the directory is in an output inside it, or part of
-// a state. The scan itself recognises states in directories below.
+// ownTree reports whether a path below the directory is in an output inside it, or part
+// of a state. The scan itself recognises states in subdirectories.
 func (p *places) ownTree(path string) bool {
 	p.entered.RLock()
 	isState := p.isState
@@ -293,7 +298,7 @@ func (p *places) ownTree(path string) bool {
 	return p.own != "" && (path == p.own || strings.HasPrefix(path, p.own+"/"))
 }
 
-// publishedInfo reads the publication info of a directory.
+// publishedInfo reads the publication.json of a directory.
 func publishedInfo(dir string) (source.PublicationInfo, error) {
 	return source.ReadPublicationInfo(os.DirFS(dir))
 }
@@ -307,7 +312,8 @@ func openTree(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// openStore opens a directory of the state; fs.ErrNotExist if it is not there and not to be made.
+// openStore opens a directory of the state. Without create it returns fs.ErrNotExist if
+// the directory is missing.
 func openStore(name string, create bool) (*blob.Dir, error) {
 	if create {
 		if err := os.MkdirAll(name, 0o750); err != nil {
@@ -317,7 +323,7 @@ func openStore(name string, create bool) (*blob.Dir, error) {
 	return blob.OpenDir(name, blob.DirOptions{})
 }
 
-// publishedIn reports whether the documents of a state are in a directory.
+// publishedIn reports whether a directory contains the documents of a state.
 func publishedIn(dir, uuid string) bool {
 	info, err := publishedInfo(dir)
 	return err == nil && info.State == uuid
@@ -334,7 +340,7 @@ func (p *places) close() error {
 		}
 	}
 	if p.stageDir != nil && p.outDir != nil {
-		// This fails if the directory is not empty; then it holds somebody's file.
+		// This fails if the directory is not empty: then it contains somebody's file.
 		_ = os.Remove(filepath.Join(p.outPath, tempKey))
 	}
 	if p.tree != nil {

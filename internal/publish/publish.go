@@ -18,117 +18,118 @@ import (
 	"instep/source"
 )
 
-// Site describes a publication. State, BaseURL, Sets and Now are required, and Dir as long
-// as a set has no Input of its own, else Out.
+// Site describes a publication. State, BaseURL, Sets and Now are required. Dir is
+// required while a set has no Input of its own; if all have one, Out is.
 type Site struct {
-	Dir     string // the directory to publish; "" if no set is made of files
-	Out     string // directory of the documents; "" is Dir
-	State   string // state directory; belongs to one Dir, BaseURL and Out; below Dir or Out its name must begin with a dot
+	Dir     string // the directory to publish; "" if no set consists of files
+	Out     string // directory for the documents; "" is Dir
+	State   string // state directory; used for one Dir, BaseURL and Out only; below Dir or Out its name must begin with a dot
 	BaseURL string // http or https; Dir is served there; "/" is appended if it is missing
 	About   source.About
-	// Recall names fields of About, such as "title", that were not given this time: they
-	// keep the values of the last publication.
+	// Recall names fields of About, such as "title", that were not given this time and
+	// keep their values from the last publication.
 	Recall []string
 	Sets   []Set
 
-	Algorithms []resourcesync.Algorithm // nil is sha-256 alone
-	Adopt      bool                     // with a new state, take over the publication at Out; afterwards it has no effect
-	Move       bool                     // move a state of another base URL to this one: remove its documents and publish the site anew
-	DryRun     bool                     // write nothing, not even state; report what would be done
-	Workers    int                      // files hashed at a time; 0 is one per processor
-	Generator  string                   // name and version of the program, for the pages people read
-	// RebaseMin is the least time between two snapshots (Resource Lists and dumps) of a
-	// set. Within this time a publication writes only changes, unless a snapshot is asked
-	// for, so its cost depends on the number of changes and not on the size of the set.
+	Algorithms []resourcesync.Algorithm // digest algorithms; nil is sha-256 alone
+	Adopt      bool                     // if the state is new, take over the publication in Out; otherwise ignored
+	Move       bool                     // move a publication from another base URL to this one: remove its documents and publish the site from scratch
+	DryRun     bool                     // write nothing, not even state; only report what would be done
+	Workers    int                      // number of files hashed concurrently; 0 is one per processor
+	Generator  string                   // name and version of the program, for the HTML pages
+	// RebaseMin is the minimum time between two snapshots (Resource Lists and dumps) of
+	// a set. Within this time a publication writes only changes, unless a snapshot is
+	// requested, so that its cost depends on the number of changes and not on the size
+	// of the set.
 	RebaseMin time.Duration
 
 	Now     func() time.Time
-	Observe func(Event) // called for each change found, never concurrently; nil is none
+	Observe func(Event) // called for each change found, never concurrently; may be nil
 	// LeftOut is called for each file or directory that is not published, never
-	// concurrently; nil is none.
+	// concurrently; may be nil.
 	LeftOut func(path string, why scan.Reason)
 }
 
 // Set is one set of resources of a Site.
 type Set struct {
 	Name string // "" is the default set
-	// Input lists the resources that the set is compared with; nil is the files of Site.Dir
-	// or, without Site.Dir, only the changes of Session.Record.
+	// Input returns the resources with which the set is compared. If nil they are the
+	// files of Site.Dir; without Site.Dir, only Session.Record adds changes.
 	Input       func(scan.Deps) (scan.Input, error)
-	scan.Choice // choice of files of Site.Dir; with an Input only Include and Exclude apply
+	scan.Choice // which files of Site.Dir are in the set; with an Input only Include and Exclude apply
 	Rules       []scan.Rule
-	// Aggregations group the resources; each group has a Resource Map (OAI-ORE). The maps
-	// are of the moment of the Resource List, and written with it.
+	// Aggregations group the resources; each group has a Resource Map (OAI-ORE). The
+	// maps describe the snapshot in the Resource List and are written together with it.
 	Aggregations []aggregate.Rule
-	Policy       source.Policy // policy; if the Site has one set, the About of the Site replaces its own
+	Policy       source.Policy // policy; if the Site has only one set, Site.About replaces Policy.About
 
-	// KeepVersions is how long each state of a resource is kept after it ended, at a URI of
-	// its own to which entries link (1.1 §14.6): KeepAll, or at least as long as the policy
-	// keeps changes. 0 keeps none.
+	// KeepVersions is how long a superseded state of a resource is kept, at a URI of
+	// its own to which entries link (1.1 §14.6). It is KeepAll, or at least as long as
+	// the policy keeps changes; 0 keeps no versions.
 	KeepVersions time.Duration
 	TimeGates    bool // entries also link to TimeGates and TimeMaps, which versions.Handler answers
 
 	Patches     bool          // publish patches of changed resources, and keep in State the published bytes from which they are made
 	Dumps       bool          // offer Resource Dumps and Change Dumps
-	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone
-	RebaseEvery time.Duration // a new Resource List at least so often, if something changed; 0 is by number of changes alone
-	RotateEvery time.Duration // a Change List that is not empty is closed at this age; 0 closes by number of changes alone
+	DumpEvery   time.Duration // maximum age of the Resource Dump if something changed; 0: only the number of changes counts
+	RebaseEvery time.Duration // maximum age of the Resource List if something changed; 0: only the number of changes counts
+	RotateEvery time.Duration // maximum age of an open Change List with changes; 0: only the number of changes counts
 
-	ChangeListMax int    // a Change List is closed before it exceeds this, unless it is of one moment; 0 is 5,000
-	MaxEntries    int    // most entries of a document of a Resource List, at most 50,000; 0 is 50,000
-	MaxDelete     string // "50" or "5%": more deletions are refused; "" is the default of the guard
+	ChangeListMax int    // maximum number of changes in a Change List, exceeded only by changes of one time; 0 is 5,000
+	MaxEntries    int    // maximum number of entries in one document of a Resource List, at most 50,000; 0 is 50,000
+	MaxDelete     string // "50" or "5%": more deletions are an error; "" is the default of the guard
 }
 
-// The selection of sets and steps.
+// What selects the sets and steps of a publication.
 type What struct {
 	Sets   []string // names of the sets; nil is all
-	Rebase bool     // write Resource List, and Resource Dump, in any case
+	Rebase bool     // always write the Resource List and Resource Dump
 	NoScan bool     // do not scan: publish recorded changes only
-	// Paths, if not nil, are the only files and directories below Site.Dir that are
-	// looked at, slash-separated; sets with an Input of their own are not scanned.
+	// Paths, if not nil, limits the scan to these files and directories below Site.Dir,
+	// slash-separated. Sets with an Input of their own are then not scanned.
 	Paths []string
 }
 
-// Event is one thing that a run found: a change, or a file that could not be published.
+// Event is a finding of a run: a change, or a file that could not be published.
 type Event = scan.Event
 
-// SetReport counts the effects of a run on a set, or those it would have with Site.DryRun.
-// After an error it has the counts up to there.
+// SetReport counts the effects of a run on a set, or with Site.DryRun those that it
+// would have. After an error it has the counts up to there.
 type SetReport struct {
 	Set         string
 	Published   bool  // false: nothing had changed, or a dry run
 	Publication int64 // id of the publication; 0 if there is none
 	Recovered   bool  // an interrupted publication was finished first
-	Rebased     bool  // the Resource List was written again
-	Dumped      bool  // the Resource Dump was written again
+	Rebased     bool  // the Resource List was rewritten
+	Dumped      bool  // the Resource Dump was rewritten
 	At          time.Time
 
-	Resources, Bytes                             int64 // present resources of the set
+	Resources, Bytes                             int64 // number and total length of the resources in the set
 	Created, Updated, Deleted, Unchanged, Failed int64
 	Hashed                                       int64            // bytes read for hashing
-	Kept                                         int64            // bytes of changed resources that are kept until they are in a Change Dump; in a dry run, those that would be kept
-	Packaged                                     int64            // bytes of resources that went into packages; in a dry run, those that would
+	Kept                                         int64            // bytes of changed resources kept until a Change Dump contains them; in a dry run, those that would be kept
+	Packaged                                     int64            // bytes of resources put into packages; in a dry run, those that would be
 	Patches                                      int64            // patches published
 	PatchBytes, Patched                          int64            // their bytes, and those of the resources that they make
 	Failures                                     []Event          // the first failures
 	Excluded                                     map[string]int64 // number of files by reason
 
 	Documents []string // keys written below Out, in order
-	Retired   []string // keys that nothing links any more; they are removed later
+	Retired   []string // keys to which no document links any more; they are removed later
 	Notes     []string
-	// URIs for people; "" if the document does not exist.
+	// URIs of the documents; "" if a document does not exist.
 	CapabilityList, ResourceList, ChangeList, FixedChangeList, ResourceDump, ChangeDump string
 }
 
-// Report sums up a run over all sets, and reports each set. With several sets Publication,
-// At and the URIs are those of the first.
+// Report summarises a run over all sets and contains the report of each set. With
+// several sets, Publication, At and the URIs are those of the first.
 type Report struct {
 	SetReport
 	Description string // URI
 	Sets        []SetReport
 }
 
-// OptionError is an option that cannot be used: an error of usage.
+// OptionError reports an option that cannot be used.
 type OptionError struct {
 	Option, Value string
 	Err           error
@@ -140,15 +141,15 @@ func (e *OptionError) Error() string {
 
 func (e *OptionError) Unwrap() error { return e.Err }
 
-// StateError is a state that belongs to another directory or base URL than the
-// ones given, or whose documents are in another output directory. Nothing was changed.
+// StateError reports a state that belongs to another directory or base URL than the
+// given one, or whose documents are in another output directory. Nothing was changed.
 type StateError struct {
 	State           string
 	What            string // "directory", "base URL", "output directory" or "the mirror of"
 	Recorded, Given string
 }
 
-// The kinds of things that a state belongs to.
+// Values of StateError.What.
 const (
 	WhatBaseURL = "base URL"
 	WhatOut     = "output directory"
@@ -164,15 +165,15 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("state %q belongs to %s %q, not to %q", e.State, e.What, e.Recorded, e.Given)
 }
 
-// NothingError: no resource of a set that is not published yet could be read. The empty set
-// was not published.
+// NothingError reports that no resource of a new set could be read. The empty set was
+// not published.
 type NothingError struct{ Failed int64 }
 
 func (e *NothingError) Error() string {
 	return fmt.Sprintf("no resource could be read (%d failed): nothing was published", e.Failed)
 }
 
-// SetError says in which of several sets something went wrong.
+// SetError names the set, of several, that failed.
 type SetError struct {
 	Set string // "" is the default set
 	Err error

@@ -8,7 +8,8 @@ import (
 	"instep/source"
 )
 
-// said is the value of a set's policySetting: what its documents state about the set.
+// said is the value of a set's policySetting: what the published documents contain
+// about the set.
 type said struct {
 	Policy source.Policy
 	Source source.About
@@ -16,12 +17,12 @@ type said struct {
 	// Patches asks for a publication when it is switched on: it stores the bytes from which
 	// patches are made.
 	Patches bool `json:",omitempty"`
-	// Withdrawn sets are included since they change the Source Description.
+	// Withdrawn lists withdrawn sets, since they change the Source Description.
 	Withdrawn []string `json:",omitempty"`
 }
 
-// recall fills the fields of About that were not given from the last publication. The
-// only set of a Source gets the About of the Source if it has none.
+// recall fills the fields of About that were not given with those of the last
+// publication. If a Source has only one set, the set uses the About of the Source.
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {

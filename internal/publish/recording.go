@@ -14,12 +14,12 @@ import (
 	"instep/source"
 )
 
-// ErrNoBytes: the bytes of a change are not kept, and the set has dumps or
-// versions that have to hold them.
+// ErrNoBytes means that the bytes of a change are not kept, although the set has dumps
+// or versions that must contain them.
 var ErrNoBytes = errors.New("its bytes are nowhere, and the dumps or versions of the set need them")
 
-// Known returns the recorded resource of each URI in a set, in the order of the URIs; the
-// zero Resource for an unknown one.
+// Known returns the recorded resource for each URI in a set, in the order of the URIs;
+// a zero Resource for an unknown one.
 func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -28,10 +28,10 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 	return s.facts.Lookup(ctx, one.id, uris)
 }
 
-// Look reads the file at a path of the site's directory as a scan of the set would.
-// fs.ErrNotExist: there is no such file, or it is not published. It is safe for concurrent
-// use. If the set has dumps, the bytes are kept for them until release is called, which has
-// to be after Record or instead of it; otherwise release is nil.
+// Look reads the file at a path of the site's directory as a scan of the set would. It
+// returns fs.ErrNotExist if there is no such file or it is not published. It is safe
+// for concurrent use. If the set has dumps, the bytes are kept for them until release
+// is called, which must happen after Record or instead of it; otherwise release is nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -77,15 +77,15 @@ func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 	return f
 }
 
-// deps are the dependencies of a look at resources.
+// deps returns the dependencies of a scan.
 func (s *Session) deps(one *setState) scan.Deps {
 	return scan.Deps{Facts: s.facts, Seen: s.seen, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
 }
 
-// Accept takes a resource that a caller describes by its URI, and returns the resource to
-// record. In a set of files it has to be such a file, since the next scan would delete any
-// other. In a set with dumps the bytes have to fit the description, and are kept as Look
-// does; without bytes it is ErrNoBytes.
+// Accept checks a resource that a caller describes by its URI and returns the resource
+// to record. In a set of files it must be such a file, since the next scan would delete
+// any other. In a set with dumps the bytes must match the description, and are kept as
+// by Look; without bytes the error is ErrNoBytes.
 func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource)
 	return s.acceptFile(ctx, one, path, told)
 }
 
-// URIOf is the URI of the file at a path of the site's directory.
+// URIOf returns the URI of the file at a path of the site's directory.
 func (s *Session) URIOf(ctx context.Context, path string) (string, error) {
 	deps := scan.Deps{Facts: s.facts, Seen: s.seen, BaseURL: s.site.BaseURL}
 	spelled, err := deps.Spelled(ctx, []string{path})
@@ -160,7 +160,8 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 	return found, release, nil
 }
 
-// differs returns how the bytes differ from the recorded change.
+// differs returns an error that describes how the bytes differ from the recorded
+// change.
 func differs(told, found *catalog.Resource) error {
 	if told.Length.Known() && told.Length != found.Length {
 		return fmt.Errorf("length: told are %d bytes, file %q has %d", told.Length.Int64(), found.Path, found.Length.Int64())
@@ -173,22 +174,23 @@ func differs(told, found *catalog.Resource) error {
 	return nil
 }
 
-// acceptListed leaves a resource where its listing has it. Whether it is listed can't be
-// asked of a listing: the next scan says.
+// acceptListed accepts a resource of a set that has an Input. The recorded path stays.
+// A listing has no look-up for a single resource, so the next scan checks whether it is
+// listed.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	known, err := s.facts.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {
 		return r, nil, err
 	}
 	if told.Path = told.URI; known[0].Member {
-		told.Path, told.Stat = known[0].Path, known[0].Stat // the path of the bytes
+		told.Path, told.Stat = known[0].Path, known[0].Stat // the path at which the bytes are
 	}
 	if one.keepsBytes() {
 		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })
 	} else {
 		r = told
 	}
-	r.Stat = "" // the next scan looks at it again
+	r.Stat = "" // makes the next scan check the resource
 	return r, release, err
 }
 
@@ -225,7 +227,7 @@ func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Re
 	return told, nil
 }
 
-// packable refuses changes of a set with dumps whose bytes are not kept.
+// packable returns an error for changes of a set with dumps whose bytes are not kept.
 func (s *Session) packable(ctx context.Context, one *setState, changes []catalog.Change) error {
 	if !one.keepsBytes() {
 		return nil

@@ -19,23 +19,23 @@ import (
 
 const doubtNote = "a folder, or a part of the list of resources, could not be read, so no deletions are published in this run: make it readable, or give --assume-unchanged GLOB (assume_unchanged in a configuration) to leave it as published"
 
-// run is the publication of one set.
+// run publishes one set.
 type run struct {
 	*Session
 	*setState
 	what   What
 	report SetReport
 
-	full  bool // the set was looked at as a whole
-	whole bool // the next scan compares all
-	// incomplete: published documents are gone.
+	full  bool // the scan covered the whole set
+	whole bool // the next scan must compare all resources
+	// incomplete: published documents are missing.
 	incomplete bool
 	scan       scan.Result
-	before     int64 // the last change recorded before the scan
+	before     int64 // number of the last change recorded before the scan
 
-	keepsSince time.Time // since when bytes are kept for dumps that are still to begin; zero: they are not
+	keepsSince time.Time // time since which bytes are kept for dumps that have not begun yet; zero if none are kept
 
-	// The published changes: up to a number, all before a moment.
+	// The published changes: numbers up to seq, all before now.
 	now time.Time
 	seq int64
 
@@ -47,8 +47,8 @@ type run struct {
 	patching patching
 }
 
-// maxTries bounds how often bytes that a dump needs may be gone, and are looked for
-// by another scan.
+// maxTries bounds how often a publication scans again because bytes that a dump needs
+// no longer exist.
 const maxTries = 3
 
 func (r *run) do(ctx context.Context) error {
@@ -63,9 +63,9 @@ func (r *run) do(ctx context.Context) error {
 	}
 }
 
-// once scans the set and publishes it. It asks to be repeated when bytes that a dump needed
-// were gone, with another scan if one is allowed, and when Change Dumps had to end, since
-// they start again with another publication.
+// once scans the set and publishes it. It asks to be repeated in two cases: if bytes
+// that a dump needs no longer exist, with another scan if one is allowed; and if Change
+// Dumps had to end, so that another publication starts them again.
 func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.look(ctx); err != nil {
 		return false, err
@@ -128,7 +128,7 @@ func (r *run) note(format string, args ...any) {
 	}
 }
 
-// noteEnds names capabilities that end with this publication: a flag may have been
+// noteEnds notes the capabilities that this publication ends, in case a flag was
 // forgotten.
 func (r *run) noteEnds(reworded bool) {
 	if !r.Dumps && !r.last.DumpsSince.IsZero() {
@@ -140,7 +140,7 @@ func (r *run) noteEnds(reworded bool) {
 	}
 }
 
-// refresh reads the last publication, and completes it if an error interrupted it.
+// refresh reads the last publication, and completes it if it was interrupted.
 func (r *run) refresh(ctx context.Context) error {
 	r.report.Recovered, r.recovered = r.recovered, false
 	last, done, err := r.pub.Journal.Last(ctx, r.Name)
@@ -158,7 +158,7 @@ func (r *run) refresh(ctx context.Context) error {
 	return nil
 }
 
-// look compares the catalog with the resources of the set, if it is to be scanned.
+// look compares the catalog with the resources of the set, unless scanning is off.
 func (r *run) look(ctx context.Context) error {
 	if !r.scans() {
 		return nil
@@ -223,8 +223,8 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	return cause(ctx, err)
 }
 
-// notePlan notes patterns that matched nothing, and pairs of files whose names look the
-// same.
+// notePlan adds notes about patterns that matched nothing, and about files whose names
+// look the same.
 func (r *run) notePlan(p *scan.Plan) {
 	for _, u := range p.Unmatched {
 		r.note("%s %q matched no file", u.Option, u.Pattern)
@@ -234,7 +234,7 @@ func (r *run) notePlan(p *scan.Plan) {
 	}
 }
 
-// cause returns the reason why ours stopped the scan, if it did.
+// cause returns the reason for which ours stopped the scan, if it did.
 func cause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); err != nil && c != nil && !errors.Is(err, c) {
 		return c
@@ -242,7 +242,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// input returns the resources that the set is compared with.
+// input returns the resources with which the set is compared.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
 		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Whole: r.whole || r.what.Rebase, Shared: len(r.sets) > 1, Keep: r.keep(),
@@ -259,8 +259,8 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 	}, nil
 }
 
-// ours reports whether a file or directory is no resource but of our making. If
-// that can't be found out it stops the scan, for either answer could be wrong.
+// ours reports whether a file or directory is our own rather than a resource. If it
+// cannot decide, it stops the scan, since either answer could be wrong.
 func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path string) bool {
 	if path == wellKnownDir {
 		path = wellKnownKey
@@ -301,7 +301,7 @@ func (r *run) count() {
 	}
 }
 
-// situation collects the facts from which decide chooses the documents to write.
+// situation collects the input of decide.
 func (r *run) situation(ctx context.Context) (s situation, err error) {
 	last := &r.last
 	s = situation{
@@ -339,7 +339,8 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 	return s, r.stale(ctx, &s)
 }
 
-// since counts the changes after one number up to another, going on where it was.
+// since counts the changes with numbers above after and up to through; it resumes from
+// the previous call.
 func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64, error) {
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
@@ -352,8 +353,8 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	return t.n, nil
 }
 
-// stale reports whether documents must be written again though no resource has changed:
-// all of them, the Resource List, or those about the set.
+// stale determines which documents must be written again although no resource has
+// changed: all of them, the Resource List, or those about the set.
 func (r *run) stale(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
 		recorded, _, err := r.facts.Setting(ctx, name)
@@ -390,8 +391,8 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// labels are the settings with which a set was published last. Other digests or rules
-// need a new Resource List, though no resource has changed.
+// labels returns the settings whose change requires a new Resource List although no
+// resource has changed: digest algorithms and rules.
 func (r *run) labels() map[string]string {
 	hashes := fmt.Sprint(r.site.Algorithms)
 	rules, err := json.Marshal(r.Rules)
@@ -406,7 +407,7 @@ func (r *run) labels() map[string]string {
 	}
 	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
 	if err := errors.Join(err, failed); err != nil {
-		panic(err) // strings and numbers
+		panic(err) // cannot happen: strings and numbers only
 	}
 	called := ""
 	if r.called > 0 {
@@ -415,8 +416,8 @@ func (r *run) labels() map[string]string {
 	return map[string]string{hashSetting + r.Name: hashes, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
-// mark sets the moment of the publication: changes recorded so far are before it, later
-// ones after it.
+// mark sets the time of the publication. All changes recorded so far are earlier, and
+// those recorded from now on are later.
 func (r *run) mark(ctx context.Context) (err error) {
 	r.recording.Lock()
 	defer r.recording.Unlock()
@@ -430,7 +431,7 @@ func (r *run) mark(ctx context.Context) (err error) {
 	return err
 }
 
-// write publishes the decided documents.
+// write publishes the documents that decide chose.
 func (r *run) write(ctx context.Context, d decision) (pub source.Publication, err error) {
 	g, err := r.aggregate(ctx, d.snapshot)
 	if err != nil {
@@ -458,7 +459,7 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 	return pub, err
 }
 
-// published remembers and reports a publication.
+// published stores a publication in r and reports it.
 func (r *run) published(ctx context.Context, d decision, pub source.Publication) error {
 	r.describe(pub)
 	r.report.Rebased, r.report.Dumped = r.report.Rebased || d.snapshot, r.report.Dumped || d.dump
@@ -475,7 +476,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	r.report.Published, r.report.Publication = true, pub.ID
 	fresh := pub.ChangesThrough - r.last.ChangesThrough
 	r.last = pub
-	r.full = false // another snapshot needs a later moment
+	r.full = false // the next snapshot needs a later time
 	labels := r.labels()
 	if !d.snapshot {
 		delete(labels, hashSetting+r.Name)
@@ -493,7 +494,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	return errors.Join(r.forget(ctx), r.expire(ctx))
 }
 
-// written returns the keys of new documents and packages of a publication.
+// written returns the keys of the documents and packages that a publication wrote.
 func written(pub source.Publication) (keys []string) {
 	for _, d := range pub.Documents {
 		if d.Placed || slices.Contains(pub.Written, d.Key) {
@@ -517,7 +518,7 @@ func (r *run) describe(pub source.Publication) {
 	rep.ChangeDump = pub.Offer(resourcesync.CapabilityChangeDump)
 }
 
-// tidy removes bytes and records that are no longer needed, once nothing is left to
+// tidy removes bytes and records that are no longer needed, if nothing is left to
 // publish.
 func (r *run) tidy(ctx context.Context) error {
 	if r.site.DryRun {

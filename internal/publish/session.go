@@ -15,26 +15,26 @@ import (
 	"instep/source"
 )
 
-// Session keeps a site open for any number of publications. It holds the lock of
-// the state. Record may be called while Publish runs, and by several at once.
+// Session keeps a site open for any number of publications. It holds the lock of the
+// state. Record may be called concurrently, also while Publish runs.
 type Session struct {
 	site settled
 	*places
 	sets []*setState
 
-	publishing sync.Mutex // one publication at a time
+	publishing sync.Mutex // serialises publications
 	binding    sync.Mutex
 	bound      bool // the state is bound to a directory and base URL
 	closers    []io.Closer
 
-	others      []string        // published sets that are not of the site
-	versions    *versions.Store // nil if no set keeps versions, or ever did
-	hasVersions bool            // also in a dry run, which does not open them
+	others      []string        // published sets that are not in the site
+	versions    *versions.Store // nil if no set keeps or kept versions
+	hasVersions bool            // like versions != nil, but also set in a dry run, which does not open the store
 
-	withdrawn []string        // withdrawn sets whose documents were removed from the output
-	foreign   map[string]bool // keys of documents that another program published, and their copies
-	takenOver bool            // another program's publication was adopted just now, ours was never there
-	news      []string        // notes that are not reported yet
+	withdrawn []string        // sets whose documents were removed from the output by hand
+	foreign   map[string]bool // keys of documents that another program published, and of their copies
+	takenOver bool            // this session adopted another program's publication
+	news      []string        // notes not reported yet
 }
 
 // setState is a set while its site is open.
@@ -42,21 +42,21 @@ type setState struct {
 	settledSet
 	id   catalog.SetID
 	pub  *source.Publisher
-	last source.Publication // the part of the last publication that was read
-	// content keeps the bytes that coming Change Dumps need; nil if there are none.
+	last source.Publication // the last publication, as far as it was read
+	// content keeps the bytes that future Change Dumps need; nil if there are none.
 	content *store
 	// bases keeps the published bytes of the resources; nil if no patches are made.
 	bases *bases
-	// recording excludes changes of an application during a scan and the moment of a
-	// publication: otherwise a scan could compare with one state and record on another.
+	// recording blocks Record during a scan and while the time of a publication is set:
+	// a scan must compare and record the same state.
 	recording sync.Mutex
 
-	// pending are the documents of a committed publication that were not written out.
+	// pending are documents of a committed publication that have not been written yet.
 	pending []source.Document
 
-	recovered bool  // an interrupted publication was finished, not reported yet
-	looked    bool  // the documents were checked once and are all there
-	sinceList tally // changes since the Resource List, the Resource Dump
+	recovered bool  // an interrupted publication was finished; not reported yet
+	looked    bool  // all documents were checked once and exist
+	sinceList tally // changes since the Resource List
 	sinceDump tally
 }
 
@@ -109,7 +109,7 @@ func (s *Session) close() error {
 	return errors.Join(append(errs, s.places.close())...)
 }
 
-// prepare checks that state, directory and output belong together and completes an
+// prepare checks that state, directory and output belong together, and completes an
 // interrupted run.
 func (s *Session) prepare(ctx context.Context) error {
 	if err := s.checkSettings(ctx); err != nil {
@@ -159,7 +159,8 @@ func (s *Session) prepare(ctx context.Context) error {
 	return s.recover(ctx)
 }
 
-// recover must be called only after the output was found to be ours.
+// recover completes interrupted publications. It must be called only after the output
+// has been identified as ours.
 func (s *Session) recover(ctx context.Context) error {
 	if s.site.DryRun {
 		return s.openAllBases(ctx)
@@ -184,7 +185,7 @@ func (s *Session) recover(ctx context.Context) error {
 }
 
 // recoverOthers completes interrupted publications of sets that are not in this site or
-// this run: otherwise another set would list half-written documents.
+// this run: otherwise the documents of another set would link half-written ones.
 func (s *Session) recoverOthers(ctx context.Context) error {
 	published := s.sets[0].pub
 	for _, name := range published.Sets {
@@ -202,16 +203,16 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 	return nil
 }
 
-// Settings of the catalog.
+// Names of settings in the catalog.
 const (
-	dirSetting    = "dir"     // the directory that the state belongs to
+	dirSetting    = "dir"     // directory to which the state belongs
 	outSetting    = "out"     // directory of the documents
-	hashSetting   = "hash "   // followed by the name of a set: digest of the labels in its Resource List
-	calledSetting = "called " // followed by the name of a set: catalog.Relabelled when its Resource List was written
-	policySetting = "policy " // followed by the name of a set: what its documents state about the set
+	hashSetting   = "hash "   // prefix, followed by the name of a set: digest of the labels in its Resource List
+	calledSetting = "called " // prefix, followed by the name of a set: catalog.Relabelled when its Resource List was written
+	policySetting = "policy " // prefix, followed by the name of a set: a said
 )
 
-// checkSettings refuses a state that belongs to something else.
+// checkSettings returns an error if the state belongs to another site or to a mirror.
 func (s *Session) checkSettings(ctx context.Context) error {
 	mirrored, ok, err := s.facts.Setting(ctx, catalog.MirrorSetting)
 	if err != nil {
@@ -236,9 +237,10 @@ func (s *Session) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-// checkOut refuses another output as long as documents of this state are in the
-// one before, or those of any state in the directory itself: they would be taken for
-// resources, or served in place of the new ones.
+// checkOut returns an error for a new output directory in two cases: documents of this
+// state are still in the previous one, or the published directory itself contains
+// documents of any state. They would be taken for resources, or served instead of the
+// new ones.
 func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	if s.tree != nil && s.outPath != s.dir {
 		info, err := source.ReadPublicationInfo(s.tree.FS())
@@ -263,8 +265,8 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	return nil
 }
 
-// bind binds the state to the directory and the base URL, together with the first record. A
-// directory that could not be read binds nothing.
+// bind records the directory and base URL in the state, together with the first change.
+// A run that cannot read the directory records neither.
 func (s *Session) bind(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()
@@ -277,10 +279,10 @@ func (s *Session) bind(ctx context.Context) error {
 }
 
 // Publish brings the documents of sets up to date. The errors of a set are
-// *scan.GuardError, *source.NotOursError and *source.WrongStateError for errors.As, in a
-// *SetError if the site has several sets; the other sets are published nevertheless. The
-// next call publishes what was recorded before an error. A publication is visible
-// completely or not at all.
+// *scan.GuardError, *source.NotOursError and *source.WrongStateError for errors.As,
+// inside a *SetError if the site has several sets; the other sets are published
+// nevertheless. Changes recorded before an error are published by the next call. A
+// publication becomes visible completely or not at all.
 func (s *Session) Publish(ctx context.Context, what What) (Report, error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
@@ -330,11 +332,12 @@ func (s *Session) set(name string) (*setState, error) {
 	return nil, &OptionError{"set", name, errors.New("the site has no set of this name")}
 }
 
-// Record records changes of a set that an application made, at most catalog.MaxChanges a
-// call, all or none; the next Publish publishes them. A Change of "" is an update of a
-// member, otherwise a creation. It waits while the set is scanned. A change that
-// contradicts the recorded state is catalog.ErrState; one in a set with dumps whose bytes
-// are not kept is ErrNoBytes: Look and Accept return changes that can be recorded.
+// Record records changes that an application made to a set, all or none, at most
+// catalog.MaxChanges per call; the next Publish publishes them. A Change of "" is an
+// update if the resource is in the set, otherwise a creation. Record blocks while the
+// set is scanned. It returns catalog.ErrState if a change contradicts the recorded
+// state, and ErrNoBytes if the set has dumps and the bytes of a change are not kept.
+// Look and Accept return changes that can be recorded.
 func (s *Session) Record(ctx context.Context, set string, changes []catalog.Change) error {
 	one, err := s.set(set)
 	if err != nil {
@@ -360,7 +363,8 @@ func (s *Session) Record(ctx context.Context, set string, changes []catalog.Chan
 	return nil
 }
 
-// decideChanges says of each change without one whether it creates or updates.
+// decideChanges determines for each change without a type whether it is a creation or
+// an update.
 func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes []catalog.Change) error {
 	if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return ch.Change == "" }) {
 		return nil

@@ -20,7 +20,7 @@ const (
 	defaultKeepChanges   = 30 * 24 * time.Hour // the default of source.Policy.KeepChanges
 )
 
-// settled is a site that was checked, with its defaults filled in.
+// settled is a validated site with its defaults filled in.
 type settled struct {
 	Site
 	sets []settledSet
@@ -31,7 +31,7 @@ type settledSet struct {
 	limit guard.Limit
 }
 
-// Check validates a site without opening anything; the error is an *OptionError.
+// Check validates a site without opening anything. The error is an *OptionError.
 func (site Site) Check() error {
 	_, err := site.settle()
 	return err
@@ -78,9 +78,9 @@ func (site Site) settle() (settled, error) {
 	return s, nil
 }
 
-// alike refuses sets that give different types or encodings to the same files: these
-// belong to the file, whatever set it is in. It compares the rules with the same glob of
-// sets that are known to share files.
+// alike returns an error if sets give different types or encodings to the same files:
+// these are properties of the file, whatever its set. It compares rules with the same
+// glob in sets that share files.
 func alike(a, b *Set) error {
 	if a.Input != nil || b.Input != nil || !(a.all() || b.all() || slices.Equal(a.Include, b.Include) && slices.Equal(a.Exclude, b.Exclude)) {
 		return nil
@@ -99,7 +99,7 @@ func alike(a, b *Set) error {
 // all reports whether the set includes every file.
 func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf returns the values of the rules with exactly this glob.
+// ruleOf merges the rules with exactly this glob.
 func ruleOf(rules []scan.Rule, match string) (told scan.Rule) {
 	for _, r := range rules {
 		if r.Match == match {
@@ -152,7 +152,7 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 	return one, checkGlobs(set)
 }
 
-// checkVersions returns what keeps a set from keeping versions as it asks.
+// checkVersions returns an error if a set cannot keep versions as configured.
 func (s *settled) checkVersions(set *settledSet) error {
 	switch {
 	case set.KeepVersions == 0 && set.TimeGates:

@@ -11,7 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// pruneSize is how many keys a store looks at together when it is pruned.
+// pruneSize is the number of keys that prune checks at a time.
 const pruneSize = 10_000
 
 // store keeps the bytes of changes that are in no Change Dump yet. It also holds the
@@ -32,20 +32,20 @@ func (s *store) bucket() blob.Bucket {
 	return s.Bucket
 }
 
-// hold stores the bytes that fill copies, which are those of the resource it returns. They
-// stay until release is called, and then for as long as a recorded change needs them;
-// release is nil if there is an error.
+// hold stores the bytes that fill copies, and returns the resource that fill describes.
+// The bytes are kept until release is called, and after that while a recorded change
+// needs them. If there is an error, release is nil.
 func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resource, error)) (r catalog.Resource, release func(), err error) {
 	batch, err := s.Begin(ctx)
 	if err != nil {
 		return r, nil, err
 	}
 	if r, err = fill(batch); err != nil {
-		_ = batch.Discard() // the first error says more
+		_ = batch.Discard() // the first error is more useful
 		return r, nil, err
 	}
 	key := scan.KeepKey(r.Digests.Get(resourcesync.SHA256))
-	s.count(key, 1) // before the bytes exist, so that prune never finds them unheld
+	s.count(key, 1) // count before the bytes exist, so that prune never finds them without a holder
 	release = sync.OnceFunc(func() { s.count(key, -1) })
 	if err := batch.Commit(ctx); err != nil {
 		release()
@@ -62,7 +62,7 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes bytes that are neither held nor needed by an unpublished change.
+// prune removes bytes that have no holder and that no unpublished change needs.
 func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
 	var keys []string
 	for info, err := range s.List(ctx, "") {
@@ -80,8 +80,9 @@ func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, err
 	return s.remove(ctx, keys, waiting)
 }
 
-// remove removes the bytes of those keys that are not held. No key is released during that,
-// so a change that an application records now is still held or already counted.
+// remove removes the bytes of those keys that have no holder. The lock prevents
+// releases meanwhile, so a change that an application records now still holds its bytes
+// or has been counted.
 func (s *store) remove(ctx context.Context, keys []string, waiting iter.Seq2[catalog.Change, error]) error {
 	if len(keys) == 0 {
 		return nil

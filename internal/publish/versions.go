@@ -21,21 +21,21 @@ import (
 	"instep/resourcesync"
 )
 
-// KeepAll is a Set.KeepVersions without end.
+// KeepAll as Set.KeepVersions keeps versions for ever.
 const KeepAll = time.Duration(math.MaxInt64)
 
-// keptStep is how many states are kept together.
+// keptStep is the number of states that are stored in one batch.
 const keptStep = 500
 
 // keepsBytes reports whether the bytes of changes have to be kept: for Change Dumps, or as
 // versions.
 func (s *setState) keepsBytes() bool { return (s.Dumps || s.KeepVersions > 0) && s.content != nil }
 
-// versionsName is the directory with the bytes of versions, in that of the bytes of changes.
+// versionsName is the directory with the bytes of versions, inside contentName.
 const versionsName = "versions"
 
-// openVersions opens the versions that sets of the site keep, or kept once; there are none in
-// a dry run.
+// openVersions opens the store of versions if a set of the site keeps or kept some. A
+// dry run opens none.
 func (s *Session) openVersions(ctx context.Context) error {
 	keeps := false
 	for _, set := range s.sets {
@@ -48,7 +48,8 @@ func (s *Session) openVersions(ctx context.Context) error {
 	if err := os.MkdirAll(name, 0o750); err != nil {
 		return fmt.Errorf("making the directory for the bytes of versions: %w", err)
 	}
-	// A web server reads the same files by their other names.
+	// The files are also linked into the output: a web server must be able to read
+	// them.
 	dir, err := blob.OpenDir(name, blob.DirOptions{FileMode: 0o644})
 	if err != nil {
 		return fmt.Errorf("opening the directory for the bytes of versions: %w", err)
@@ -82,16 +83,16 @@ func (s *Session) ofPlace(key string) bool {
 	return ok && s.hasVersions
 }
 
-// mementos links entries to the versions that are kept of their states (1.1 §14.6). The zero
+// mementos links entries to the kept versions of their states (1.1 §14.6). The zero
 // value adds no links.
 type mementos struct {
-	store *versions.Store // nil: there are none
+	store *versions.Store // nil if there are none
 	base  string
-	gates bool // also to TimeGates and TimeMaps
+	gates bool // also link TimeGates and TimeMaps
 }
 
-// link adds the links of an entry whose state began at a moment. The version is that of the
-// entry only if it has the same bytes; then it has the facts of the entry too.
+// link adds the links of an entry whose state began at since. It links a version only
+// if that has the digest of the entry.
 func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	path, ok := scan.FileOf(m.base, en.Loc)
 	if m.store == nil || !ok || en.Change == resourcesync.Deleted {
@@ -114,7 +115,7 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	return nil
 }
 
-// add adds a link unless a rule has given another one of its relation.
+// add adds a link unless a rule has already set one with the same relation.
 func add(en *resourcesync.Entry, l resourcesync.Link) {
 	for i := range en.Links {
 		if en.Links[i].Rel == l.Rel {
@@ -124,14 +125,14 @@ func add(en *resourcesync.Entry, l resourcesync.Link) {
 	en.Links = append(en.Links[:len(en.Links):len(en.Links)], l)
 }
 
-// relations adds links to the entries of a publication that no rule gives. Nil and the zero
-// value add none.
+// relations adds links to the entries of a publication beside those that rules set. Nil
+// and the zero value add none.
 type relations struct {
 	collections collections
 	mementos    mementos
 }
 
-// link adds the links of an entry whose state began at a moment.
+// link adds the links of an entry whose state began at since.
 func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	if l == nil {
 		return nil
@@ -140,9 +141,9 @@ func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time
 	return l.mementos.link(ctx, en, since)
 }
 
-// keepVersions keeps the states that the publication lists and the ones between, and places
-// them in the output, before any document links to them. The first time these are the present
-// states, later all changes since the publication before.
+// keepVersions stores the states that the publication lists and the ones between, and
+// places them in the output before any document links to them. The first time it stores
+// the present states, later the states of all changes since the last publication.
 func (r *run) keepVersions(ctx context.Context) error {
 	r.mementos = mementos{}
 	if r.KeepVersions == 0 || r.versions == nil {
@@ -222,7 +223,8 @@ func (c *contents) presentStates(ctx context.Context, base string) iter.Seq2[ver
 	}
 }
 
-// changedStates yields the states that began with changes after a number, up to another.
+// changedStates yields the states that began with changes numbered above after and up to
+// through.
 func (c *contents) changedStates(ctx context.Context, base string, after, through int64) iter.Seq2[versions.State, error] {
 	return func(yield func(versions.State, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -238,8 +240,8 @@ func (c *contents) changedStates(ctx context.Context, base string, after, throug
 	}
 }
 
-// stateOf returns a state to keep; false if the resource is not below the base URL, or without
-// the facts by which bytes are kept.
+// stateOf returns a state to keep; false if the resource is not below the base URL, or
+// its digest or length is unknown.
 func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (versions.State, bool) {
 	path, ok := scan.FileOf(base, m.URI)
 	sum := m.Digests.Get(resourcesync.SHA256)
@@ -253,8 +255,8 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 	}, true
 }
 
-// expire removes the versions that no set keeps any longer, files first. A set that no longer
-// keeps versions removes none.
+// expire removes versions that ended longer ago than the longest KeepVersions of the sets,
+// files first. It removes none if no set of the site keeps versions.
 func (r *run) expire(ctx context.Context) error {
 	keep := time.Duration(0)
 	for _, set := range r.sets {

@@ -17,18 +17,18 @@ import (
 	"instep/source"
 )
 
-// View gives access to the recorded resources of a site, and to its directory, for packages
-// on demand. It may be used while a publisher works.
+// View reads the recorded resources of a site, and its directory, for packages on
+// demand. It may be used while a publisher is running.
 type View struct {
 	stores
-	tree  *os.Root // nil: there are no bytes
-	names []string // names of the sets that it shows
+	tree  *os.Root // nil: no bytes are available
+	names []string // names of the sets it may read
 }
 
 var _ source.PackageData = (*View)(nil)
 
-// OpenView opens the state of a published site. It uses State, Dir, Now and the names of
-// the sets of the Site. fs.ErrNotExist: there is no such state.
+// OpenView opens the state of a published site. It uses State, Dir, Now and the names
+// of the sets of the Site. It returns fs.ErrNotExist if there is no such state.
 func OpenView(ctx context.Context, site Site) (v *View, err error) {
 	v = &View{}
 	for _, set := range site.Sets {
@@ -47,7 +47,7 @@ func OpenView(ctx context.Context, site Site) (v *View, err error) {
 	return v, err
 }
 
-// Close ends the use of the view.
+// Close closes the view.
 func (v *View) Close() error {
 	var errs []error
 	if v.tree != nil {
@@ -59,7 +59,8 @@ func (v *View) Close() error {
 	return errors.Join(errs...)
 }
 
-// set returns the set of that name; source.ErrNoSet if it is not published or not shown.
+// set returns the contents of a set. It returns source.ErrNoSet if the set is not
+// published or not among names.
 func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	sets, err := v.facts.Sets(ctx)
 	if err != nil {
@@ -85,7 +86,7 @@ func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	return nil, source.ErrNoSet
 }
 
-// Resources yields those of uris that are in a set and have a known length.
+// Resources yields those of uris that are in the set and have a known length.
 func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
@@ -113,8 +114,9 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 	}
 }
 
-// Changes yields the changes of a set at a moment or later, oldest first, except those with
-// a later change of the same resource: only present bytes can be read.
+// Changes yields the changes of a set at or after from, oldest first. It leaves out
+// changes that a later one of the same resource replaces, since only the present bytes
+// can be read.
 func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
@@ -153,7 +155,7 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 	}
 }
 
-// logged is source.ErrForgotten if the change log begins after a moment.
+// logged returns source.ErrForgotten if the change log begins after from.
 func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) error {
 	forgotten, err := v.facts.Forgotten(ctx, id)
 	if err == nil && !from.After(forgotten) {
@@ -162,8 +164,8 @@ func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) err
 	return err
 }
 
-// remembers is source.ErrForgotten of a moment before the first Change List, or since
-// which changes are no longer known.
+// remembers returns source.ErrForgotten if from is before the first Change List, or if
+// changes since then have been removed from the log.
 func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from time.Time) error {
 	if err := v.logged(ctx, id, from); err != nil {
 		return err
@@ -177,14 +179,14 @@ func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from
 	return source.ErrForgotten
 }
 
-// before returns the number of the last change before a moment, by binary search: numbers
-// and moments ascend together.
+// before returns the number of the last change before a time, by binary search: numbers
+// and times ascend together.
 func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	last, _, err := c.facts.LastSeq(ctx, c.id)
 	if err != nil {
 		return 0, err
 	}
-	low, high := int64(0), last // invariant: the change is at low or later, and changes after high are not before from
+	low, high := int64(0), last // invariant: the change is at low or later, and all changes after high are at or after from
 	for low < high {
 		middle := low + (high-low)/2
 		next, err := c.next(ctx, middle, high)
@@ -192,7 +194,7 @@ func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 			return 0, err
 		}
 		switch {
-		case next.Seq == 0: // there is none after middle
+		case next.Seq == 0: // there is no change after middle
 			high = middle
 		case next.Datetime.Before(from):
 			low = next.Seq
@@ -203,7 +205,8 @@ func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	return low, nil
 }
 
-// next returns the first change after a number, up to another; a zero one if there is none.
+// next returns the first change numbered above after and up to through; a zero one if
+// there is none.
 func (c *contents) next(ctx context.Context, after, through int64) (catalog.Change, error) {
 	for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 		return ch, err
@@ -211,8 +214,8 @@ func (c *contents) next(ctx context.Context, after, through int64) (catalog.Chan
 	return catalog.Change{}, nil
 }
 
-// lasting yields those changes that led to the present state of a resource. It returns
-// false when the consumer stops.
+// lasting yields those changes that led to the present state of their resource. It
+// returns false when the consumer stops.
 func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
 	uris := make([]string, len(changes))
 	for i := range changes {

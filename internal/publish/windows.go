@@ -8,36 +8,35 @@ import (
 	"instep/internal/catalog"
 )
 
-// maxListBytes bounds a Change List by an estimate made before it is written. The standard
-// allows 50 MB.
+// maxListBytes bounds the estimated size of a Change List. The standard allows 50 MB.
 const maxListBytes = 45_000_000
 
-// span is the changes of one Change List: those with after < Seq <= through.
+// span is the range of changes of one Change List: those with after < Seq <= through.
 type span struct {
 	after, through int64
 	from, until    time.Time // until is zero while the list is open
 	entries        int64
 	bytes          int64
-	fresh          int64 // size in bytes of the resources whose changes no earlier list has
+	fresh          int64 // total length of the resources whose changes are in no earlier list
 }
 
-// number names the list.
+// number returns the number of the list, which is part of its name.
 func (s span) number() int64 { return s.after + 1 }
 
 // limits bound a Change List.
 type limits struct {
 	entries int64
 	bytes   int64
-	age     time.Duration // 0 is no bound
+	age     time.Duration // 0 is no limit
 }
 
-// divide continues the open list, which has the changes up to a number, and distributes the
-// changes after it over that list and as many new ones as necessary. Changes of one call of
-// Record have one moment and stay together; such calls are small enough that a list with
-// one more of them stays below the limits of the standard.
+// divide continues the open list, which has the changes up to listed, and distributes
+// the later changes over it and as many new lists as necessary. Changes of one Record
+// call have the same time and stay together. Such calls are small enough that a list
+// with one more of them stays below the limits of the standard.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
-	var call span // the changes of one moment
+	var call span // the changes that have the same time
 	for ch, err := range changes {
 		if err != nil {
 			return nil, err
@@ -80,7 +79,7 @@ func (d *divider) put(s span) {
 	o.fresh += s.fresh
 }
 
-// add puts the changes of one moment into the open list, or into a new one.
+// add puts the changes of one call into the open list, or into a new one.
 func (d *divider) add(call span) {
 	o := d.open()
 	full := o.entries+call.entries > d.entries || o.bytes+call.bytes > d.bytes ||
@@ -92,14 +91,14 @@ func (d *divider) add(call span) {
 	d.put(call)
 }
 
-// entryBytes is how long a change can be in a Change List, about, and not less.
+// entryBytes estimates the length of a change in a Change List, from above.
 func entryBytes(ch *catalog.Change) int64 {
 	const around = 350    // names of elements and attributes, datetimes and other short texts
-	const aroundLink = 32 // what a link in a Remainder lacks of the element, about
+	const aroundLink = 32 // about the length by which a link element exceeds its form in a Remainder
 	said := ch.URI + ch.Remainder
 	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
-// tally counts the changes after a number, and continues where it was.
+// tally counts the changes after a number; a later count resumes where it stopped.
 type tally struct{ after, through, n int64 }

@@ -12,9 +12,9 @@ import (
 	"instep/source"
 )
 
-// WriteZIP packs the documents of all sets that are published now, dumps and versions
-// included and resources not, as they have to lie on a web server. The same documents make the same
-// bytes. A dry run has none.
+// WriteZIP packs the current documents of all sets, including dumps and versions but
+// not resources, with the paths that they need on a web server. The same documents give
+// the same bytes. In a dry run there are none.
 func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
@@ -31,7 +31,8 @@ func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
 	return z.Close()
 }
 
-// documents are the keys of our documents, sorted: a few for each set and generation.
+// documents returns the sorted keys of our documents: a few for each set and
+// generation.
 func (s *Session) documents(ctx context.Context) ([]string, error) {
 	var keys []string
 	for info, err := range s.bucket.List(ctx, "") {
@@ -67,7 +68,7 @@ func (s *Session) pack(ctx context.Context, z *zip.Writer, key string) (err erro
 	if path.Ext(key) == ".zip" {
 		method = zip.Store
 	}
-	// Without a time: the modification time of a document adds nothing.
+	// No time: the modification time of a document carries no information.
 	member, err := z.CreateHeader(&zip.FileHeader{Name: key, Method: method})
 	if err == nil {
 		_, err = io.Copy(member, r)

@@ -20,10 +20,10 @@ import (
 // MaxLine is the longest accepted line, in bytes.
 const MaxLine = 64 << 10
 
-// line is the JSON object of a line.
+// line is the JSON object in a line.
 type line struct {
 	URI  string `json:"uri"`
-	Path string `json:"path"` // of a file below the directory, in place of the URI
+	Path string `json:"path"` // path of a file below the directory, instead of the URI
 
 	Change  resourcesync.Change   `json:"change"`
 	LastMod resourcesync.Datetime `json:"lastmod"`
@@ -34,7 +34,7 @@ type line struct {
 
 var errTooLong = fmt.Errorf("expected lines of at most %d bytes", MaxLine)
 
-// lines reads lines; one that is too long is skipped.
+// lines reads lines and skips those that are too long.
 type lines struct {
 	r *bufio.Reader
 	n int // number of the last line
@@ -42,8 +42,8 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, MaxLine)} }
 
-// next returns the next line that is not empty; io.EOF after the last. The text is valid
-// until the next call. errTooLong is about that line alone.
+// next returns the next line that is not empty, or io.EOF after the last. The text is
+// valid until the next call. errTooLong concerns only that line.
 func (l *lines) next() (text []byte, err error) {
 	for {
 		text, err = l.r.ReadSlice('\n')
@@ -54,7 +54,7 @@ func (l *lines) next() (text []byte, err error) {
 			return nil, l.skip()
 		}
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			return text, nil // the next call returns the error again
+			return text, nil // the next call will return the error
 		}
 		if err != nil {
 			return nil, err
@@ -67,17 +67,17 @@ func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return errTooLong // at the end of the input the next call finds it again
+			return errTooLong // at the end of the input, the next call will see it again
 		}
 	}
 }
 
-// replaced is the character that encoding/json writes for invalid UTF-8 and for half a
-// surrogate pair.
+// replaced is the character that encoding/json substitutes for invalid UTF-8 and for
+// half of a surrogate pair.
 const replaced = "\ufffd"
 
-// faithful returns an error if decoding changed a string, since it would name another
-// resource.
+// faithful returns an error if decoding changed a string, since the changed one would
+// name another resource.
 func (l *line) faithful(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("expected UTF-8 (a file of another name can't be told: a scan finds it)")
@@ -89,8 +89,8 @@ func (l *line) faithful(text []byte) error {
 	return nil
 }
 
-// parse parses a line, and reads the file that it names. The request's release frees the
-// bytes that are held for it.
+// parse parses a line, and reads the file that it names. The release function of the
+// request frees the bytes held for it.
 func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -118,8 +118,8 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	return r.told(ctx, &l)
 }
 
-// told is a complete change of a resource. A deletion may be sent before the file is
-// removed, or for a file that was never seen.
+// told returns the change of a resource that the line describes completely. A deletion
+// may be sent before the file is removed, or for a file that was never known.
 func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
 	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}
@@ -140,7 +140,7 @@ func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), e
 	return ch, release, err
 }
 
-// file is a change of a file below the directory.
+// file returns the change of a file below the directory.
 func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	uri, err := r.Session.URIOf(ctx, l.Path)
 	if err != nil {

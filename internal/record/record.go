@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	queueSize = 2 * catalog.MaxChanges // lines that wait to be recorded
+	queueSize = 2 * catalog.MaxChanges // number of lines that wait to be recorded
 	// stopTime is how long a Recorder may continue after its context has ended, to record
 	// and publish the lines that it has accepted.
 	stopTime = 4 * time.Second
-	attempts = 3 // tries to record a batch while a scan records as well
+	attempts = 3 // attempts to record a batch while a scan records changes too
 )
 
-// Session is the needed part of a publish.Session.
+// Session is the part of publish.Session that a Recorder needs.
 type Session interface {
 	Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error)
 	Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error)
@@ -38,46 +38,47 @@ type Session interface {
 	Publish(ctx context.Context, what publish.What) (publish.Report, error)
 }
 
-// Recorder records changes of one set and publishes them. All but Set is required.
+// Recorder records changes of one set and publishes them. All fields but Set are
+// required.
 type Recorder struct {
 	Session Session
 	Set     string
-	Every   time.Duration // between two publications
+	Every   time.Duration // time between two publications
 	Now     func() time.Time
-	// Published is called after each publication, also after a failed one that will be
+	// Published is called after each publication, including a failed one that will be
 	// repeated.
 	Published func(publish.Report, error)
-	// Answered is called with each answer, never concurrently with itself; nil is none.
+	// Answered is called with each answer, never concurrently with itself; may be nil.
 	Answered func(Answer)
 
 	answering sync.Mutex // guards Answered
 	queue     chan request
-	fresh     atomic.Bool // something was recorded since the last publication began
+	fresh     atomic.Bool // changes were recorded since the last publication began
 }
 
-// Answer is the result of a line.
+// Answer is the result for a line.
 type Answer struct {
 	Line   int    `json:"line"` // from 1
 	OK     bool   `json:"ok"`
 	URI    string `json:"uri,omitempty"`
-	Change string `json:"change,omitempty"` // created, updated, deleted, or unchanged: then nothing was recorded
+	Change string `json:"change,omitempty"` // created, updated, deleted, or unchanged if nothing was recorded
 	Error  string `json:"error,omitempty"`
 }
 
 // request is a line, as far as it could be parsed.
 type request struct {
 	line    int
-	change  catalog.Change // change without its kind, which the recorded state decides
+	change  catalog.Change // change without its kind, which depends on the recorded state
 	wrong   error
-	release func()        // frees the bytes held for the change; nil is none
+	release func()        // frees the bytes held for the change; may be nil
 	answers chan<- Answer // never blocks
 }
 
-// drop is the end of a request without an answer.
+// drop ends a request without an answer.
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // after a failure, the next publication removes what is left
+		r.fresh.Store(true) // after a failure the next publication removes leftovers
 	}
 }
 
@@ -95,9 +96,10 @@ func (r *Recorder) answer(q *request, change string, err error) {
 	q.answers <- a
 }
 
-// Run records the lines of intake, and publishes, until intake has returned and everything
-// is recorded and published. When ctx ends intake has to return; then there are four
-// seconds for the rest. It returns an error of intake, or one that prevented recording.
+// Run records the lines of intake and publishes them. It returns when intake has
+// returned and everything is recorded and published. When ctx is done, intake must
+// return; recording and publishing then have four more seconds. Run returns an error of
+// intake, or one that prevented recording.
 func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) error {
 	r.queue = make(chan request, queueSize)
 	work, stop := workContext(ctx)
@@ -122,12 +124,12 @@ func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) 
 		err = r.publish(work)
 	}
 	if recordErr != nil {
-		intakeErr = nil // the context ended because of that
+		intakeErr = nil // intake failed only because the context ended
 	}
 	return errors.Join(recordErr, intakeErr, err)
 }
 
-// workContext ends stopTime after ctx.
+// workContext returns a context that ends stopTime after ctx.
 func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var late *time.Timer
@@ -169,10 +171,10 @@ func (r *Recorder) publish(ctx context.Context) error {
 }
 
 // record records requests from the queue until intake has ended and the queue is empty.
-// After an error it records nothing more: refuse ends the intake, and the remaining
-// requests are answered with the error.
+// After an error it records nothing more: it calls refuse to end the intake, and
+// answers the remaining requests with the error.
 func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
-	var next *request // a second change of a resource begins another batch
+	var next *request // a second change of a resource goes into the next batch
 	for {
 		var batch []request
 		batch, next = r.gather(next, ended)
@@ -191,9 +193,9 @@ func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse fun
 	}
 }
 
-// gather waits for a request and takes those that are queued behind it. A resource occurs
-// once in a batch, since all changes of a batch have one time; its second change is
-// returned separately.
+// gather waits for a request and adds those that are queued behind it. A resource
+// occurs only once in a batch, since all changes of a batch have the same time; gather
+// returns a second change separately.
 func (r *Recorder) gather(first *request, ended <-chan struct{}) (batch []request, next *request) {
 	taken := map[string]bool{}
 	if first != nil {
@@ -235,8 +237,8 @@ func (r *Recorder) wait(ended <-chan struct{}) (request, bool) {
 	}
 }
 
-// recordBatch records a batch and answers its lines. Between the look-up and the recording
-// a scan may have recorded other changes.
+// recordBatch records a batch and answers its lines. A scan may record other changes
+// between look-up and recording; then it tries again.
 func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 	var kinds []string
 	var err error
@@ -265,7 +267,7 @@ func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 
 const unchanged = "unchanged"
 
-// tryBatch records a batch; kinds are the kinds of the changes.
+// tryBatch records a batch; kinds receives the kinds of the changes.
 func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
 	uris := make([]string, len(batch))
 	for i := range batch {
@@ -300,8 +302,8 @@ func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []strin
 	return kinds, nil
 }
 
-// decide returns the kind of a change, compared with the recorded state; "" is none. A
-// repeated line, as after a lost answer, has no effect.
+// decide returns the kind of a change, given the recorded state; "" if there is no
+// change. A line that is sent again, for example after a lost answer, has no effect.
 func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change {
 	switch {
 	case change.Change == resourcesync.Deleted && !known.Member:
@@ -316,8 +318,8 @@ func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change
 	return resourcesync.Updated
 }
 
-// sameBytes reports whether the recorded state has the stated facts about the bytes, a
-// digest among them.
+// sameBytes reports whether the recorded state has the stated facts about the bytes,
+// including a digest.
 func sameBytes(known, said *catalog.Resource) bool {
 	if len(said.Digests) == 0 || said.Length.Known() && said.Length != known.Length {
 		return false

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	window       = 1000             // lines of one connection that have no answer yet
-	connections  = 64               // connections that are served at a time; others wait
-	writeTimeout = 30 * time.Second // time that a client has to take an answer
-	lastAnswers  = 2 * time.Second  // time that clients have, once ctx has ended, to take the last answers
+	window       = 1000             // lines of one connection without an answer
+	connections  = 64               // connections served at a time; others wait
+	writeTimeout = 30 * time.Second // time for a client to receive an answer
+	lastAnswers  = 2 * time.Second  // time for clients, after ctx is done, to receive the last answers
 )
 
-// Read takes the lines of a reader until its end, or that of ctx, and passes the answer to
-// each line to told, in order. It is an intake for Run. A read that blocks when ctx ends is
-// abandoned.
+// Read takes the lines of a reader until its end, or until ctx is done, and passes the
+// answer to each line to told, in order. It is an intake for Run. If a read blocks when
+// ctx is done, Read does not wait for it.
 func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
 	err := r.converse(ctx, from, func(a Answer, _ bool) error {
 		told(a)
@@ -32,16 +32,16 @@ func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) 
 	return err
 }
 
-// Listener is the needed part of a net.Listener.
+// Listener is the part of net.Listener that Serve needs.
 type Listener interface {
 	Accept() (net.Conn, error)
 	Close() error
 }
 
-// Serve reads the lines of all connections to ln until ctx ends, and answers each line
-// with an Answer in JSON. It is an intake for Run, and closes ln.
+// Serve reads the lines of all connections to ln until ctx is done, and answers each
+// line with an Answer in JSON. It is an intake for Run, and closes ln.
 func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
-	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // which ends Accept
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // makes Accept return
 	defer func() {
 		if stop() {
 			_ = ln.Close()
@@ -91,20 +91,20 @@ func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// converse reads lines and sends the answers in order. last is true if no other answer is
-// waiting. It returns when every line has its answer. An error of tell, or the end of ctx,
-// ends the reading.
+// converse reads lines and sends the answers in order. last reports that no other
+// answer is waiting. It returns when every line has been answered. If tell returns an
+// error or ctx is done, it stops reading.
 func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Answer, last bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	in := make(chan request)
 	answers := make(chan Answer, window)
-	var readErr error // good once in is closed
+	var readErr error // valid after in is closed
 	go func() {
 		defer close(in)
 		readErr = r.take(ctx, from, in, answers)
 	}()
-	var held []request // at most one line, which is being put into the queue
+	var held []request // at most one line, which is waiting for the queue
 	open, ended, pending := true, ctx.Done(), 0
 	for open || len(held) > 0 || pending > 0 {
 		source, queue, first := in, chan<- request(nil), request{}
@@ -140,7 +140,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 	return readErr
 }
 
-// take reads and parses lines until their end, or that of ctx.
+// take reads and parses lines until their end, or until ctx is done.
 func (r *Recorder) take(ctx context.Context, from io.Reader, to chan<- request, answers chan<- Answer) error {
 	l := newLines(from)
 	for {

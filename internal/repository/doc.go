@@ -15,14 +15,15 @@ import (
 	"strings"
 )
 
-// Directory has the files of records, below the published directory.
+// Directory is the subdirectory of the published directory with the files of records.
 const Directory = "records"
 
-// maxName bounds the name of a file without its ending.
+// maxName is the longest file name, without extension.
 const maxName = 150
 
-// PathOf is the path of the file with the metadata of a record: records/PREFIX/xx/NAME.xml.
-// Two identifiers have two paths, also where upper and lower case are one.
+// PathOf returns the path of the file with the metadata of a record:
+// records/PREFIX/xx/NAME.xml. Different identifiers have different paths, also on file
+// systems that ignore case.
 func PathOf(prefix, identifier string) string {
 	sum := sha256.Sum256([]byte(identifier))
 	digest := hex.EncodeToString(sum[:])
@@ -39,7 +40,8 @@ func PathOf(prefix, identifier string) string {
 }
 
 // escape returns text in letters, digits, "-", "." and "_": every other byte is written
-// as "=" and its two hexadecimal digits. folds says that it has letters of upper case.
+// as "=" and two hexadecimal digits. folds reports whether it contains upper-case
+// letters.
 func escape(text string) (name string, folds bool) {
 	var b strings.Builder
 	for i := range len(text) {

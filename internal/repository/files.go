@@ -23,25 +23,25 @@ import (
 	"instep/internal/weblink"
 )
 
-// Bounds of what is followed.
+// Limits for following links.
 const (
-	maxLinks   = 5         // links of a record
-	maxItems   = 100       // files of a page
-	maxPage    = 512 << 10 // bytes of a page that are read
-	followAt   = 4         // pages requested at a time
-	followSize = 100       // records whose links are followed between two commits
+	maxLinks   = 5         // links of one record
+	maxItems   = 100       // files of one page
+	maxPage    = 512 << 10 // bytes read of a page
+	followAt   = 4         // concurrent requests for pages
+	followSize = 100       // number of records whose links are followed between two commits
 )
 
-// Follower finds the files that records link to: the target of an identifier in the
-// metadata (dc:identifier, or url), if that is not a page; else the items of the page
-// (Signposting, rel="item"), in its Link header or its head. Only links to Origins are
-// followed.
+// Follower finds the files to which records link. The target of an identifier in the
+// metadata (dc:identifier, or a URL) is a file itself unless it is a page; the files of
+// a page are its items (Signposting, rel="item"), in its Link header or HTML head. Only
+// links to Origins are followed.
 type Follower struct {
 	Fetch   *fetch.Client
 	Origins []string // scheme://host[:port]
 
 	mu        sync.Mutex
-	elsewhere map[string]int // links that were not followed, by origin
+	elsewhere map[string]int // number of links not followed, by origin
 	failed    int64
 	first     error
 }
@@ -72,14 +72,14 @@ func (f *Follower) run(ctx context.Context, in *Input) error {
 	return flush()
 }
 
-// linked are the files of a record.
+// linked holds the files of a record.
 type linked struct {
 	record int64
-	files  []weblink.Link // Href is whole
+	files  []weblink.Link // every Href is absolute
 }
 
-// follow finds the files of some records. One that cannot be followed now is left out, so
-// that the next run tries again.
+// follow finds the files of some records. It leaves out a record whose link cannot be
+// followed at present, so that the next run tries again.
 func (f *Follower) follow(ctx context.Context, in *Input, some []known) ([]linked, error) {
 	results := make([]*linked, len(some))
 	g, ctx := errgroup.WithContext(ctx)
@@ -127,7 +127,7 @@ func (f *Follower) fail(err error) {
 	}
 }
 
-// allowed reports whether a link is followed.
+// allowed reports whether a link may be followed.
 func (f *Follower) allowed(uri string) bool {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -145,7 +145,7 @@ func (f *Follower) allowed(uri string) bool {
 	return false
 }
 
-// one finds the files that a link leads to.
+// one finds the files to which a link leads.
 func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) {
 	if !f.allowed(uri) {
 		return nil, nil
@@ -180,7 +180,7 @@ func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) 
 	return files, nil
 }
 
-// tell adds the links that were not followed to a plan.
+// tell adds a note about the links not followed to a plan.
 func (f *Follower) tell(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
 		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; allow that in from.allow_origins if its files belong to the set", english.Plural(int(n), "link", ""), origin))
@@ -191,14 +191,14 @@ func (f *Follower) tell(in *Input, p *scan.Plan) {
 	}
 }
 
-// identifiers are the links among the identifiers in metadata, each once.
+// identifiers returns the distinct links among the identifiers in metadata.
 func identifiers(text []byte) (links []string) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	take := false
 	for len(links) < maxLinks {
 		t, err := d.RawToken()
 		if err != nil {
-			return links // it ends here
+			return links // the metadata ends here
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
@@ -216,7 +216,7 @@ func identifiers(text []byte) (links []string) {
 	return links
 }
 
-// metadata reads the file of a record.
+// metadata reads the metadata file of a record.
 func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
 	r, _, err := in.Files.Get(ctx, k.path, 0, -1)
 	if err != nil {
@@ -250,8 +250,8 @@ func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	})
 }
 
-// files yields the files of the records that are not deleted, each once. A file may have
-// changed when a record that links to it has.
+// files yields the files of the records that are not deleted, each once. If a record
+// changed, its files may have changed too.
 func (s *Store) files(ctx context.Context) iter.Seq2[scan.Listed, error] {
 	const query = `SELECT f.uri, max(f.type), max(r.datestamp) FROM file f JOIN record r ON r.id = f.record
 		WHERE f.uri > ? AND NOT r.deleted GROUP BY f.uri ORDER BY f.uri LIMIT ?`

@@ -15,7 +15,7 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// Defaults of Harvest.
+// Defaults of a Harvest.
 const (
 	DefaultOverlap   = 24 * time.Hour
 	DefaultFullEvery = 30 * 24 * time.Hour
@@ -28,12 +28,13 @@ type Harvest struct {
 	Prefix string // metadataPrefix
 	Set    string // setSpec; "" is all
 
-	// Overlap is how far before the last datestamp the next harvest begins: servers set
-	// datestamps before the records can be seen. 0 is DefaultOverlap.
+	// Overlap is how far before the last datestamp the next harvest begins, since
+	// servers may set datestamps before the records become visible. 0 is
+	// DefaultOverlap.
 	Overlap time.Duration
-	// FullEvery is how often all records are listed, to find deletions that a repository
-	// does not announce. 0 is DefaultFullEvery, or never if the repository announces every
-	// deletion (deletedRecord persistent).
+	// FullEvery is how often all records are listed, to find deletions that a
+	// repository does not announce. 0 is DefaultFullEvery, or never if the repository
+	// announces every deletion (deletedRecord persistent).
 	FullEvery time.Duration
 	Now       func() time.Time
 }
@@ -41,18 +42,19 @@ type Harvest struct {
 // Summary counts the effects of a harvest.
 type Summary struct {
 	Full             bool
-	Resumed          bool // an earlier harvest that was ended went on
+	Resumed          bool // this run continued an interrupted harvest
 	Records, Deleted int64
 	Answers          int64
-	Short            int64              // number of records that the list should have had and had not
-	Kept             int64              // records that a list of all left out, and that are kept
+	Short            int64              // number of records missing from the list, by the repository's own count
+	Kept             int64              // number of records that a complete list lacked and that were kept
 	Bad              []oaipmh.BadRecord // unusable records without an identifier: at most 100
 }
 
 const maxBad = 100
 
-// Run lists the records that changed since the last run, or continues an interrupted run.
-// After an error the received records are kept, and the next run continues from there.
+// Run lists the records that changed since the last run, or continues an interrupted
+// run. After an error the records received so far are kept, and the next run continues
+// there.
 func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	if err := h.Client.Fetch.TrustSource(ctx, h.Client.BaseURL); err != nil {
 		return sum, err
@@ -102,12 +104,13 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	return sum, h.end(ctx, p, sweep)
 }
 
-// maxVerified bounds the records that are asked for one by one after a harvest.
+// maxVerified is the largest number of records that are requested one by one after a
+// harvest.
 const maxVerified = 5000
 
-// verify asks for each record that a list of all records left out: one may be missing
-// because others were deleted while the list was read. It returns how many were kept,
-// because they are there, or because nothing certain was learned.
+// verify requests each record that a complete list lacked: it may be missing only
+// because others were deleted while the list was read. It returns the number of records
+// that were kept, because they exist or because their state could not be determined.
 func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err error) {
 	asked := 0
 	for k, err := range h.Store.each(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), false) {
@@ -131,7 +134,7 @@ func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err erro
 	return kept, nil
 }
 
-// isGone asks for one record. If it is there it is in the page.
+// isGone requests one record. If the record exists, page contains it.
 func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.Page, error) {
 	page := &oaipmh.Page{}
 	r, err := h.Client.Record(ctx, identifier, h.Prefix)
@@ -141,7 +144,7 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	case errors.Is(err, fetch.Temporary) || ctx.Err() != nil:
 		return false, page, err
 	case err != nil:
-		return false, page, nil // it answers, and the type of the answer is unknown
+		return false, page, nil // a response of unknown type
 	case r.Deleted, h.Set != "" && !slices.ContainsFunc(r.Sets, func(s string) bool { return s == h.Set || strings.HasPrefix(s, h.Set+":") }):
 		return true, page, nil
 	}
@@ -149,19 +152,19 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// short returns how many records are missing from a list, by the repository's own count:
-// then no record is deleted for not being listed.
+// short returns how many records are missing from a list, by the repository's own
+// count. If any are, no record is deleted for not being listed.
 func (h *Harvest) short(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
-		return 0, nil // the stated size is that of a part
+		return 0, nil // the stated size is that of a part of the list
 	}
 	var came int64
 	err := h.Store.db.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came)
 	return max(0, p.Size-came), err
 }
 
-// format returns the repository's description of the format. Some repositories do not list
-// all their formats.
+// format returns the repository's description of the format. Some repositories do not
+// list all of their formats.
 func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	formats, err := h.Client.Formats(ctx, "")
 	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
@@ -175,7 +178,7 @@ func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	return oaipmh.Format{Prefix: h.Prefix}, nil
 }
 
-// begin begins a harvest.
+// begin starts a harvest.
 func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	every := h.FullEvery
 	if every == 0 && id.Deleted != oaipmh.DeletedPersistent {
@@ -193,13 +196,13 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 		overlap = DefaultOverlap
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
-	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // else it is wrong
+	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // otherwise earliestDatestamp is wrong
 		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse earlier dates
 	}
 }
 
-// see keeps the highest datestamp, except one later than the answer that it is in: it would
-// exclude later changes.
+// see records the highest datestamp. It ignores one that is later than its response,
+// which would exclude later changes.
 func (p *progress) see(page *oaipmh.Page) {
 	for i := range page.Records {
 		stamp := page.Records[i].Datestamp
@@ -231,8 +234,8 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// end ends a harvest that was read to its end. The next one starts before the first answer
-// of this one, since listed records may have changed since.
+// end completes a harvest. The next one starts before the first response of this one,
+// since listed records may have changed in the meantime.
 func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	p.Running = false
 	start := p.Position.End.Time

@@ -18,27 +18,28 @@ import (
 	"instep/resourcesync"
 )
 
-// Input makes the records of a repository the resources of a set: each is the file of its
-// metadata. Plan harvests, writes the files of new and changed records, and lists all
-// records; Apply records the changes, and then removes the files of deleted records.
+// Input publishes the records of a repository as the resources of a set: each is the
+// file with its metadata. Plan harvests, writes the files of new and changed records,
+// and lists all records. Apply records the changes, and then removes the files of
+// deleted records.
 type Input struct {
-	*scan.List          // its Listing is made here
-	Harvest    *Harvest // its Store is opened here
+	*scan.List          // Plan sets its Listing
+	Harvest    *Harvest // Plan sets its Store
 	State      string   // directory
 	Key        Key
-	Files      blob.Bucket // the directory that List.Tree reads
-	WithFiles  *Follower   // finds the files that records link to; nil leaves them out
-	DryRun     bool        // no request and no write: list the records that are already harvested
+	Files      blob.Bucket // the directory that List.Tree reads, for writing
+	WithFiles  *Follower   // finds the files to which records link; nil omits them
+	DryRun     bool        // send no requests and write nothing: list the records already harvested
 
 	notes []oaipmh.Note
 }
 
 var _ scan.Input = (*Input)(nil)
 
-// maxNotes bounds the notes of a harvest; each says something else.
+// maxNotes is the largest number of different notes of a harvest.
 const maxNotes = 50
 
-// Observe notes a tolerated fault, once for each kind. It is for Client.Observe.
+// Observe notes a tolerated fault, once for each kind. It is used as Client.Observe.
 func (in *Input) Observe(n oaipmh.Note) {
 	for i := range in.notes {
 		if in.notes[i].What == n.What {
@@ -78,7 +79,7 @@ func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	return p, nil
 }
 
-// open opens the store; close ends its use.
+// open opens the store; close closes it.
 func (in *Input) open(ctx context.Context) (close func() error, err error) {
 	in.notes, in.Harvest.Store = nil, nil
 	open := Open
@@ -96,7 +97,7 @@ func (in *Input) open(ctx context.Context) (close func() error, err error) {
 	return st.Close, nil
 }
 
-// tell adds a description of the harvest to a plan.
+// tell adds notes about the harvest to a plan.
 func (in *Input) tell(p *scan.Plan, sum *Summary) {
 	if in.DryRun {
 		p.Notes = append(p.Notes, "a dry run asks the repository for nothing: this is what was harvested by the last run that was none")
@@ -127,7 +128,7 @@ func (in *Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	return r, errors.Join(in.remove(ctx), close())
 }
 
-// list is a scan.Listing: all records that are not deleted.
+// list implements scan.Listing with all records that are not deleted.
 func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		if in.Harvest.Store == nil {
@@ -179,7 +180,8 @@ func (in *Input) settle(ctx context.Context) error {
 	return in.write(ctx, some)
 }
 
-// write writes the files of some records. It is noted that they are ours before they are there.
+// write writes the files of some records. Before that it records in the store that
+// these files are ours.
 func (in *Input) write(ctx context.Context, some []known) (err error) {
 	if len(some) == 0 {
 		return nil
@@ -316,10 +318,10 @@ func (in *Input) remove(ctx context.Context) error {
 	return flush()
 }
 
-// lastMod is the datestamp of a record as a W3C Datetime.
+// lastMod converts the datestamp of a record to a W3C Datetime.
 func lastMod(datestamp string) (d resourcesync.Datetime) {
 	if s, err := oaipmh.ParseStamp(datestamp); err == nil {
-		d, _ = resourcesync.ParseDatetime(s.String()) // both forms are W3C Datetimes
+		d, _ = resourcesync.ParseDatetime(s.String()) // cannot fail: both forms are W3C Datetimes
 	}
 	return d
 }

@@ -17,39 +17,40 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// Maps is where Published finds the Resource Maps that are published. Catalog
-// publications have them as items.
+// Maps gives Published access to the published Resource Maps, which are items in
+// Catalog.
 type Maps struct {
 	Items interface {
 		Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
 	}
-	Files fs.FS // the documents of the publication
+	Files fs.FS // the published documents
 }
 
-// mapKind is the kind of the items: source.ItemMap.
+// mapKind is the kind of the items, equal to source.ItemMap.
 const mapKind = "resourcemap"
 
-// mapFormat is that of Resource Maps in Atom (ORE alpha §2.1).
+// mapFormat is the metadata format for Resource Maps in Atom (ORE alpha §2.1).
 var mapFormat = oaipmh.Format{Prefix: "rem_atom", Schema: "http://www.kbcafe.com/rss/atom.xsd.xml", Namespace: "http://www.w3.org/2005/Atom"}
 
-// mapItem is a published map, as the item of its set says.
+// mapItem is a published map, decoded from the item of its set.
 type mapItem struct {
 	Number int64
 	Key    string // its name
 	Keys   []string
-	At     time.Time // when it changed
+	At     time.Time // time of its last change
 }
 
-// mapRecordMark is between the URI of a map and the number of its item in the identifier of
-// its record, which is another one than that of the map (ORE alpha §2.1).
+// mapRecordMark is the part of a map record's identifier between the URI of the map and
+// the number of its item. The identifier must differ from the URI of the map (ORE alpha
+// §2.1).
 const mapRecordMark = "#record"
 
 func (p *Published) mapIdentifier(m *mapItem) string {
 	return p.BaseURL + m.Keys[0] + mapRecordMark + strconv.FormatInt(m.Number, 10)
 }
 
-// mapsFrom yields the maps of a set with a number of at least from, in Atom not larger than
-// readers of records take.
+// mapsFrom yields the maps of a set numbered from and above that exist in Atom and are
+// not larger than harvesters accept.
 func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64) iter.Seq2[*mapItem, error] {
 	return func(yield func(*mapItem, error) bool) {
 		if p.Maps == nil {
@@ -78,7 +79,7 @@ func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64)
 	}
 }
 
-// hasMaps reports whether a set has one.
+// hasMaps reports whether any set has maps.
 func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	for i := range p.Shown {
 		for _, err := range p.mapsFrom(ctx, &p.Shown[i], 0) {
@@ -88,7 +89,7 @@ func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// mapOf finds the map whose record has an identifier; nil if there is none.
+// mapOf finds the map for the identifier of a record; nil if there is none.
 func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet, *mapItem, error) {
 	i := strings.LastIndex(identifier, mapRecordMark)
 	if i < 0 {
@@ -112,7 +113,7 @@ func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet
 	return nil, nil, nil
 }
 
-// mapRecord is the record of a map, with metadata if it is wanted.
+// mapRecord returns the record of a map, with metadata if requested.
 func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, metadata bool) (r oaipmh.Record, err error) {
 	r.Header = oaipmh.Header{Identifier: p.mapIdentifier(m), Datestamp: oaipmh.Stamp{Time: m.At.UTC().Truncate(time.Second)}}
 	if set.Name != "" {
@@ -128,7 +129,7 @@ func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, meta
 	return r, err
 }
 
-// mapText is a map without its declaration.
+// mapText returns the text of a map without its XML declaration.
 func (p *Published) mapText(m *mapItem) ([]byte, error) {
 	f, err := p.Maps.Files.Open(m.Keys[0])
 	if err != nil {
@@ -144,7 +145,7 @@ func (p *Published) mapText(m *mapItem) ([]byte, error) {
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// maps lists the maps of the set after a number.
+// maps lists the maps of the set numbered above after.
 func (l *lister) maps(after int64) error {
 	if l.s.Prefix != mapFormat.Prefix && l.s.Prefix != oaiDC.Prefix {
 		return nil
@@ -158,7 +159,7 @@ func (l *lister) maps(after int64) error {
 		}
 		r, err := l.p.mapRecord(l.at, m, l.s.Prefix, l.metadata)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was removed meanwhile
+			continue // removed in the meantime
 		}
 		if err != nil {
 			return err

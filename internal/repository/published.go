@@ -23,7 +23,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Catalog is the part of a catalog that Published needs. *catalog.Catalog is one.
+// Catalog is the part of a catalog that Published needs; *catalog.Catalog implements
+// it.
 type Catalog interface {
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
@@ -36,19 +37,20 @@ type PublishedSet struct {
 	ID      catalog.SetID
 	Name    string // "" is the default set
 	Title   string
-	Harvest *Key // key of its records; nil if it is not harvested
+	Harvest *Key // key of its harvested records; nil if the set is not harvested
 }
 
-// Published answers OAI-PMH for a publication: each resource is a record whose identifier
-// is its URI and whose datestamp the moment of its last change. A harvested record keeps
-// its identifier and its metadata format; everything is available in oai_dc too. Resource
-// Maps are records as well. Deletions are listed as long as the change log has them.
+// Published is the OAI-PMH repository of a publication. Each resource is a record: the
+// identifier is its URI, and the datestamp the time of its last change. A harvested
+// record keeps its identifier and its metadata format; everything is also available as
+// oai_dc. Resource Maps are records too. Deletions are listed as long as they are in
+// the change log.
 type Published struct {
 	Catalog Catalog
 	Shown   []PublishedSet
 	Stores  map[Key]*Store // stores of the harvested sets
 	Files   fs.FS          // the published directory
-	Maps    *Maps          // Resource Maps; nil is none
+	Maps    *Maps          // Resource Maps; nil if there are none
 	BaseURL string         // base URL of the publication
 	Name    string
 	Emails  []string
@@ -61,7 +63,7 @@ func (p *Published) Identity(context.Context) (oaipmh.Identity, error) {
 	return oaipmh.Identity{Name: p.Name, Emails: p.Emails, Deleted: oaipmh.DeletedTransient, Earliest: oaipmh.Stamp{Time: time.Unix(0, 0).UTC()}}, nil
 }
 
-// oaiDC is the format that every repository has.
+// oaiDC is the format that every repository must support.
 var oaiDC = oaipmh.Format{Prefix: "oai_dc", Schema: "http://www.openarchives.org/OAI/2.0/oai_dc.xsd", Namespace: "http://www.openarchives.org/OAI/2.0/oai_dc/"}
 
 // Formats implements oaipmh.Repository.
@@ -96,7 +98,7 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 	return formats, nil
 }
 
-// format is the format in which the records of a set were harvested.
+// format returns the format in which the records of a set were harvested.
 func (p *Published) format(ctx context.Context, s *PublishedSet) (f oaipmh.Format, ok bool, err error) {
 	if s.Harvest == nil {
 		return f, false, nil
@@ -118,9 +120,10 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 	return sets, nil
 }
 
-// place is the position of a record in a list: a set, and the ID of a member or the number
-// of a change. Members come first, then the deletions of the change log; where the log
-// reaches back to from it is enough. The Resource Maps are last, by number.
+// place is the position of a record in a list: a set, and the ID of a member or the
+// number of a change. Members come first, then the deletions in the change log. If the
+// log has all changes since the requested time, only the log is used. The Resource Maps
+// come last, by number.
 type place struct {
 	set  int
 	kind placeKind
@@ -183,11 +186,11 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 	}
 }
 
-// listBatch is how many records are looked up together; those that do not fit into the
-// answer are wasted.
+// listBatch is the number of records looked up at a time. Those that do not fit into
+// the response are wasted.
 const listBatch = 125
 
-// errEnough: the consumer has had enough.
+// errEnough means that the consumer stopped.
 var errEnough = errors.New("enough")
 
 // lister lists the records of a selection.
@@ -201,7 +204,8 @@ type lister struct {
 	index    int
 }
 
-// set lists the records of one set after a place; one without a kind is the beginning.
+// set lists the records of one set after a place; a place without a kind is the
+// beginning.
 func (l *lister) set(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
 	if from.kind == amongMaps {
@@ -237,17 +241,17 @@ func (l *lister) resources(from place) error {
 	return l.changes(from)
 }
 
-// logReaches reports whether the change log has all that changed since from, and the
-// number of a change before that.
+// logReaches reports whether the change log has all changes since from, and the number
+// of a change before them.
 func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	if l.s.From.IsZero() {
 		return false, 0, nil
 	}
 	first, err := l.changeAfter(0)
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
-		return false, 0, err // a resource without a change in the log may be of that time too
+		return false, 0, err // a resource without a change in the log may have changed at that time too
 	}
-	low, high := first.Seq, first.Seq // the change after high, if any, is not before from
+	low, high := first.Seq, first.Seq // invariant: the change after high, if any, is not before from
 	for step := int64(1); ; step *= 2 {
 		c, err := l.changeAfter(high + step)
 		if err != nil {
@@ -273,7 +277,7 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	return true, low, nil
 }
 
-// changeAfter is the next change of the set; the zero Change if there is none.
+// changeAfter returns the next change of the set; a zero Change if there is none.
 func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, seq, math.MaxInt64) {
 		return c, err
@@ -281,13 +285,13 @@ func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	return catalog.Change{}, nil
 }
 
-// in reports whether a moment is in the selection.
+// in reports whether a time is in the selection.
 func (l *lister) in(t time.Time) bool {
 	t = t.Truncate(time.Second)
 	return (l.s.From.IsZero() || !t.Before(l.s.From.Time)) && (l.s.Until.IsZero() || !t.After(l.s.Until.Time))
 }
 
-// members lists the members of the set with an ID after one.
+// members lists the members of the set with an ID above after.
 func (l *lister) members(after int64) error {
 	for {
 		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, listBatch)
@@ -306,7 +310,7 @@ func (l *lister) members(after int64) error {
 	}
 }
 
-// entry is an incomplete record.
+// entry is a record that is not yet complete.
 type entry struct {
 	catalog.Resource
 	place   place
@@ -314,8 +318,8 @@ type entry struct {
 	deleted bool
 }
 
-// changes lists those changes since a place that are the last of their resource, and of
-// these only deletions if so requested.
+// changes lists the changes since a place, but only the last change of each resource,
+// and only deletions if so requested.
 func (l *lister) changes(from place) error {
 	var some []catalog.Change
 	flush := func() error {
@@ -342,7 +346,7 @@ func (l *lister) changes(from place) error {
 	return flush()
 }
 
-// lastChanges lists those of some changes that have no later change of the same resource.
+// lastChanges returns those changes that no later change of the same resource follows.
 func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if len(some) == 0 {
 		return nil
@@ -355,8 +359,8 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	// A resource that was created and deleted again has two deletions; the second may be
-	// after these changes, or after until.
+	// A resource that was created and deleted again has two deletions; the second may
+	// come after these changes, or after until.
 	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
 	if err != nil {
 		return err
@@ -388,7 +392,7 @@ func (l *lister) give(some []entry) error {
 		if l.metadata && !it.Deleted {
 			it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // removed since: the next publication says so
+				continue // removed in the meantime: the next publication will list the deletion
 			}
 			if err != nil {
 				return err
@@ -401,8 +405,8 @@ func (l *lister) give(some []entry) error {
 	return nil
 }
 
-// complete makes records of entries of a set. One that an earlier set lists has no
-// identifier.
+// complete turns entries of a set into records. A record that an earlier set already
+// lists gets an empty identifier.
 func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipmh.Selection) ([]oaipmh.Record, error) {
 	records := make([]oaipmh.Record, len(some))
 	uris := make([]string, len(some))
@@ -424,14 +428,14 @@ func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipm
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // the other set lists it
+				records[i].Identifier = "" // another set lists it
 			}
 		}
 	}
 	return records, p.identifiers(ctx, &p.Shown[set], some, records)
 }
 
-// identifiers gives harvested records the identifiers that they have.
+// identifiers sets the original identifiers of harvested records.
 func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []entry, records []oaipmh.Record) error {
 	if set.Harvest == nil {
 		return nil
@@ -485,8 +489,8 @@ func noFormat(prefix string) error {
 	return &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
 }
 
-// find finds a record by its identifier: in a set, or else the last deletion that a
-// change log has (§2.5.1).
+// find finds a record by its identifier: in a set, or else the last deletion in a
+// change log (§2.5.1).
 func (p *Published) find(ctx context.Context, identifier string) (set *PublishedSet, index int, e entry, err error) {
 	for i := range p.Shown {
 		uri := p.uriOf(i, identifier)
@@ -513,7 +517,7 @@ func (p *Published) find(ctx context.Context, identifier string) (set *Published
 	return nil, 0, e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "there is no such record"}
 }
 
-// uriOf is the URI of the resource that a record with an identifier is in a set.
+// uriOf returns the URI of the resource that has this record identifier in a set.
 func (p *Published) uriOf(set int, identifier string) string {
 	if k := p.Shown[set].Harvest; k != nil {
 		return scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
@@ -521,7 +525,7 @@ func (p *Published) uriOf(set int, identifier string) string {
 	return identifier
 }
 
-// metadata is a record in a format.
+// metadata returns the metadata of a record in a format.
 func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte, error) {
 	if set.Harvest == nil || set.Harvest.Prefix != prefix {
 		return dublinCore(e), nil

@@ -20,7 +20,8 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// schema of the database. A record is pending while its metadata is not in its file yet.
+// schema of the database. A record is pending until its metadata has been written to
+// its file.
 const schema = `
 CREATE TABLE IF NOT EXISTS record (
 	id         INTEGER PRIMARY KEY,
@@ -46,34 +47,35 @@ CREATE INDEX IF NOT EXISTS file_uri ON file (uri);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
-// applicationID marks a database of this package ("inOA").
+// applicationID identifies databases of this package ("inOA").
 const applicationID = 0x696e4f41
 
-// Store keeps records. Its methods are not safe for concurrent use.
+// Store stores records. Its methods are not safe for concurrent use.
 type Store struct {
 	db     *sql.DB
 	prefix string // metadataPrefix
 }
 
-// Key is the selection of a Store: records of other selections are in other stores.
+// Key is the selection of a Store: other selections have other stores.
 type Key struct{ BaseURL, Prefix, Set string }
 
-// FileName is the name that the database for a Key has in a state directory. It begins with
-// the file name of the catalog, so that catalog.IsStateName recognises the file as one of
-// this program.
+// FileName returns the name of the database for a Key in a state directory. It begins
+// with the file name of the catalog, so that catalog.IsStateName recognises the file as
+// one of this program.
 func (k Key) FileName() string {
 	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
 	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])
 }
 
-// Open opens the store of a Key in a state directory, and makes it if there is none.
+// Open opens the store of a Key in a state directory, and creates it if there is none.
 func Open(ctx context.Context, state string, k Key) (*Store, error) {
 	return open(ctx, filepath.Join(state, k.FileName()), k, url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "mmap_size(0)", "cache_size(-32768)", "journal_size_limit(16777216)",
 	}}, true)
 }
 
-// OpenReadOnly opens the store of a Key for reading; fs.ErrNotExist if there is none.
+// OpenReadOnly opens the store of a Key for reading. It returns fs.ErrNotExist if there
+// is none.
 func OpenReadOnly(ctx context.Context, state string, k Key) (*Store, error) {
 	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
 	if err != nil {
@@ -92,7 +94,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(2) // one reads while the other writes
+	db.SetMaxOpenConns(2) // one connection reads while the other writes
 	s := &Store{db: db, prefix: k.Prefix}
 	if err := s.prepare(ctx, writes); err != nil {
 		return nil, errors.Join(fmt.Errorf("the records harvested, %q: %w", path, err), db.Close())
@@ -100,7 +102,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	return s, nil
 }
 
-// prepare recognises the database, and makes its tables if it writes.
+// prepare checks that the database is ours, and creates its tables if it may write.
 func (s *Store) prepare(ctx context.Context, writes bool) error {
 	var id, objects int64
 	if err := s.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
@@ -119,23 +121,23 @@ func (s *Store) prepare(ctx context.Context, writes bool) error {
 	return err
 }
 
-// Close ends all use of the store.
+// Close closes the store.
 func (s *Store) Close() error { return s.db.Close() }
 
-// progress is how far the store was brought up to date.
+// progress is how far the store has been brought up to date.
 type progress struct {
-	Round    int64           `json:"round"`          // of the harvest that runs, or ran last
-	Full     bool            `json:"full,omitempty"` // it lists all records, so that those which it does not list are gone
+	Round    int64           `json:"round"`          // number of the current or last harvest
+	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so records that are not listed have been deleted
 	Running  bool            `json:"running,omitempty"`
-	Lost     bool            `json:"lost,omitempty"` // it met records without an identifier
-	From     oaipmh.Stamp    `json:"from,omitzero"`  // from where on it lists
+	Lost     bool            `json:"lost,omitempty"` // the harvest contained records without an identifier
+	From     oaipmh.Stamp    `json:"from,omitzero"`  // start of the listed datestamps
 	Position oaipmh.Position `json:"position,omitzero"`
-	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // of the datestamps seen, not later than the answer they were in
-	Began    time.Time       `json:"began,omitzero"`   // by our clock
+	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // the highest datestamp, except those later than their response
+	Began    time.Time       `json:"began,omitzero"`   // start time by our clock
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
-	Size     int64           `json:"size,omitempty"`    // the greatest completeListSize
-	Format   oaipmh.Format   `json:"format,omitzero"`   // of the metadata, as the repository says
+	Size     int64           `json:"size,omitempty"`    // the largest completeListSize
+	Format   oaipmh.Format   `json:"format,omitzero"`   // format of the metadata, as the repository describes it
 }
 
 const progressName = "progress"
@@ -152,7 +154,7 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// in runs do in one transaction, which is durable when in returns nil.
+// in runs do in one transaction. The transaction is durable when in returns nil.
 func (s *Store) in(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -173,7 +175,7 @@ func setProgress(ctx context.Context, tx *sql.Tx, p *progress) error {
 	return err
 }
 
-// take keeps the records of an answer, and how far the harvest is with it.
+// take stores the records of a response and the progress of the harvest.
 func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error {
 	return s.in(ctx, func(tx *sql.Tx) error {
 		if page != nil {
@@ -185,14 +187,14 @@ func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error 
 	})
 }
 
-// upsert: unchanged metadata is not pending.
+// upsert stores a record: it is pending only if its metadata changed.
 const upsert = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, digest, length, pending)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
 ON CONFLICT (identifier) DO UPDATE SET datestamp = ?2, sets = ?3, deleted = ?4, round = ?5, wrong = NULL,
 	pending = CASE WHEN ?4 THEN NULL WHEN digest IS ?7 AND (written OR pending IS NOT NULL) THEN pending ELSE ?9 END,
 	digest = CASE WHEN ?4 THEN NULL ELSE ?7 END, length = ?8`
 
-// mark records that a record is unusable; its earlier state stays.
+// mark records that a record is unusable and keeps its earlier state.
 const mark = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
 ON CONFLICT (identifier) DO UPDATE SET round = ?2, wrong = ?4`
 
@@ -232,10 +234,11 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 	return nil
 }
 
-// declaration begins the file of a record.
+// declaration is the first line of a record's file.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// keep updates the state of a record that a list left out, from the page if it is there.
+// keep updates the state of a record that a list lacked, from the page if the record
+// exists.
 func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.in(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
@@ -245,13 +248,13 @@ func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progre
 	})
 }
 
-// sweep marks records as deleted that a full harvest did not list.
+// sweep marks records as deleted that a complete harvest did not list.
 func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
 	return err
 }
 
-// known is a record as the store has it.
+// known is a record in the store.
 type known struct {
 	id               int64
 	identifier, path string
@@ -263,12 +266,13 @@ type known struct {
 	pending          []byte
 }
 
-// batch is how many records are read from the database at a time.
+// batch is the number of records read from the database at a time.
 const batch = 500
 
 const columns = "id, identifier, path, datestamp, sets, ifnull(length, -1), deleted, written, ifnull(wrong, '')"
 
-// each yields records that a condition selects, by ID. The loop may write to the store.
+// each yields the records that match a condition, by ID. The loop body may write to the
+// store.
 func (s *Store) each(ctx context.Context, where string, pending bool) iter.Seq2[known, error] {
 	query := "SELECT " + columns + ", NULL FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
 	if pending {

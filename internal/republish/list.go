@@ -15,33 +15,34 @@ import (
 	"instep/resourcesync"
 )
 
-// lister lists a mirror once.
+// lister lists a mirror. It is used once.
 type lister struct {
 	*Options
 	m     Mirror
 	base  string
 	rules []scan.Rule
 
-	sets  []string  // that are complete
-	at    time.Time // when the earliest of them was committed
+	sets  []string  // the complete sets
+	at    time.Time // when the earliest of these sets was committed
 	notes []string
 
-	origins []string // of the URIs listed that are none of ours, at most maxOrigins
-	more    bool     // there are further ones
+	origins []string // origins of the listed URIs that are not ours, at most maxOrigins
+	more    bool     // there are more origins
 
 	spool      string       // directory for temporary files; "" is the system's
-	taken      *spool.Index // origins that resources are listed under, with no places: Sources may give two the same
-	kept       int64        // resources listed under the URI at the Source, though a via names another origin
+	taken      *spool.Index // set of the origin URIs under which resources are listed, since two resources may state the same origin
+	kept       int64        // number of resources listed under their URI at the Source although their via link has another origin
 	firstKept  string       // the URI of one of them
-	doubtful   int64        // up to which number of the log a change may have been listed before: see position.Doubtful
-	unfit      int64        // resources of which something was left out that no document can say
+	doubtful   int64        // highest log number up to which a change may already have been listed: see position.Doubtful
+	unfit      int64        // number of resources with facts left out that no document may contain
 	firstUnfit string       // the URI of one of them
 }
 
-// maxOrigins is how many origins are named.
+// maxOrigins is the largest number of origins in a message.
 const maxOrigins = 10
 
-// allowed says what readers have to allow, to take resources with other URIs than ours.
+// allowed returns a message that lists the origins that readers must allow, because the
+// resources have URIs other than ours.
 func (l *lister) allowed() string {
 	text := "the resources have the URIs of their origin, so readers need --allow-origin " + strings.Join(l.origins, " --allow-origin ")
 	if l.more {
@@ -50,11 +51,11 @@ func (l *lister) allowed() string {
 	return text
 }
 
-// meet remembers the origin of a URI that is listed.
+// meet records the origin of a listed URI.
 func (l *lister) meet(uri string) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
-		return // no resource is listed under such a URI
+		return // such a URI is never listed
 	}
 	switch origin := fetch.Origin(u); {
 	case strings.HasPrefix(l.base, origin+"/") || slices.Contains(l.origins, origin):
@@ -65,7 +66,7 @@ func (l *lister) meet(uri string) {
 	}
 }
 
-// choose finds the sets to list.
+// choose selects the complete sets.
 func (l *lister) choose(ctx context.Context) error {
 	known, err := l.m.Sets(ctx)
 	if err != nil {
@@ -103,8 +104,8 @@ func (l *lister) choose(ctx context.Context) error {
 	return nil
 }
 
-// still is ErrDisturbed if other sets would be chosen now: resources may have moved to one that
-// became complete, and those listed would be without them.
+// still returns ErrDisturbed if choose would now select other sets: resources may have
+// moved to a set that became complete, and the listing would lack them.
 func (l *lister) still(ctx context.Context) error {
 	now := lister{Options: l.Options, m: l.m}
 	if err := now.choose(ctx); err != nil {
@@ -116,12 +117,12 @@ func (l *lister) still(ctx context.Context) error {
 	return nil
 }
 
-// lookupSize is how many resources are listed together, and how many linked ones are looked
-// up at a time.
+// lookupSize is the number of resources listed at a time, and of linked resources
+// looked up at a time.
 const lookupSize = 500
 
-// list is a scan.Listing. A resource that is in several sets is listed once, as the last of
-// them to change says.
+// list implements scan.Listing. A resource in several sets is listed once, as in the
+// set in which it changed last.
 func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		l.taken = spool.NewIndex(l.spool, 0)
@@ -145,7 +146,7 @@ func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 	}
 }
 
-// flush lists some resources. It returns false when no more are wanted.
+// flush lists a batch of resources. It returns false when the consumer stops.
 func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.Listed, error) bool) bool {
 	links := describes
 	if l.OriginalURIs {
@@ -153,7 +154,7 @@ func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.List
 	}
 	copies, err := l.copies(ctx, batch, links)
 	if err != nil {
-		return yield(scan.Listed{}, err) // of a part of the list
+		return yield(scan.Listed{}, err) // an error of a part of the listing
 	}
 	for i := range batch {
 		e, err := l.entry(ctx, &batch[i], func(uri string) string { return copies[uri] })
@@ -164,7 +165,7 @@ func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.List
 	return true
 }
 
-// entry is what is listed of a resource.
+// entry returns the listing of a resource.
 func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) string) (scan.Listed, error) {
 	copied, via := l.uri(&m.Held), Origin(&m.Held, m.said.Links)
 	e := scan.Listed{URI: copied, Path: m.Path, LastMod: m.LastMod, Length: m.Length, Digests: m.Digests, Type: m.Type,
@@ -178,7 +179,7 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 			return e, err
 		}
 		l.meet(e.URI)
-		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // rs:md has the rest (1.1 §14.2)
+		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // length, hash and type are in rs:md (1.1 §14.2)
 		said.Links = append(inherit(m.said.Links, keep, func(string) string { return "" }), duplicate)
 	} else {
 		said.Links = inherit(m.said.Links, keep, copyOf)
@@ -200,8 +201,9 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 	return e, err
 }
 
-// original is the URI at the first origin under which a resource is listed. It is that at the
-// Source if nothing can be listed under the other, or another resource is.
+// original returns the URI under which a resource is listed: that at its first origin,
+// or that at the Source if the former cannot be listed or is already taken by another
+// resource.
 func (l *lister) original(uri, origin string, copyOf func(string) string) (string, error) {
 	if origin == uri || strings.HasPrefix(origin, l.base) {
 		return origin, nil
@@ -221,10 +223,10 @@ func (l *lister) original(uri, origin string, copyOf func(string) string) (strin
 	return uri, nil
 }
 
-// uri is the URI of our copy of a resource.
+// uri returns the URI of our copy of a resource.
 func (l *lister) uri(h *destination.Held) string { return scan.URI(l.base, h.Path) }
 
-// doubt says why a resource is not listed; "" if it is.
+// doubt returns the reason why a resource is not listed; "" if it is.
 func (l *lister) doubt(m *member) Doubt {
 	for _, d := range []struct {
 		is   bool
@@ -237,7 +239,8 @@ func (l *lister) doubt(m *member) Doubt {
 	return ""
 }
 
-// copies finds our copies of what resources lead to by links of some relations.
+// copies returns the URIs of our copies of the resources to which a batch links with
+// certain relations.
 func (l *lister) copies(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {
@@ -263,8 +266,9 @@ func (l *lister) copies(ctx context.Context, batch []member, relation func(rel s
 	return copies, nil
 }
 
-// say makes e say what the origin says besides, but for what no document of the standard can:
-// a reader of the origin may have been more lenient than the writer of a document is.
+// say sets the remaining facts of e to those of the origin. It leaves out those that no
+// document may contain: the reader of the origin's documents may have been more lenient
+// than our writer.
 func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
 		return err
@@ -287,7 +291,7 @@ func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
 	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
 	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
-	for i := range slices.Backward(said.Links) { // via, or duplicate, is the last
+	for i := range slices.Backward(said.Links) { // the last link, via or duplicate, has priority
 		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
 	}
 	if l.unfit++; l.unfit == 1 {

@@ -14,46 +14,48 @@ import (
 	"instep/resourcesync"
 )
 
-// compareEvery is how often all that a mirror holds is compared though its log has all changes:
-// nobody logs that a file of the mirror was removed or written to by others.
+// compareEvery is how often the whole mirror is compared although its log has all
+// changes: the log does not contain removals and modifications of files by other
+// programs.
 const compareEvery = 30 * 24 * time.Hour
 
-// position is how far a publication has read the log of a mirror. It is kept as JSON.
+// position is how far a publication has read the log of a mirror. It is stored as JSON.
 type position struct {
-	Catalog string    `json:"catalog"` // of the mirror
+	Catalog string    `json:"catalog"` // identity of the mirror's catalog
 	Seq     int64     `json:"seq"`     // see Mirror.LogEnd
 	At      time.Time `json:"at"`
-	// Doubtful is the number of the last change that may have been there already when all was
-	// compared. Up to it only what is held now counts: an earlier state was published, or
-	// never will be.
+	// Doubtful is the number of the last change that may have been in the mirror when
+	// all was compared. Up to this number only the present state is listed: an earlier
+	// state has been published already or will never be.
 	Doubtful int64     `json:"doubtful,omitempty"`
-	Compared time.Time `json:"compared"` // when all was compared last
-	As       string    `json:"as"`       // digest of how the mirror was published
+	Compared time.Time `json:"compared"` // when the whole mirror was last compared
+	As       string    `json:"as"`       // digest of the options with which the mirror was published
 }
 
 func (p position) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // it holds texts, numbers and moments
+		panic(err) // cannot happen: strings, numbers and times only
 	}
 	return string(text)
 }
 
-// reader finds out what a publication has to list.
+// reader determines what a publication has to list.
 type reader struct {
 	*Input
 	*lister
 	now position
 }
 
-// mark is the setting that keeps the position of a set.
+// mark is the name of the setting with the position of a set.
 func (in *Input) mark() string { return fmt.Sprint("mirror log ", in.Set) }
 
-// begin makes list one of the changes since the last publication, or of all.
+// begin makes list a listing of the changes since the last publication, or of
+// everything.
 func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // under the URIs of the origin one resource may take that of another
+		return nil // with original URIs, a resource may take the URI of another one, which a log does not show
 	}
 	was, err := r.last(ctx)
 	if err != nil {
@@ -85,7 +87,7 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	return nil
 }
 
-// last is the position of the last publication; the zero position if it is unknown.
+// last returns the position of the last publication; a zero position if it is unknown.
 func (in *Input) last(ctx context.Context) (p position, err error) {
 	text, _, err := in.Facts.Setting(ctx, in.mark())
 	if err == nil && json.Unmarshal([]byte(text), &p) != nil {
@@ -94,11 +96,12 @@ func (in *Input) last(ctx context.Context) (p position, err error) {
 	return p, err
 }
 
-// register makes the mirror keep its log for this publication. If that fails, since the mirror
-// can only be read for one, the next publication compares all, too.
+// register tells the mirror to keep its log for this publication. If that fails, for
+// example because the mirror is read-only, the next publication compares everything
+// again.
 func (r *reader) register(ctx context.Context, read int64) bool {
 	if r.DryRun {
-		return true // it has registered, or else there is no log
+		return true // a real run has registered, or there is no log
 	}
 	err := r.Input.register(ctx, read)
 	if err != nil {
@@ -115,23 +118,24 @@ func (in *Input) register(ctx context.Context, read int64) error {
 	return in.Mirror.Register(ctx, name, read)
 }
 
-// as is a digest of all but the mirror that entries depend on.
+// as returns a digest of everything that determines the entries, except the mirror
+// itself.
 func (r *reader) as(list *scan.List) string {
 	text, err := json.Marshal([]any{list.BaseURL, list.Algorithms, list.Include, list.Exclude, list.Rules, r.lister.sets, r.Kept, r.Also})
 	if err != nil {
-		panic(err) // it holds texts
+		panic(err) // cannot happen: strings only
 	}
 	h := resourcesync.NewHasher(resourcesync.SHA256)
-	_, _ = h.Write(text) // it never fails
+	_, _ = h.Write(text) // a Hasher never fails
 	return h.Digests().String()
 }
 
-// end makes a plan remember how far the log was read.
+// end stores in the plan how far the log was read.
 func (r *reader) end(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil
 	}
-	if !p.Follows { // all was compared, while a run may have changed it
+	if !p.Follows { // everything was compared, and a run may have changed the mirror meanwhile
 		var err error
 		if r.now.Doubtful, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
@@ -141,7 +145,7 @@ func (r *reader) end(ctx context.Context, p *scan.Plan) error {
 	return nil
 }
 
-// Apply records what Plan has found, and registers how far the log was read.
+// Apply records the changes of a plan, and registers how far the log was read.
 func (in Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	list := *in.List
 	list.Changes, list.Marks = p.Follows, in.mark()
@@ -151,24 +155,25 @@ func (in Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	}
 	was, err := in.last(ctx)
 	if err == nil && was.Catalog != "" {
-		// What is registered already serves as well, and no other publication needs it.
+		// Ignore the error: the position registered before also works, it only keeps
+		// more of the log.
 		_ = in.register(ctx, was.Seq)
 	}
 	return r, err
 }
 
-// errEnough ends the reading of a log whose changes are no longer wanted.
+// errEnough stops the reading of a log when the consumer stops.
 var errEnough = errors.New("no more changes are wanted")
 
-// step is a change of the log.
+// step is one change in the log.
 type step struct {
 	member
 	mark string
 	seq  int64
 }
 
-// changes lists the changes of the log after a position. If bytes are to be kept, earlier states
-// are left out whose bytes the mirror has not kept.
+// changes lists the changes in the log after a position. If bytes are to be kept, it
+// leaves out earlier states whose bytes the mirror no longer has.
 func (r *reader) changes(was position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {
@@ -206,7 +211,7 @@ func (r *reader) changes(was position) scan.Listing {
 	}
 }
 
-// flushChanges lists some changes. It is errEnough when no more are wanted.
+// flushChanges lists a batch of changes. It returns errEnough when the consumer stops.
 func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan.Listed, error) bool) error {
 	if len(batch) == 0 {
 		return nil
@@ -242,13 +247,13 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan
 	return nil
 }
 
-// change is what is listed of a change.
+// change returns the listing of a change.
 func (r *reader) change(ctx context.Context, one *step, copyOf func(string) string) (e scan.Listed, err error) {
 	if !one.Member {
 		return scan.Listed{URI: r.uri(&one.Held), Path: one.Path, Gone: true, Mark: one.mark}, nil
 	}
 	e, err = r.entry(ctx, &one.member, copyOf)
-	if !one.past && (err != nil || !e.Intact) { // a run may have replaced the file since date has looked
+	if !one.past && (err != nil || !e.Intact) { // a run may have replaced the file since date was called
 		now := []step{*one}
 		if again := r.date(ctx, now); again != nil {
 			return e, again
@@ -261,8 +266,9 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 	return e, err
 }
 
-// date finds out which states are past. The mirror holds other bytes at the path than they
-// have, or none; or it holds the resource again, which is asked of the doubtful alone.
+// date determines which states in a batch are past. A state is past if the mirror now
+// has other bytes at its path, or none. A doubtful deletion is past if the mirror has
+// the resource again.
 func (r *reader) date(ctx context.Context, batch []step) error {
 	uris := make([]string, len(batch))
 	for i := range batch {
@@ -289,6 +295,6 @@ func (r *reader) date(ctx context.Context, batch []step) error {
 	return nil
 }
 
-// returned reports whether a deletion may be one of a resource that was there again when all
-// was compared.
+// returned reports whether a deletion is doubtful: the resource may already have been
+// there again when all was compared.
 func (r *reader) returned(b step) bool { return !b.Member && b.seq <= r.doubtful && !b.past }

@@ -16,19 +16,20 @@ import (
 	"instep/internal/scan"
 )
 
-// tries bounds how often the mirror is listed anew because a run disturbed that.
+// tries bounds how often the mirror is listed again because a run disturbed the
+// listing.
 const tries = 3
 
-// Input is a mirror as the input of a publication. Its List has the directory of the mirror
-// as Tree, and no Listing. It lists what has changed since the last publication, if the log of
-// the mirror has all of it, else all that is held.
+// Input publishes a mirror. Its List has the directory of the mirror as Tree, and no
+// Listing. It lists the changes since the last publication if the mirror's log has all
+// of them, otherwise everything that the mirror holds.
 type Input struct {
 	*scan.List
 	Mirror Options
 }
 
-// Plan lists the mirror and compares it with what is recorded. If no set was copied
-// completely it is ErrNoBaseline.
+// Plan lists the mirror and compares it with the recorded state. It returns
+// ErrNoBaseline if no set has been copied completely.
 func (in Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	for try := 1; ; try++ {
 		p, err = in.plan(ctx)
@@ -79,7 +80,7 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	return p, nil
 }
 
-// note adds remarks on what was listed.
+// note adds remarks about the listing to the plan.
 func (l *lister) note(p *scan.Plan, base string) {
 	p.Notes = append(p.Notes, l.notes...)
 	if len(l.origins) > 0 {
@@ -96,7 +97,7 @@ func (l *lister) note(p *scan.Plan, base string) {
 	}
 }
 
-// Runs returns a text that is another one after each complete run on the mirror.
+// Runs returns a text that changes with each complete run on the mirror.
 func (o *Options) Runs(ctx context.Context) (_ string, err error) {
 	m, err := o.Open(ctx)
 	if err != nil {

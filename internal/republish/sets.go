@@ -9,16 +9,17 @@ import (
 	"instep/resourcesync"
 )
 
-// member is a resource of the mirror, and what else the Source says of it.
+// member is a resource of the mirror with the remaining facts of the Source's entry.
 type member struct {
 	destination.Held
-	kept bool // it is held in an earlier state, whatever the Source says
-	past bool // its bytes are not those at the path any more
+	kept bool // the mirror keeps it in an earlier state, despite changes at the Source
+	past bool // its bytes are no longer those at the path
 	said resourcesync.Remainder
 }
 
-// members yields the resources of some sets, and of the one of those kept in an earlier state,
-// in the order of their keys, each once, as the set says in which it changed last.
+// members yields the resources of the sets, and of the set of resources kept in an
+// earlier state, sorted by key, each once, with its state in the set in which it
+// changed last.
 func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq2[member, error] {
 	if kept != "" {
 		sets = append(slices.Clip(sets), kept)
@@ -36,8 +37,9 @@ func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq
 	}
 }
 
-// together is a resource as some sets hold it; kept says whether the last is the one of those
-// held in an earlier state. It is the zero member if none holds it.
+// together merges the states of a resource in several sets; kept reports whether the
+// last is the set of resources kept in an earlier state. It returns a zero member if
+// the resource is in none.
 func together(held []destination.Held, kept bool) (one member, err error) {
 	for i := range held {
 		h := &held[i]

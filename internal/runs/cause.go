@@ -9,23 +9,23 @@ import (
 	"instep/transfer"
 )
 
-// The causes: stable words for why something failed, by which failures are grouped.
+// Causes of failures, by which failures are grouped. The words never change.
 const (
-	CauseTemporary = "temporary"  // not reachable, too slow, cut off or busy
-	CauseRefused   = "refused"    // our own policy refuses the scheme, address, redirect or certificate
-	CauseNotFound  = "not-found"  // listed, and the server has it not
-	CauseDenied    = "denied"     // the server wants credentials, or others
-	CauseTooLarge  = "too-large"  // more bytes than listed or allowed
-	CauseProtocol  = "protocol"   // an answer that makes no sense where the resource was asked for
+	CauseTemporary = "temporary"  // unreachable, too slow, truncated or busy
+	CauseRefused   = "refused"    // refused by our own policy: scheme, address, redirect or certificate
+	CauseNotFound  = "not-found"  // listed, but the server does not have it
+	CauseDenied    = "denied"     // the server requires other credentials
+	CauseTooLarge  = "too-large"  // larger than listed or allowed
+	CauseProtocol  = "protocol"   // a response that makes no sense for the request
 	CauseMismatch  = "mismatch"   // the received bytes differ from the listed ones
 	CauseDocument  = "document"   // a document of the Source cannot be used
 	CauseOccupied  = "occupied"   // a foreign file has the path of the resource
-	CauseNoPlace   = "no-place"   // the mirror can make no path of the URI
-	CauseMoved     = "moved"      // it changed during the run
+	CauseNoPlace   = "no-place"   // the mirror cannot make a path from the URI
+	CauseMoved     = "moved"      // changed during the run
 	CauseOther     = "other"      // another reason, such as a full disk
 	CauseMissing   = "missing"    // an audit found it missing
 	CauseDifferent = "different"  // an audit found other bytes
-	CauseUnread    = "unreadable" // an audit could not read it
+	CauseUnread    = "unreadable" // an audit could not read the file
 	CauseExtra     = "extra"      // an audit found a resource that the Source does not list
 )
 
@@ -34,7 +34,7 @@ var fetchCauses = map[fetch.Kind]string{
 	fetch.Denied: CauseDenied, fetch.TooLarge: CauseTooLarge, fetch.Protocol: CauseProtocol,
 }
 
-// verdictCauses are the causes of the verdicts that tell of a difference.
+// verdictCauses are the causes for audit verdicts that report a difference.
 var verdictCauses = map[destination.Verdict]string{
 	destination.VerdictMissing: CauseMissing, destination.VerdictDifferent: CauseDifferent, destination.VerdictError: CauseUnread, destination.VerdictExtra: CauseExtra,
 }

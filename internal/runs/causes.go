@@ -8,23 +8,23 @@ import (
 	"instep/internal/webpage"
 )
 
-// Troubled reports whether anything failed in the run, or ended it before its end.
+// Troubled reports whether anything failed in the run, or ended it early.
 func (r *Record) Troubled() bool { return r.End == nil || r.Failures() > 0 || r.End.Error != "" }
 
-// Group is what failed for one cause.
+// Group contains the failures with one cause.
 type Group struct {
 	Cause string
-	What  string // the meaning, for people
-	Next  string // the command to give next
-	N     int64  // failures, of which Rows are kept
+	What  string // meaning of the cause, for people
+	Next  string // the command to run next
+	N     int64  // number of failures; Rows has those that were kept
 	Rows  []Row
 }
 
-// More returns how many failures there are beside Rows.
+// More returns the number of failures that are not in Rows.
 func (g Group) More() int64 { return g.N - int64(len(g.Rows)) }
 
-// Groups groups failures by cause, the most frequent first; if a cause is given, only that
-// one.
+// Groups groups failures by cause, the most frequent cause first. If only is given it
+// returns that cause alone.
 func (r *Record) Groups(only string) []Group {
 	rows := map[string][]Row{}
 	for _, row := range r.Rows {
@@ -46,8 +46,8 @@ func (r *Record) Groups(only string) []Group {
 	return groups
 }
 
-// advices say what a cause means, and what to do: sync, repair, look (at what sync
-// would do), or lint (at the Source's own mistakes).
+// advices explain each cause and say what to do: sync, repair, look (at what sync would
+// do), or lint (the Source's own mistakes).
 var advices = map[string]struct{ what, do string }{
 	CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
 	CauseRefused:   {"refused by what is allowed here", "sync"},
@@ -67,10 +67,10 @@ var advices = map[string]struct{ what, do string }{
 	CauseExtra:     {"the mirror has what the Source does not list", "look"},
 }
 
-// CauseNames returns the causes that a run can record, in ascending order.
+// CauseNames returns the sorted causes that a run can record.
 func CauseNames() []string { return slices.Sorted(maps.Keys(advices)) }
 
-// advice says what a cause means and gives the command that comes next.
+// advice explains a cause and returns the command to run next.
 func advice(run *Run, cause string, rows []Row) (what, next string) {
 	a := advices[cause]
 	var flags []string
@@ -94,15 +94,15 @@ func advice(run *Run, cause string, rows []Row) (what, next string) {
 	return a.what, again(run, "sync", allow...)
 }
 
-// ofOneCommand are the flags that only sync or only audit has.
+// ofOneCommand maps the flags that only sync or only audit has to that command.
 var ofOneCommand = map[string]string{
 	"--max-delete": "sync", "--max-time": "sync", "--max-transfer": "sync", "--keep-deleted": "sync", "--keep-versions": "sync",
 	"--prefer": "sync", "--duplicates": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
 	"--quick": "audit", "--repair": "audit",
 }
 
-// again returns the shell command that runs command on the Source and the mirror of a run,
-// with those options of the run that command has, too.
+// again returns the shell command for running command on the Source and the mirror of a
+// run, with those options of the run that command also has.
 func again(run *Run, command string, flags ...string) string {
 	line := append([]string{"instep", command}, flags...)
 	for _, o := range run.Options {
@@ -114,8 +114,8 @@ func again(run *Run, command string, flags ...string) string {
 	return webpage.Shell(append(line, run.Source, run.Dir)...)
 }
 
-// given reports whether the words of flags have an option, as --name or --name=value, already.
-// Another value of it does not count: origins are allowed beside each other.
+// given reports whether flags already contain an option, as --name or --name=value.
+// Another value of the same option does not count: several origins can be allowed.
 func given(flags []string, option string) bool {
 	name, value, valued := strings.Cut(option, "=")
 	for i, f := range flags {

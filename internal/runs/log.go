@@ -9,31 +9,31 @@ import (
 	"instep/fetch"
 )
 
-// Log records a run from what a Destination reports (Event) and its caller adds. It may be
-// filled before there is a mirror whose state can hold the record. Its methods are safe for
-// concurrent use.
+// Log records a run from the events of a Destination (Event) and the additions of its
+// caller. It can be filled before the mirror exists whose state will contain the
+// record. Its methods are safe for concurrent use.
 type Log struct {
-	Repairs bool // the run is an audit that repairs: resources that it found wrong may be right in the end
+	Repairs bool // the run is an audit with repairs: a resource that it found wrong may be right at the end
 
 	run Run
 	now func() time.Time
 
-	mu      sync.Mutex // guards the rest
-	rec     *Recorder  // nil before Begin, and where none can be kept
-	pending []Row      // added before Begin
+	mu      sync.Mutex // guards the fields below
+	rec     *Recorder  // nil before Begin, and if no record can be stored
+	pending []Row      // rows added before Begin
 	changed bool       // the run changed the mirror
-	early   error      // what ended the run before its end, if its summary does not tell
+	early   error      // why the run ended early, if its summary does not contain the reason
 }
 
-// maxPending bounds the rows that wait for a mirror to be made.
+// maxPending bounds the number of rows that are held until the mirror exists.
 const maxPending = 1000
 
-// NewLog returns the Log of a run that begins now. It writes nothing before Begin.
+// NewLog returns the Log for a run that begins now. It writes nothing before Begin.
 func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
 
-// Begin begins the record in the directory of the state of a mirror that exists and may be
-// written to, with what was added until now. The number of the run is above after, the number
-// of the last run in the mirror's history.
+// Begin starts the record, in the state directory of an existing mirror that may be
+// written, with the rows added so far. The number of the run becomes higher than after,
+// the last run in the mirror's history.
 func (l *Log) Begin(state string, after int64) error {
 	run := l.run
 	run.ID = after
@@ -51,7 +51,7 @@ func (l *Log) Begin(state string, after int64) error {
 	return nil
 }
 
-// ID is the number of the run; 0 if it has no record.
+// ID returns the number of the run; 0 if it has no record.
 func (l *Log) ID() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *Log) ID() int64 {
 	return l.rec.ID()
 }
 
-// Add adds a row. Before Begin it keeps 1,000 rows at most.
+// Add adds a row. Before Begin it keeps at most 1,000 rows.
 func (l *Log) Add(row Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *Log) Add(row Row) {
 	}
 }
 
-// Event records what happens in a run, as far as a record keeps it.
+// Event records an event of a run if it belongs in the record.
 func (l *Log) Event(e destination.Event) {
 	switch e.Kind {
 	case destination.EventPlanned:
@@ -89,7 +89,8 @@ func (l *Log) Event(e destination.Event) {
 	}
 }
 
-// verdict records what an audit found wrong; of a repair, what is wrong after it.
+// verdict records a difference found by an audit; in a repair, only differences that
+// remain.
 func (l *Log) verdict(e destination.Event) {
 	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
@@ -102,7 +103,8 @@ func (l *Log) verdict(e destination.Event) {
 	l.Add(row)
 }
 
-// flagFor is the flag that would let pass what our own policy refused; "" if there is none.
+// flagFor returns the flag that would allow what our own policy refused; "" if there is
+// none.
 func flagFor(err error) string {
 	var fe *fetch.Error
 	switch {
@@ -116,7 +118,7 @@ func flagFor(err error) string {
 	return ""
 }
 
-// Gap records which changes of a set are unknown.
+// Gap records that the changes of a set are partly unknown.
 func (l *Log) Gap(set, text string) {
 	l.Add(Row{Kind: Note, Set: set, Message: text, Hint: "--accept-gap"})
 }
@@ -126,28 +128,28 @@ func (l *Log) Partial(set string, err error) {
 	l.Add(Row{Kind: Failure, Set: set, Cause: CauseDocument, Message: err.Error(), Hint: flagFor(err)})
 }
 
-// EndedBy says what ended the run early, though its caller has a summary of it.
+// EndedBy records why the run ended early, although its caller has a summary.
 func (l *Log) EndedBy(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.early = err
 }
 
-// Early returns what EndedBy was called with; nil if it was not.
+// Early returns the error given to EndedBy; nil if it was not called.
 func (l *Log) Early() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.early
 }
 
-// Changed says that the run changed the mirror.
+// Changed records that the run changed the mirror.
 func (l *Log) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changed = true
 }
 
-// End ends the record, if one was begun. It fills in Changed and Idle of the Outcome.
+// End completes the record, if one was begun. It sets Changed and Idle of the Outcome.
 func (l *Log) End(o Outcome) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +163,7 @@ func (l *Log) End(o Outcome) error {
 	return err
 }
 
-// idle reports whether a synchronisation found nothing to do and nothing to report.
+// idle reports whether a synchronisation found nothing to do or to report.
 func (l *Log) idle(o *Outcome) bool {
 	tally := l.rec.Tally()
 	return l.run.Command == "sync" && o.ExitCode == 0 && len(tally.Causes)+len(tally.Quirks) == 0 &&

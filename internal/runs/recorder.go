@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Recorder writes the record of a run while the run works. Its methods are safe for
-// concurrent use. A write error ends the record but not the run; End returns it.
+// Recorder writes the record of a run during the run. Its methods are safe for
+// concurrent use. A write error ends the record but not the run; End returns the error.
 type Recorder struct {
 	now  func() time.Time
-	root *os.Root // the directory of the records
+	root *os.Root // directory of the records
 	run  Run
 
-	mu     sync.Mutex // guards the rest
-	file   *os.File   // nil when the record has ended
+	mu     sync.Mutex // guards the fields below
+	file   *os.File   // nil after the record has ended
 	tally  Tally
-	failed map[string]bool // resources that failed, by set, cause and URI; those of the first maxFailures rows
+	failed map[string]bool // failed resources, by set, cause and URI; those in the first maxFailures rows
 	err    error           // the first write error
 }
 
-// Begin starts the record of a run in the directory of a state, gives it the next number
-// above r.ID and those of all records, and removes old records. r.Begun is stored in UTC.
+// Begin starts the record of a run in a state directory, with a number above r.ID and
+// those of all records, and removes old records. r.Begun is stored in UTC.
 func Begin(state string, r Run, now func() time.Time) (*Recorder, error) {
 	rec, err := begin(state, r, now)
 	if err != nil {
@@ -61,11 +61,11 @@ func begin(state string, r Run, now func() time.Time) (_ *Recorder, err error) {
 	return rec, prune(root)
 }
 
-// ID is the number of the run.
+// ID returns the number of the run.
 func (r *Recorder) ID() int64 { return r.run.ID }
 
-// Add records a row. A resource that is tried again in the same run and fails for the same
-// cause has one row, and counts once.
+// Add records a row. If a resource fails again in the same run for the same cause, it
+// keeps one row and counts once.
 func (r *Recorder) Add(row Row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *Recorder) Add(row Row) {
 	r.write("", row)
 }
 
-// again reports whether a resource failed before in this run, for the same cause.
+// again reports whether a resource has already failed in this run for the same cause.
 func (r *Recorder) again(row *Row) bool {
 	if row.Kind != Failure || row.URI == "" {
 		return false
@@ -101,7 +101,7 @@ func (r *Recorder) Tally() Tally {
 	return r.tally
 }
 
-// End ends the record; after it nothing is recorded any more.
+// End completes the record. Later calls record nothing.
 func (r *Recorder) End(o Outcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,8 +122,8 @@ func (r *Recorder) End(o Outcome) error {
 	return r.err
 }
 
-// replaceIdle removes the record of the run before if that one was idle too: many idle
-// runs must not displace the others.
+// replaceIdle removes the record of the previous run if that was idle too: many idle
+// runs must not displace other records.
 func (r *Recorder) replaceIdle() error {
 	all, err := ids(r.root)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *Recorder) close() (err error) {
 	return errors.Join(err, r.root.Close())
 }
 
-// write adds a line: the fields of v, and its kind if v has none.
+// write writes a line with the fields of v, and kind if v has no kind itself.
 func (r *Recorder) write(kind Kind, v any) {
 	if r.err != nil {
 		return
@@ -163,8 +163,8 @@ func (r *Recorder) write(kind Kind, v any) {
 	r.err = err
 }
 
-// create makes the file of a run, whose number is above all others and above after. Another
-// process may begin a run at the same moment: whoever finds the number taken tries the next.
+// create creates the file of a run, with a number above all others and above after. If
+// another process takes the same number at that moment, it tries the next number.
 func create(root *os.Root, after int64) (*os.File, int64, error) {
 	all, err := ids(root)
 	if err != nil {

@@ -14,34 +14,34 @@ import (
 	"time"
 )
 
-// The bounds of stored records.
+// Limits of stored records.
 const (
 	maxRuns     = 100
 	maxSets     = 1000
 	maxNotes    = 2000
-	maxFailures = 7000 // sums with the rows to over 10,000 for one run
-	maxOfQuirk  = 50   // notes about one habit of the Source
-	maxText     = 2000 // bytes of a message
+	maxFailures = 7000 // together with the other rows at most about 10,000 per run
+	maxOfQuirk  = 50   // notes about the same habit of the Source
+	maxText     = 2000 // length of a message in bytes
 	maxURI      = 8 << 10
 	maxOptions  = 100
 )
 
-// format is the version of the records.
+// format is the version of the record format.
 const format = 2
 
-// ErrNoRun means that no record of a run is kept under a number.
+// ErrNoRun means that there is no record of a run with a given number.
 var ErrNoRun = errors.New("no such run is kept")
 
-// Run says which run a record is of.
+// Run identifies the run of a record.
 type Run struct {
 	Format  int       `json:"format"`
-	ID      int64     `json:"run"` // number of the run, also in the history of the mirror
+	ID      int64     `json:"run"` // number of the run, also used in the history of the mirror
 	Command string    `json:"command"`
 	Source  string    `json:"source,omitempty"`
 	Dir     string    `json:"dir,omitempty"`
-	Options []string  `json:"options,omitempty"` // flags as they would be given again
+	Options []string  `json:"options,omitempty"` // flags in the form in which they can be given again
 	Begun   time.Time `json:"begun"`
-	Version string    `json:"version,omitempty"` // of the program
+	Version string    `json:"version,omitempty"` // version of the program
 	Go      string    `json:"go,omitempty"`
 	System  string    `json:"system,omitempty"`
 }
@@ -49,10 +49,10 @@ type Run struct {
 // Kind is the kind of a row.
 type Kind string
 
-// The kinds of row.
+// Values of Kind.
 const (
 	Set     Kind = "set"     // how a set was synchronised or compared, and why in this way
-	Note    Kind = "note"    // something tolerated, skipped or guessed, or a guard that fired
+	Note    Kind = "note"    // something tolerated, skipped or guessed, or a guard that stopped something
 	Failure Kind = "failure" // something that failed or was found wrong
 )
 
@@ -60,35 +60,35 @@ const (
 type Row struct {
 	Kind    Kind   `json:"kind"`
 	Set     string `json:"set,omitempty"`
-	Mode    string `json:"mode,omitempty"` // of a Set
+	Mode    string `json:"mode,omitempty"` // for a Set
 	Cause   string `json:"cause,omitempty"`
-	Quirk   int    `json:"quirk,omitempty"` // of a Note: the habit of Sources it is about
+	Quirk   int    `json:"quirk,omitempty"` // for a Note: number of the Source's habit
 	URI     string `json:"uri,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Outcome is how a run ended.
+// Outcome describes how a run ended.
 type Outcome struct {
 	Status   string           `json:"status"`
 	ExitCode int              `json:"exit_code"`
-	Error    string           `json:"error,omitempty"` // the error that ended it early
+	Error    string           `json:"error,omitempty"` // the error that ended the run early
 	Hint     string           `json:"hint,omitempty"`
-	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror, so that it is in its history
-	Idle     bool             `json:"idle,omitempty"`    // nothing happened: the record replaces that of an idle run of the same command before it
-	Counts   map[string]int64 `json:"counts,omitempty"`  // resources, bytes and the like, by name
+	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror and is in its history
+	Idle     bool             `json:"idle,omitempty"`    // nothing happened: the record replaces that of a preceding idle run of the same command
+	Counts   map[string]int64 `json:"counts,omitempty"`  // counts of resources, bytes and the like, by name
 }
 
-// Tally counts the rows of a run, those that were not kept as well.
+// Tally counts the rows of a run, including those that were not kept.
 type Tally struct {
 	Causes map[string]int64 `json:"causes,omitempty"` // failures
-	Quirks map[int]int64    `json:"quirks,omitempty"` // notes; 0: about no known habit
+	Quirks map[int]int64    `json:"quirks,omitempty"` // number of notes by habit; 0 stands for no known habit
 	Sets   int64            `json:"sets,omitempty"`
-	Kept   int64            `json:"kept"` // rows in the record
+	Kept   int64            `json:"kept"` // number of rows in the record
 }
 
-// Failures is the number of failures of all causes.
+// Failures returns the number of failures of all causes.
 func (t *Tally) Failures() (n int64) {
 	for _, of := range t.Causes {
 		n += of
@@ -141,11 +141,11 @@ type End struct {
 type Record struct {
 	Run
 	Rows []Row
-	End  *End // nil: the run has not ended, or it was killed
+	End  *End // nil: the run is not finished, or was killed
 	Tally
 }
 
-// clip bounds a text, and keeps it valid.
+// clip truncates a text to n bytes of valid UTF-8.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return strings.ToValidUTF8(s, "\ufffd")

@@ -21,23 +21,24 @@ const (
 	suffix    = ".jsonl"
 )
 
-// maxEdge bounds the first and the last line of a record, in bytes; maxLine any of its lines.
+// maxEdge is the largest length in bytes of the first and last line of a record,
+// maxLine of any line.
 const (
 	maxEdge = 256 << 10
 	maxLine = 1 << 20
 )
 
-// recordName matches the names of records; formerName those that earlier builds named by the
-// time of the run.
+// recordName matches the file names of records; formerName matches those of earlier
+// builds, which contain the time of the run.
 var (
 	recordName = regexp.MustCompile(`^([1-9]\d{0,17})\.jsonl$`)
 	formerName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d{3})?\.jsonl$`)
 )
 
-// fileOf is the name of the record of a run.
+// fileOf returns the file name of the record of a run.
 func fileOf(id int64) string { return strconv.FormatInt(id, 10) + suffix }
 
-// openRecords opens the directory of the records in the directory of a state.
+// openRecords opens the directory of the records in a state directory.
 func openRecords(state string, create bool) (*os.Root, error) {
 	root, err := os.OpenRoot(state)
 	if err != nil {
@@ -62,13 +63,13 @@ func names(root *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// ids lists the runs of which a record is kept, the newest first.
+// ids lists the runs that have a record, newest first.
 func ids(root *os.Root) ([]int64, error) {
 	found, err := names(root)
 	var all []int64
 	for _, name := range found {
 		if m := recordName.FindStringSubmatch(name); m != nil {
-			id, _ := strconv.ParseInt(m[1], 10, 64) // 18 digits are always one
+			id, _ := strconv.ParseInt(m[1], 10, 64) // cannot fail: at most 18 digits
 			all = append(all, id)
 		}
 	}
@@ -77,7 +78,7 @@ func ids(root *os.Root) ([]int64, error) {
 	return all, err
 }
 
-// prune removes the records that are too old.
+// prune removes records that are too old.
 func prune(root *os.Root) error {
 	found, err := names(root)
 	if err != nil {
@@ -99,7 +100,7 @@ func prune(root *os.Root) error {
 	return nil
 }
 
-// List returns the recorded runs of a state, the newest first, without their rows. The
+// List returns the recorded runs of a state, newest first, without their rows. The
 // Tally of a run without End is unknown. A state without records has no runs.
 func List(state string) ([]Record, error) {
 	root, err := openRecords(state, false)
@@ -118,7 +119,7 @@ func List(state string) ([]Record, error) {
 	for _, id := range all {
 		rec, err := edges(root, id)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrNotRegular) {
-			continue // removed in the meantime, or not one of ours
+			continue // removed in the meantime, or not ours
 		}
 		if err != nil {
 			return nil, fmt.Errorf("record of the run %d in %q: %w", id, state, err)
@@ -128,7 +129,7 @@ func List(state string) ([]Record, error) {
 	return records, nil
 }
 
-// edges reads the first and the last line of a record.
+// edges reads the first and last line of a record.
 func edges(root *os.Root, id int64) (*Record, error) {
 	f, err := durable.OpenRegular(root, fileOf(id))
 	if err != nil {
@@ -154,14 +155,15 @@ func edges(root *os.Root, id int64) (*Record, error) {
 	if line, ok := bytes.CutSuffix(tail, []byte("\n")); ok {
 		rec.line(line[bytes.LastIndexByte(line, '\n')+1:])
 	}
-	rec.Rows = nil // the last line may be one if the run has no end
+	rec.Rows = nil // without an end the last line may be a row
 	if rec.End == nil {
 		rec.Tally = Tally{}
 	}
 	return rec, nil
 }
 
-// Load returns the record of a run; ErrNoRun if there is none with that number.
+// Load returns the record of a run. It returns ErrNoRun if there is none with that
+// number.
 func Load(state string, id int64) (*Record, error) {
 	rec, err := load(state, id)
 	if err != nil {
@@ -196,8 +198,8 @@ func load(state string, id int64) (*Record, error) {
 	return rec, lines.Err()
 }
 
-// line adds a line of the record. It skips a last line that a crash cut off, and kinds of
-// later versions.
+// line adds a line to the record. It skips an incomplete last line, left by a crash,
+// and unknown kinds of later versions.
 func (rec *Record) line(text []byte) {
 	var kind struct {
 		Kind Kind `json:"kind"`

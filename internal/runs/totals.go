@@ -11,45 +11,45 @@ import (
 	"instep/transfer"
 )
 
-// The exit codes of a run that came to its end.
+// Exit codes of a run that was not interrupted.
 const (
 	ExitOK        = 0 // the mirror is in step
-	ExitFailed    = 1 // a document of the Source can't be used
+	ExitFailed    = 1 // a document of the Source is unusable
 	ExitPartial   = 4 // something failed, was left out, or is unknown
-	ExitTemporary = 5 // a document of the Source can't be had now
-	ExitGuard     = 6 // something waits for consent
+	ExitTemporary = 5 // a document of the Source is unavailable at present
+	ExitGuard     = 6 // something needs the user's consent
 )
 
 // Totals are the counts of a run over all its sets.
 type Totals struct {
 	destination.Counts
-	Failed     int64                     // resources that could not be brought
+	Failed     int64                     // resources that could not be fetched
 	Bytes      int64                     // of resources
-	Unverified int64                     // resources brought that nothing of the Source's proves
-	Patches    transfer.PatchCounts      // what patches have saved and cost
-	Taken      int64                     // files that were in the directory and not known, and were taken over
-	Planned    int64                     // requests that a plan will send
-	Via        map[destination.Via]int64 // resources that are brought, by way
+	Unverified int64                     // resources fetched whose bytes no fact of the Source proves
+	Patches    transfer.PatchCounts      // bytes that patches have saved and cost
+	Taken      int64                     // unknown files in the directory that were taken over as resources
+	Planned    int64                     // number of requests that a plan will send
+	Via        map[destination.Via]int64 // number of resources to fetch, by way
 	Failures   []destination.Failure     // the first failures
-	Origins    map[string]int64          // resources that are not the Source's own, by origin
+	Origins    map[string]int64          // resources on other origins than the Source's, by origin
 	Partial    []error                   // why documents could not be used
-	Withheld   []Withheld                // deletions that wait for consent
+	Withheld   []Withheld                // deletions that need consent
 
-	RolledBack []SetNote // states older than the Source showed before, which were not followed
-	Frozen     []SetNote // sets without news for longer than they may have none
-	Gaps       []SetNote // which changes of a set are unknown
+	RolledBack []SetNote // sets in which the Source shows an older state than before, which was not followed
+	Frozen     []SetNote // sets without changes for longer than expected
+	Gaps       []SetNote // sets whose changes are partly unknown
 	Orphans    []destination.Orphan
 	latest     []setMoment
 }
 
-// Withheld are the deletions of a set that wait for consent.
+// Withheld are the deletions of a set that need consent.
 type Withheld struct {
 	Set, Hash string
 	N         int64
 	Guard     destination.Guard
 }
 
-// SetNote is something said of a set.
+// SetNote is a remark about a set.
 type SetNote struct{ Set, Text string }
 
 type setMoment struct {
@@ -69,7 +69,7 @@ func (t *Totals) addCounts(c destination.Counts, origins map[string]int64, parti
 	}
 }
 
-// AddCounts adds counts to others, which it makes if they are nil.
+// AddCounts adds counts to those in to, which it creates if nil.
 func AddCounts[K comparable](to, from map[K]int64) map[K]int64 {
 	if to == nil {
 		to = map[K]int64{}
@@ -117,22 +117,23 @@ func (t *Totals) Count(act destination.Action) {
 	t.Via[act.Via]++
 }
 
-// ExitCode returns the exit code of a run that came to its end.
+// ExitCode returns the exit code of a run that was not interrupted.
 func (t *Totals) ExitCode() int {
 	switch {
 	case len(t.Withheld) > 0, t.doubted(), t.withdrawn():
 		return ExitGuard
 	case len(t.Partial) > 0 && !slices.ContainsFunc(t.Partial, func(err error) bool { return !errors.Is(err, fetch.Temporary) }):
-		return ExitTemporary // documents that cannot be had now
+		return ExitTemporary // documents are unavailable at present
 	case len(t.Partial) > 0:
-		return ExitFailed // a document that cannot be used
+		return ExitFailed // a document is unusable
 	case len(t.Frozen)+len(t.Gaps) > 0, t.Failed+destination.Missed(t.Skipped) > 0:
 		return ExitPartial
 	}
 	return ExitOK
 }
 
-// Status returns the status, in-sync, refused or partial, of a run that came to its end.
+// Status returns the status of a run that was not interrupted: in-sync, refused or
+// partial.
 func (t *Totals) Status() string {
 	switch t.ExitCode() {
 	case ExitOK:
@@ -143,7 +144,7 @@ func (t *Totals) Status() string {
 	return "partial"
 }
 
-// note adds what was found of a set to be unlike what the Source said before.
+// note adds the findings about a set that contradict earlier states of the Source.
 func (t *Totals) note(set, rolledBack, gap string, latest time.Time) {
 	if rolledBack != "" {
 		t.RolledBack = append(t.RolledBack, SetNote{set, rolledBack})
@@ -156,8 +157,8 @@ func (t *Totals) note(set, rolledBack, gap string, latest time.Time) {
 	}
 }
 
-// Close adds what was found of all sets: those that the Source no longer offers, and those
-// whose newest change is older than maxAge; 0 is no bound.
+// Close adds the findings about all sets: those that the Source no longer offers, and
+// those whose newest change is older than maxAge; 0 is no limit.
 func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now time.Time) {
 	t.Orphans = orphans
 	if maxAge == 0 {
@@ -170,7 +171,7 @@ func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now t
 	}
 }
 
-// doubted reports whether something the Source says now is not followed.
+// doubted reports whether a present state of the Source was not followed.
 func (t *Totals) doubted() bool {
 	for _, o := range t.Orphans {
 		if !o.Forget {
@@ -180,7 +181,8 @@ func (t *Totals) doubted() bool {
 	return len(t.RolledBack) > 0
 }
 
-// withdrawn reports whether a set that was followed has nothing left to follow it by.
+// withdrawn reports whether a followed set no longer has any documents by which to
+// follow it.
 func (t *Totals) withdrawn() bool {
 	for _, err := range t.Partial {
 		if errors.Is(err, destination.ErrWithdrawn) {

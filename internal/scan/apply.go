@@ -12,11 +12,11 @@ import (
 	"instep/resourcesync"
 )
 
-// Apply hashes the new and the modified files of p and records the changes, in the order of
-// the walk, then the deletions. A file that cannot be read is a failure in the Result and
-// keeps its recorded state. If the guard refuses, the error is a *GuardError and nothing is
-// recorded. After another error the Result has the counts so far; these changes are
-// recorded, and a new plan continues from there.
+// Apply hashes the new and the modified files of p and records the changes in the order
+// of the walk, then the deletions. A file that cannot be read becomes a failure in the
+// Result and keeps its recorded state. If the guard refuses, the error is a *GuardError
+// and nothing is recorded. After another error the Result has the counts so far; the
+// changes counted are recorded, and a new plan continues from there.
 func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {
@@ -51,8 +51,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// maxUnsettled bounds the list of pieces that must not be stored; beyond it no piece is
-// stored.
+// maxUnsettled bounds the number of pieces recorded as unsettled. Beyond it Apply
+// stores no piece.
 const maxUnsettled = 1 << 16
 
 // applier records the results of reading. Its methods are not called concurrently.
@@ -63,8 +63,8 @@ type applier struct {
 	batch     []hashed
 	changes   []catalog.Change // changes of the last outcome; its memory is reused
 	empty     bool             // the set had no members, so no look-up is needed
-	unsettled map[int64]bool   // numbers of pieces with a file that was recorded in another state than seen
-	unlabeled bool             // a file could not be read to find out its labels
+	unsettled map[int64]bool   // numbers of pieces of which a file was recorded in another state than the walk saw
+	unlabeled bool             // the labels of a file could not be determined, since it could not be read
 }
 
 func (a *applier) take(h hashed) error {
@@ -90,7 +90,7 @@ func (a *applier) failed(name string, err error) {
 	a.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
 }
 
-// outcome is the part of a round that is to be recorded.
+// outcome is what is to be recorded of a round.
 type outcome struct {
 	changes    []catalog.Change
 	same       []catalog.Resource // resources whose bytes did not change
@@ -98,8 +98,8 @@ type outcome struct {
 	clashes    []string // URIs
 }
 
-// clash counts a resource to which another set, which recorded the same bytes, gives other
-// labels: they belong to the resource, so both should agree.
+// clash counts a resource to which another set with the same bytes gives other labels.
+// Labels belong to the resource, so both sets should agree.
 func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
 	others := known.URI != "" && !known.Member || known.Due != ""
 	if others && (known.Type != now.Type || known.Encoding != now.Encoding) && agree(known.Digests, ds) {
@@ -120,7 +120,7 @@ func (a *applier) end(r *round) error {
 		}
 	}
 	err = a.record(o.changes)
-	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or another process records too
+	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or another process records changes too
 		a.empty = false
 		if o, err = a.compare(); err == nil {
 			err = a.record(o.changes)
@@ -132,8 +132,8 @@ func (a *applier) end(r *round) error {
 	return a.d.finish(a.ctx, a.r, o)
 }
 
-// compare compares the round with the recorded state. It looks that up again, since a
-// directory that changes while it is read may list a name twice.
+// compare compares the round with the recorded state. It looks the state up again,
+// since a directory that changes while it is read may list a name twice.
 func (a *applier) compare() (o outcome, err error) {
 	uris := make([]string, len(a.batch))
 	for i := range a.batch {
@@ -198,13 +198,13 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 			}
 			continue
 		}
-		delete(changed, h.uri) // a name that was listed twice is kept once
+		delete(changed, h.uri) // keep the bytes of a name that was listed twice only once
 		batch.Put(h.kept, blob.Put{Key: KeepKey(h.sha256)})
 	}
 	return batch.Commit(a.ctx)
 }
 
-// finish records new facts that are not changes.
+// finish records new labels, times and digests that are not changes.
 func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	if r.Clashes += int64(len(o.clashes)); r.FirstClash == "" && len(o.clashes) > 0 {
 		r.FirstClash = o.clashes[0]
@@ -263,11 +263,11 @@ func (h *hashed) resource() catalog.Resource {
 		LastMod: fileTime(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq, Remainder: h.remainder}
 }
 
-// fileTime is the modification time of a file in whole seconds, as Last-Modified is:
-// many readers know no fraction of a second.
+// fileTime returns the modification time of a file in whole seconds, as in
+// Last-Modified: many readers do not understand fractions of a second.
 func fileTime(t time.Time) resourcesync.Datetime { return lastMod(t.Truncate(time.Second)) }
 
-// lastMod is a modification time, if a W3C Datetime can say it.
+// lastMod returns a modification time, or zero if a W3C Datetime cannot express it.
 func lastMod(t time.Time) resourcesync.Datetime {
 	if y := t.UTC().Year(); y < 1 || y > 9999 {
 		return resourcesync.Datetime{}
@@ -275,12 +275,12 @@ func lastMod(t time.Time) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(t)
 }
 
-// decide returns the kind of change of a resource; "" is none.
+// decide returns the kind of change of a resource; "" if it did not change.
 func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	switch {
 	case !known.Member:
 		return resourcesync.Created
-	case known.Due != "": // another set has recorded the change, this one has not
+	case known.Due != "": // another set has recorded the change; this set has not yet
 		return resourcesync.Updated
 	case known.Path == h.path && known.Length == resourcesync.Bytes(h.length) && agree(known.Digests, h.known()):
 		return ""
@@ -288,7 +288,7 @@ func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	return resourcesync.Updated
 }
 
-// known are all digests of the bytes that were read.
+// known returns all computed digests of the bytes.
 func (h *hashed) known() resourcesync.Digests {
 	all := slices.Clone(h.digests)
 	for _, d := range []resourcesync.Digest{h.also, h.sha256} {
@@ -299,8 +299,8 @@ func (h *hashed) known() resourcesync.Digests {
 	return all
 }
 
-// agree reports whether two lists of digests can be of the same bytes: the
-// strongest algorithm that both have decides; there must be one.
+// agree reports whether two lists of digests can describe the same bytes. It compares
+// the strongest algorithm in both lists; without a common one the result is false.
 func agree(a, b resourcesync.Digests) bool {
 	var common resourcesync.Digests
 	for _, d := range a {
@@ -316,7 +316,7 @@ func (a *applier) record(changes []catalog.Change) error {
 	return a.d.record(a.ctx, a.r, changes, nil)
 }
 
-// record records changes, with settings, and counts them.
+// record records changes and settings, and counts the changes.
 func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, settings map[string]string) error {
 	if len(changes) == 0 {
 		return nil
@@ -345,12 +345,12 @@ func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, 
 	return nil
 }
 
-// remove records that resources are gone, after one more look.
+// remove records the deletion of resources, after looking them up once more.
 func (a *applier) remove(resources []catalog.Resource) error {
 	var changes []catalog.Change
 	for _, r := range resources {
 		if !r.Member {
-			continue // gone from the set since the walk
+			continue // removed from the set since the walk
 		}
 		_, reason, err := a.d.locate(r.Path)
 		switch {
@@ -360,7 +360,7 @@ func (a *applier) remove(resources []catalog.Resource) error {
 		case err != nil:
 			a.failed(r.Path, err)
 		default:
-			a.r.Gone++ // it is back
+			a.r.Gone++ // the file exists again
 		}
 	}
 	return a.record(changes)

@@ -11,37 +11,38 @@ import (
 	"instep/resourcesync"
 )
 
-// Choice says which files of a directory are resources.
+// Choice selects the files of a directory that are resources.
 type Choice struct {
-	// Globs as internal/glob has them, on the slash-separated path below the directory.
-	// A file is published if one of Include matches (or there is none) and none of
-	// Exclude; a directory that Exclude matches is not entered.
+	// Include and Exclude are globs (internal/glob) for the slash-separated path below
+	// the directory. A file is published if an Include matches, or there is none, and
+	// no Exclude matches. A directory that an Exclude matches is not entered.
 	Include, Exclude []string
 	// AssumeUnchanged are globs of files and directories that are not examined: they keep
 	// their recorded state.
 	AssumeUnchanged []string
-	// AllFiles publishes litter, too.
+	// AllFiles also publishes litter.
 	AllFiles bool
 	// LinkFiles says that a file NAME.links.json has links of the file NAME, and is no
 	// resource itself.
 	LinkFiles bool
 }
 
-// litter are the names of files and directories that operating systems and editors leave
-// behind, in lower case. Those that begin with a dot are left out anyway.
+// litter contains names, in lower case, of files and directories that operating systems
+// and editors leave behind. Names that begin with a dot are left out anyway.
 var litter = []string{
 	"thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found", "__macosx",
 }
 
-// isLitter reports whether operating systems or editors leave files with this name behind.
-// These include lock files of Office (~$x) and back-ups of editors (x~, #x#).
+// isLitter reports whether files of this name are usually left behind by operating
+// systems or editors. They include lock files of Office (~$x) and back-ups of editors
+// (x~, #x#).
 func isLitter(name string) bool {
 	return strings.HasPrefix(name, "~$") || strings.HasSuffix(name, "~") && name != "~" ||
 		len(name) > 2 && name[0] == '#' && name[len(name)-1] == '#' || slices.Contains(litter, strings.ToLower(name))
 }
 
-// refuses says why the choice leaves out the file or directory at a path, by its name and
-// the patterns that exclude; "" if it does not.
+// refuses returns the reason why the file or directory at a path is left out, by its
+// name and the exclude patterns; "" if it is not left out.
 func (c *Choice) refuses(name string, dir bool) Reason {
 	switch {
 	case strings.HasPrefix(path.Base(name), "."):
@@ -56,7 +57,7 @@ func (c *Choice) refuses(name string, dir bool) Reason {
 	return ""
 }
 
-// Covers reports whether the names and patterns would let a regular file at path be
+// Covers reports whether names and patterns allow a regular file at path to be
 // published.
 func (c *Choice) Covers(name string) bool {
 	for end, r := range name + "/" {
@@ -70,10 +71,11 @@ func (c *Choice) Covers(name string) bool {
 	return !glob.MatchAny(c.Exclude, name, false) && (len(c.Include) == 0 || glob.MatchAny(c.Include, name, false))
 }
 
-// globs are the patterns of a Dir, each with a mark that it has matched in this scan.
+// globs are the compiled patterns of a Dir. Each records whether it has matched in this
+// scan.
 type globs struct{ include, exclude, rules *glob.Set }
 
-// newGlobs makes the globs of a scan.
+// newGlobs compiles the globs of a scan.
 func (d *Dir) newGlobs() *globs {
 	rules := make([]string, len(d.Rules))
 	for i := range d.Rules {
@@ -82,7 +84,8 @@ func (d *Dir) newGlobs() *globs {
 	return &globs{include: glob.NewSet(d.Include), exclude: glob.NewSet(d.Exclude), rules: glob.NewSet(rules)}
 }
 
-// unmatched are the patterns that have matched nothing, as flags and keys name them.
+// unmatched returns the patterns that matched nothing, with the names of their flags or
+// configuration keys.
 func (g *globs) unmatched() (list []Unmatched) {
 	for _, one := range []struct {
 		option string
@@ -95,11 +98,11 @@ func (g *globs) unmatched() (list []Unmatched) {
 	return list
 }
 
-// Unmatched is a pattern that matched nothing in a scan of everything.
+// Unmatched is a pattern that matched nothing in a scan of the whole directory.
 type Unmatched struct{ Option, Pattern string }
 
-// maxTwins bounds the twins that are named, and maxTwinNames the names of a directory
-// among which they are looked for.
+// maxTwins bounds the reported twins; maxTwinNames bounds the names of a directory that
+// are compared.
 const (
 	maxTwins     = 20
 	maxTwinNames = 100_000
@@ -109,8 +112,8 @@ const (
 // cannot distinguish them, and some systems treat them as one file.
 type twinFinder struct{ names map[string]string }
 
-// see takes a name of the directory and returns an earlier name that looks the same; "" if
-// there is none.
+// see records a name of the directory and returns an earlier name that looks the same;
+// "" if there is none.
 func (t *twinFinder) see(name string) string {
 	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {
 		return ""
@@ -126,7 +129,7 @@ func (t *twinFinder) see(name string) string {
 	return ""
 }
 
-// keepAssumed takes the members that are assumed to be unchanged for seen.
+// keepAssumed marks the members that AssumeUnchanged matches as seen.
 func (b *planner) keepAssumed() error {
 	if len(b.d.AssumeUnchanged) == 0 {
 		return nil

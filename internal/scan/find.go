@@ -10,17 +10,17 @@ import (
 	"instep/internal/glob"
 )
 
-// maxLinks bounds the links from one to the next until there is a file.
+// maxLinks bounds the number of symbolic links followed for one file.
 const maxLinks = 8
 
 // found is a file to publish.
 type found struct {
-	target string // path of its bytes: its own, or the target of the link there
+	target string // path of the bytes: that of the file, or of the link's target
 	info   fs.FileInfo
 }
 
-// find returns the type of the file at a path, with lstat; its directories have been
-// entered already. A reason means that the file is not published.
+// find examines the path with lstat and returns the file, or the reason why it is not
+// published. The caller has already entered the directories above it.
 func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reason, error) {
 	if r := d.hidden(name, false); r != "" {
 		return found{}, r, nil
@@ -41,7 +41,7 @@ func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reaso
 	return found{name, info}, "", nil
 }
 
-// locate is find for any path.
+// locate is like find, but also checks the directories above the path.
 func (d *Dir) locate(name string) (found, Reason, error) {
 	if r, err := d.entered(name); r != "" || err != nil {
 		return found{}, r, err
@@ -49,7 +49,7 @@ func (d *Dir) locate(name string) (found, Reason, error) {
 	return d.find(name, func() (fs.FileInfo, error) { return d.Tree.Lstat(name) })
 }
 
-// entered says why one of the directories above name is not entered, if so.
+// entered returns the reason why a directory above name is not entered; "" if all are.
 func (d *Dir) entered(name string) (Reason, error) {
 	for i, c := range []byte(name) {
 		if c != '/' {
@@ -73,7 +73,7 @@ func (d *Dir) entered(name string) (Reason, error) {
 }
 
 // isState reports whether a directory below the root is the state of a mirror or a
-// publisher, which is never published. If the root itself is one, Ours decides.
+// publisher, which is never published. If the root itself is a state, Ours decides.
 func (d *Dir) isState(dir string) (bool, error) {
 	if dir == "." {
 		return false, nil
@@ -81,9 +81,9 @@ func (d *Dir) isState(dir string) (bool, error) {
 	return catalog.IsState(dir, d.Tree.Lstat, d.Tree.Open)
 }
 
-// follow finds the file that the link at name leads to. It must be inside the tree, without
-// links in the directories above it, and not hidden itself, so that a link cannot publish a
-// file that would not be published under its own name.
+// follow finds the file to which the link at name leads. The file must be inside the
+// tree, without links in the directories above it, and not hidden: a link must not
+// publish a file that would not be published under its own name.
 func (d *Dir) follow(name string) (found, Reason, error) {
 	for range maxLinks {
 		to, err := d.Tree.Readlink(name)
@@ -120,9 +120,9 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns the target of a link at name; false if that is, or may be, outside the
-// tree. It does not resolve ".." after a name, which means something else if that name is a
-// link.
+// resolve returns the target of a link at name; false if the target is, or may be,
+// outside the tree. It does not resolve ".." after a name, since that name may itself
+// be a link.
 func resolve(name, to string) (string, bool) {
 	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
 		return "", false
@@ -131,8 +131,8 @@ func resolve(name, to string) (string, bool) {
 	return next, next != "." && next != ".." && !strings.HasPrefix(next, "../")
 }
 
-// hidden says why the file or directory of that name is not published, whatever
-// it is; "" if nothing speaks against it.
+// hidden returns the reason why no file or directory of that name is published; "" if
+// there is none.
 func (d *Dir) hidden(name string, dir bool) Reason {
 	switch r := d.refuses(name, dir); {
 	case (r == "" || r == Dotfile) && d.Ours != nil && d.Ours(name):
@@ -152,7 +152,7 @@ func (d *Dir) excluded(name string, dir bool) bool {
 	return glob.MatchAny(d.Exclude, name, dir)
 }
 
-// included reports whether a file is chosen.
+// included reports whether Include selects a file.
 func (d *Dir) included(name string) bool {
 	if d.globs != nil {
 		return d.globs.include.Empty() || d.globs.include.Match(name, false)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// racyWindow is how long after its last change a file may change once more without
-// a trace in its times: they are as coarse as two seconds on some file systems.
+// racyWindow is how long after a change another change may leave the file's times the
+// same: on some file systems they have a resolution of two seconds.
 const racyWindow = 2 * time.Second
 
-// stamp identifies the state of a file: size, modification time, change time, inode.
-// As long as it stays, so do the bytes. An inode that changes shows a file that was
-// replaced by one of the same size and time; the change time cannot be set by anybody.
+// stamp identifies the state of a file by size, modification time, change time and
+// inode. While it stays the same, so do the bytes. A new inode shows that the file was
+// replaced, even by one of the same size and time; programs cannot set the change time.
 type stamp [4]int64
 
 func stampOf(info fs.FileInfo) stamp {
@@ -21,7 +21,7 @@ func stampOf(info fs.FileInfo) stamp {
 	return stamp{info.Size(), info.ModTime().UnixNano(), changed.UnixNano(), int64(inode)}
 }
 
-// String is the form that catalog.Resource.Stat has.
+// String returns the form that is stored in catalog.Resource.Stat.
 func (p stamp) String() string {
 	b := strconv.AppendInt(make([]byte, 0, 64), p[0], 10)
 	for _, n := range p[1:3] {
@@ -30,7 +30,7 @@ func (p stamp) String() string {
 	return string(strconv.AppendUint(append(b, ' '), uint64(p[3]), 10))
 }
 
-// appendTo appends the stamp in a form of fixed length.
+// appendTo appends the stamp in a binary form of fixed length.
 func (p stamp) appendTo(b []byte) []byte {
 	for _, n := range p {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
@@ -38,8 +38,8 @@ func (p stamp) appendTo(b []byte) []byte {
 	return b
 }
 
-// settled reports whether every change of the file after reading began, at that moment,
-// changes its stamp.
+// settled reports whether every change of the file since read, when reading began, must
+// have changed its stamp.
 func (p stamp) settled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

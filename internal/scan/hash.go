@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	attempts   = 3 // tries to hash a file that changes while it is read
+	attempts   = 3 // attempts to hash a file that changes while it is read
 	bufferSize = 128 << 10
 )
 
@@ -25,11 +25,11 @@ const (
 type hashed struct {
 	path     string
 	uri      string
-	only     bool  // its label was looked at, not its bytes
-	gone     bool  // not there any more, or no longer published
+	only     bool  // only its labels were examined, not its bytes
+	gone     bool  // no longer exists, or is no longer published
 	piece    int64 // item.Piece
 	err      error
-	read     int64 // bytes, in all attempts
+	read     int64 // number of bytes read, in all attempts
 	length   int64
 	digests  resourcesync.Digests // digests by the requested algorithms
 	also     resourcesync.Digest  // by item.Also
@@ -37,20 +37,20 @@ type hashed struct {
 	kept     blob.Object          // a copy of the bytes; nil if none was requested
 	modified time.Time
 	label    Rule
-	// remainder is what the links of the rules say: see catalog.Resource.Remainder.
+	// remainder contains the links of the rules: see catalog.Resource.Remainder.
 	remainder string
-	stat      string // "" if a later change might not show
+	stat      string // "" if a later change might leave it the same
 }
 
-// reader reads files, one after the other.
+// reader reads files one after the other.
 type reader struct {
 	d      *Dir
 	buffer []byte
 	dir    string // the directory that was entered last
-	sub    Tree   // below it; nil if there is none
+	sub    Tree   // tree of that directory; nil if there is none
 }
 
-// close ends the use of the directory entered last.
+// close closes the directory entered last.
 func (r *reader) close() error {
 	if r.sub == nil {
 		return nil
@@ -65,7 +65,7 @@ func (r *reader) begin(it item) hashed {
 	return hashed{path: name, uri: r.d.uri(name, it.URI), piece: it.Piece, label: RuleFor(r.d.Rules, name)}
 }
 
-// hash reads the file until it holds still.
+// hash reads the file until it does not change while it is read.
 func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	h := r.begin(it)
 	for range attempts {
@@ -78,7 +78,7 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	return r.link(ctx, h.settle())
 }
 
-// settle distinguishes a file that is absent from one that cannot be read.
+// settle turns the error of an absent file into gone.
 func (h hashed) settle() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
@@ -112,8 +112,8 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 	})
 }
 
-// open opens the file that the walk saw, or the one that has the path now, if that may be
-// published.
+// open opens the file that the walk found, or the one that now has the path, if that
+// may be published.
 func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
 	if file, info := r.seen(it); file != nil {
 		defer file.Close()
@@ -135,14 +135,14 @@ func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error)
 	if err != nil {
 		return err
 	}
-	if stampOf(info) != stampOf(f.info) { // perhaps not the file that was found fit to publish
+	if stampOf(info) != stampOf(f.info) { // perhaps another file, which must not be published
 		return &ChangedError{attempts, statOf(f.info), statOf(info)}
 	}
 	return read(file, info)
 }
 
-// seen opens the file that the walk found fit to be published, if it is still at the
-// same place and the same. It stays in a directory from one file to the next.
+// seen opens the file that the walk found, if it is still unchanged at the same place.
+// It keeps the directory open for the next file.
 func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 	name := string(it.Path)
 	if it.Print == (stamp{}) || !r.enter(catalog.DirOf(name)) {
@@ -158,14 +158,14 @@ func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 	}
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || stampOf(info) != it.Print {
-		_ = file.Close() // nothing was written
+		_ = file.Close() // opened only for reading
 		return nil, nil
 	}
 	return file, info
 }
 
-// enter reports whether the directory could be entered, the path of which leads
-// through no link and nothing hidden.
+// enter opens a directory and reports whether it could. No element of the path may be a
+// link or hidden.
 func (r *reader) enter(dir string) bool {
 	if dir == r.dir && r.sub != nil {
 		return true
@@ -186,8 +186,9 @@ func (r *reader) enter(dir string) bool {
 	return err == nil
 }
 
-// digest reads the size bytes of f. If there are more, the time or the size of the
-// file says so afterwards; of a file that says 0, as some systems do, it reads one.
+// digest reads and hashes size bytes of f. If the file has more, the caller finds out
+// by its time or size. Some systems report size 0 for files with content, so digest
+// always tries to read at least one byte.
 func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, keep blob.Batch, f io.Reader, size int64) (n int64, err error) {
 	hasher := resourcesync.NewHasher(r.d.needed(also, keep != nil)...)
 	to := io.Writer(hasher)
@@ -211,7 +212,7 @@ func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algori
 	return n, nil
 }
 
-// needed are the algorithms to hash with.
+// needed returns the algorithms with which to hash.
 func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Algorithm {
 	all := slices.Clone(d.algorithms())
 	if also != "" && !slices.Contains(all, also) {
@@ -223,7 +224,7 @@ func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Alg
 	return all
 }
 
-// copy copies about size bytes, and looks at the first of them.
+// copy copies about size bytes, and determines the media type from the first of them.
 func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int64, error) {
 	first := r.buffer[:min(int64(len(r.buffer)), max(size, 1))]
 	n, err := io.ReadFull(from, first)
@@ -240,7 +241,7 @@ func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int6
 	return int64(n) + more, err
 }
 
-// discard removes the copy.
+// discard deletes the copy.
 func (h *hashed) discard() error {
 	if h.kept == nil {
 		return nil
@@ -250,7 +251,7 @@ func (h *hashed) discard() error {
 	return err
 }
 
-// contextReader ends with its context.
+// contextReader returns an error when its context is done.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// openFlags keep Open from waiting for the writer of a FIFO.
+// openFlags prevents Open from blocking on a FIFO without a writer.
 const openFlags = syscall.O_NONBLOCK
 
-// deviceOf returns the device that a file is on.
+// deviceOf returns the device on which a file is stored.
 func deviceOf(info fs.FileInfo) (uint64, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -18,7 +18,7 @@ func deviceOf(info fs.FileInfo) (uint64, bool) {
 	return uint64(st.Dev), true
 }
 
-// identity returns the inode and the time of the last change of any kind.
+// identity returns the inode and the change time (ctime).
 func identity(info fs.FileInfo) (inode uint64, changed time.Time) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// openFlags has no O_NONBLOCK: opening what Lstat calls a regular file does not block here.
+// openFlags needs no O_NONBLOCK here: opening a file that Lstat calls regular does not
+// block.
 const openFlags = 0
 
-// deviceOf knows no device here.
+// deviceOf returns false: devices are unknown on this system.
 func deviceOf(fs.FileInfo) (uint64, bool) { return 0, false }
 
-// identity returns no inode here, and no change time besides the modification time.
+// identity returns the modification time only: inode and change time are unknown on
+// this system.
 func identity(info fs.FileInfo) (inode uint64, changed time.Time) {
 	return 0, info.ModTime()
 }

@@ -14,7 +14,7 @@ import (
 
 var errGlob = errors.New("this is no pattern")
 
-// validate returns the error of a rule.
+// validate returns an error if the rule is invalid.
 func (r *Rule) validate() error {
 	if !glob.Valid(r.Match) {
 		return fmt.Errorf("glob %q: %w", r.Match, errGlob)
@@ -30,7 +30,7 @@ func calledAlike(a, b *catalog.Resource) bool {
 	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq && a.Remainder == b.Remainder
 }
 
-// relabel returns the labels of an unchanged file by the present rules.
+// relabel returns the labels of an unchanged file according to the present rules.
 func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.only = true
@@ -49,7 +49,7 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 	return r.link(ctx, h.settle())
 }
 
-// link finds the links of a file that was read.
+// link adds the links that rules give to a file.
 func (r *reader) link(ctx context.Context, h hashed) hashed {
 	if h.err != nil || h.gone {
 		return h
@@ -60,10 +60,11 @@ func (r *reader) link(ctx context.Context, h hashed) hashed {
 	return h
 }
 
-// rulesSetting is the setting with the rules that were applied to all members of a set.
+// rulesSetting is the name of the setting that stores the rules last applied to all
+// members of a set.
 func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set) }
 
-// rulesChanged reports whether members may be called by other rules.
+// rulesChanged reports whether members may have been labelled by other rules.
 func (d *Dir) rulesChanged(ctx context.Context) (bool, error) {
 	recorded, _, err := d.Facts.Setting(ctx, d.rulesSetting())
 	return recorded != d.rulesDigest(), err

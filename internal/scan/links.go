@@ -14,36 +14,38 @@ import (
 	"instep/resourcesync"
 )
 
-// Link is a link that a rule gives to the entries of its resources (1.1 §14).
+// Link is a link that a rule adds to the entries of its resources (1.1 §14).
 type Link struct {
-	Rel string // one of the IANA registry, or a URI
-	// Href is the URI that the link leads to. {path} is replaced by the path of the resource
-	// below the directory, {dir} by its directory, with a slash at the end unless it is
-	// empty, {name} by what follows that, and {stem} by the name without its extension, all
-	// percent-encoded, and {base} by the base URL. A Href without scheme and {base} is the
-	// path of a file of the same set: there is no link while the set has no such file.
+	Rel string // a registered IANA link relation, or a URI
+	// Href is the URI of the target. These are replaced, percent-encoded: {path} by the
+	// path of the resource below the directory, {dir} by its directory, with a slash at
+	// the end unless it is empty, {name} by the rest of the path, {stem} by the name
+	// without extension, and {base} by the base URL. A Href without a scheme or {base}
+	// is the path of a file of the same set; no link is added while the set has no such
+	// file.
 	Href string
-	Type string // media type of the target; "" is what is known of it by its name and the rules
+	Type string // media type of the target; if "", it is found by name and rules
 	Pri  int    // 1 to MaxPri; 0 is none
 }
 
-// MaxPri is the largest value of pri (1.1 §7).
+// MaxPri is the largest priority (attribute pri, 1.1 §7).
 const MaxPri = 999_999
 
-// maxRuleLinks bounds the links of a set's rules, and with that those of an entry.
+// maxRuleLinks bounds the links in the rules of a set, and so the links of an entry.
 const maxRuleLinks = 32
 
-// single are the relations of which an entry has one link: the first rule counts.
+// single are the relations that an entry may have only once: the first matching rule
+// applies.
 var single = []string{resourcesync.RelCanonical, resourcesync.RelVia, resourcesync.RelMemento, resourcesync.RelTimeGate, resourcesync.RelTimeMap}
 
-// bare are the relations whose links say nothing of the bytes: those of a duplicate are
-// the resource's own (1.1 §14.2), and a TimeGate has none (1.1 §14.6).
+// bare are the relations whose links get no facts about bytes: a duplicate has those of
+// the resource itself (1.1 §14.2), and a TimeGate has none (1.1 §14.6).
 var bare = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate}
 
-// documentRels are relations of documents, not of resources.
+// documentRels are link relations of documents, not allowed for resources.
 var documentRels = []string{resourcesync.RelUp, resourcesync.RelIndex, resourcesync.RelContents, resourcesync.RelArchives, resourcesync.RelSource}
 
-// Check returns what is wrong with a link, whatever the resource.
+// Check returns an error if a link is invalid for every resource.
 func (l *Link) Check() error {
 	switch {
 	case l.Rel == "" || l.Href == "":
@@ -85,16 +87,16 @@ func (l *Link) Check() error {
 	return nil
 }
 
-// OfSet reports whether the link leads to a file of the set.
+// OfSet reports whether the target is a file of the set.
 func (l *Link) OfSet() bool {
 	scheme, _, ok := strings.Cut(l.Href, ":")
 	return !strings.HasPrefix(l.Href, inBase) && (!ok || scheme == "" || strings.ContainsAny(scheme, "/{}?#"))
 }
 
-// inBase begins the Href of a URI below the base URL.
+// inBase is the start of a Href below the base URL.
 const inBase = "{base}"
 
-// expand returns the href for the resource at a path below base.
+// expand replaces the placeholders of Href for the resource at a path below base.
 func (l *Link) expand(base, path string) string {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	name := path[len(dir):]
@@ -105,15 +107,14 @@ func (l *Link) expand(base, path string) string {
 	return strings.NewReplacer(inBase, base, "{path}", URI("", path), "{dir}", URI("", dir), "{name}", URI("", name), "{stem}", URI("", stem)).Replace(l.Href)
 }
 
-// typeByName returns the media type of what is at a URI by its extension.
+// typeByName returns the media type for the extension of a URI.
 func (l *Link) typeByName(uri string) string {
 	path, _, _ := strings.Cut(uri, "?")
 	return mediatype.ByName(path)
 }
 
-// Links returns what the rules say of the resource at a path beside its labels, as
-// catalog.Resource.Remainder has it: links to elsewhere, and to those files of the set
-// that are there.
+// Links returns the links that the rules add to the resource at a path, in the form of
+// catalog.Resource.Remainder: links to other places, and to existing files of the set.
 func (d *Dir) Links(ctx context.Context, path string) (string, error) {
 	return d.remainder(ctx, path, RuleFor(d.Rules, path).Links)
 }
@@ -155,7 +156,7 @@ func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link
 	return r.Text()
 }
 
-// elsewhere returns the link to a URI that is no file of the set.
+// elsewhere returns the link to a URI that is not a file of the set.
 func (l *Link) elsewhere(base, path string) resourcesync.Link {
 	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(base, path), Type: l.Type, Pri: l.Pri}
 	if link.Rel == resourcesync.RelAlternate && link.Type == "" {
@@ -164,8 +165,8 @@ func (l *Link) elsewhere(base, path string) resourcesync.Link {
 	return link
 }
 
-// inSet returns the link to a file of the set; false if there is none, or if it is the
-// resource itself.
+// inSet returns the link to a file of the set. It returns false if there is no such
+// file or it is the resource itself.
 func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
 	target, ok := FileOf("", l.expand(d.BaseURL, path))
 	if !ok || target == path {
@@ -194,9 +195,10 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 	return link, true, nil
 }
 
-// Representations returns the paths of the files that rules link to the generic URI at a path
-// below base (rel="canonical", 1.1 §14.3), in the order of the rules. They are those whose name
-// is that of the URI with an extension, which a glob such as *.html or *.{html,pdf} ends with.
+// Representations returns the paths of the files that rules link to the generic URI at
+// a path below base (rel="canonical", 1.1 §14.3), in the order of the rules. It finds
+// only files whose name is that of the URI plus an extension at the end of a glob, such
+// as *.html or *.{html,pdf}.
 func Representations(rules []Rule, base, path string) (all []string) {
 	generic := URI(base, path)
 	for _, r := range rules {
@@ -217,7 +219,7 @@ func Representations(rules []Rule, base, path string) (all []string) {
 
 func isCanonical(l Link) bool { return l.Rel == resourcesync.RelCanonical }
 
-// extensions returns those that a glob ends with.
+// extensions returns the file name extensions at the end of a glob.
 func extensions(match string) []string {
 	i := strings.LastIndexByte(match, '.')
 	if i < 0 {
@@ -235,14 +237,14 @@ func (d *Dir) linked() bool {
 	})
 }
 
-// relinked reports whether the links of a member are others than those recorded, or
-// cannot be found out.
+// relinked reports whether the links of a member differ from the recorded ones, or
+// cannot be determined.
 func (d *Dir) relinked(ctx context.Context, known *catalog.Resource, path string) bool {
 	said, err := d.Links(ctx, path)
 	return err != nil || said != known.Remainder
 }
 
-// checkLinks says what is wrong with the links of rules.
+// checkLinks returns an error if the links of rules are invalid or too many.
 func checkLinks(rules []Rule) error {
 	left := maxRuleLinks
 	for i := range rules {

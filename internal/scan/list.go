@@ -17,7 +17,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Listed is one entry of a listing. All fields but the URI may be empty.
+// Listed is one entry of a listing. All fields except URI may be empty.
 type Listed struct {
 	URI        string
 	LastMod    resourcesync.Datetime
@@ -27,83 +27,86 @@ type Listed struct {
 	Encoding   string
 	ChangeFreq resourcesync.ChangeFreq
 
-	// Where the bytes are: in the file at Path, slash-separated below List.Tree, else at
-	// URL. If both are empty there are no bytes, and only the listed facts are known.
+	// Where the bytes are: in the file at Path, slash-separated below List.Tree, or
+	// else at URL. If both are empty the bytes are not available, and only the listed
+	// facts are recorded.
 	Path, URL string
-	At        time.Time // the moment of the list that says so
-	// Version changes whenever the bytes may have changed; it is not published, and "" is
-	// unknown. With it a resource without lastmod is not requested again.
+	At        time.Time // at of the list with this entry
+	// Version changes whenever the bytes may have changed; "" if unknown. It is not
+	// published. With it a resource without lastmod is not requested again.
 	Version string
 
-	// Remainder is what else is said of the resource: the text of a resourcesync.Remainder
-	// without encoding and changefreq.
+	// Remainder has further facts about the resource: the text of a
+	// resourcesync.Remainder without encoding and changefreq.
 	Remainder string
-	// Told: the listing is the word of a Source, which changes what it says of a resource
-	// without changing bytes. What is said then in another way is published as a change.
+	// Told: the listing repeats the statements of a Source, which may change while the
+	// bytes do not. Such a change is published as a change of the resource.
 	Told bool
-	// Intact: the file at Path is known to have Length and Digests. It is not read unless its
-	// bytes are to be kept.
+	// Intact: the file at Path is known to match Length and Digests. It is read only if
+	// its bytes are to be kept.
 	Intact bool
-	// Of a listing of changes. Gone: the resource is no longer there. Past: the file at Path has
-	// other bytes by now, so what is listed is recorded as it is; Kept is the file that has its
-	// bytes, for List.Keep. Mark is the position after this change: see List.Marks.
+	// For a listing of changes. Gone: the resource was deleted. Past: the file at Path has other
+	// bytes by now, so the listed facts are recorded without reading it; Kept is the file that
+	// has the earlier bytes, for List.Keep. Mark is the position after this change: see
+	// List.Marks.
 	Gone, Past bool
 	Kept, Mark string
-	// Out, if not "", says why the resource is not published. One that is published with these
-	// very bytes stays as it is, unless it is a Loop: doubt deletes nothing.
+	// Out, if not "", is the reason why the resource is not published. If exactly these bytes
+	// are already published they stay, unless Out is Loop: in doubt nothing is deleted.
 	Out Reason
 }
 
-// Listing yields all resources of a set; one that comes twice counts once. An error with a
-// URI is about that resource alone, one without is about a part of the listing that could
-// not be read; the loop may continue after either. A list whose stated moment is older than
-// since is such a part.
+// Listing yields all resources of a set; duplicates count once. An error with a URI
+// concerns only that resource. An error without a URI concerns a part of the listing
+// that could not be read. The loop may continue after either. A list whose at is older
+// than since also counts as a part that could not be read.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 
 // List is an Input whose resources are listed elsewhere: in a sitemap, a file of URLs,
-// another Source, a table. Bytes are read only to hash resources that are new or may have
-// changed, and only if the listing does not give the wanted digests. A resource without a
-// file has its URI for a path in the catalog.
+// another Source, or a database table. It reads bytes only to hash resources that are new or
+// may have changed, and only if the listing lacks the wanted digests. In the catalog, a
+// resource without a file has its URI as path.
 //
 // If a part of the listing cannot be read, nothing is deleted. A resource that cannot be
 // read keeps its recorded state.
 type List struct {
 	Deps
 	Listing Listing
-	Client  *fetch.Client // fetches from URLs; required if there is one
-	Tree    Tree          // the files that paths name; nil if there are none
+	Client  *fetch.Client // fetches resources; required if a resource has a URL
+	Tree    Tree          // the directory of the files in Path; nil if there are none
 
-	// Changes: the listing has changes in their order, each with what came of it, and one
-	// resource several times where it changed several times. What it does not list is as
-	// recorded.
+	// Changes: the listing contains changes in order, each with the resulting state. A
+	// resource appears once per change. Resources that are not listed keep their
+	// recorded state.
 	Changes bool
-	// Marks, if not "", is the setting that keeps how far a log of changes was recorded: the
-	// Mark of the last change, in the transaction that records it, and Plan.Mark when all is
-	// recorded. It is "" while a listing that has no Changes is recorded, and after failures:
-	// only all that there is has what is missing then.
+	// Marks, if not "", is the name of the setting that stores how far a log of changes
+	// was recorded. It is set to the Mark of the last change, in the same transaction,
+	// and to Plan.Mark when all is recorded. It is empty while a listing without
+	// Changes is recorded and after failures: the next listing must then be complete.
 	Marks string
 
-	// Globs as those of Dir, matched against the path of a file, or against the part of a
-	// URI after BaseURL (after the scheme, if it is elsewhere), without percent-encoding.
+	// Include and Exclude are globs as in Dir. They are matched against the path of a
+	// file, or against the part of a URI after BaseURL (for other URIs, after the
+	// scheme), without percent-encoding.
 	Include, Exclude []string
 	Rules            []Rule // rules for the listed resources
 }
 
-// ErrListing: nothing of a listing can be read.
+// ErrListing means that no part of a listing could be read.
 var ErrListing = errors.New("the list of resources cannot be read")
 
-// listWork is a resource to look at, or one of which all is known.
+// listWork is a resource that has to be examined, or only recorded.
 type listWork struct {
 	Listed
 	New        bool
-	ETag       string // validators of the recorded state; none if the bytes are needed in any case
+	ETag       string // HTTP validators of the recorded state; empty if the bytes are needed in any case
 	LastServed string
 	Also       string // as item.Also
-	Label      bool   // the bytes are as recorded: only their labels are taken over
-	Was        bool   // of a listing of changes: it was recorded as a member before all of these
+	Label      bool   // the bytes are as recorded: only the labels are updated
+	Was        bool   // for a listing of changes: the resource was a member before all listed changes
 }
 
-// recorded is the resource as it is recorded once the work is done.
+// recorded returns the resource as it is after the work is done.
 func (w *listWork) recorded() catalog.Resource {
 	if w.Gone {
 		return catalog.Resource{}
@@ -112,18 +115,18 @@ func (w *listWork) recorded() catalog.Resource {
 		Encoding: w.Encoding, LastMod: w.LastMod, ChangeFreq: w.ChangeFreq, Remainder: w.Remainder}
 }
 
-// listStat is the content of Resource.Stat for a listed resource.
+// listStat is the JSON in Resource.Stat of a listed resource.
 type listStat struct {
-	Listed     string `json:"listed,omitempty"` // its signature, if a later change would show in that
+	Listed     string `json:"listed,omitempty"` // signature of the listing, if a later change must alter it
 	ETag       string `json:"etag,omitempty"`
-	LastServed string `json:"last_served,omitempty"` // Last-Modified of the answer
-	URL        string `json:"url,omitempty"`         // of the bytes, if that is not the URI
+	LastServed string `json:"last_served,omitempty"` // Last-Modified of the response
+	URL        string `json:"url,omitempty"`         // URL of the bytes, if that is not the URI
 }
 
 func parseListStat(text string) listStat {
 	var s listStat
 	if json.Unmarshal([]byte(text), &s) != nil {
-		return listStat{} // written by another kind of input: no information for us
+		return listStat{} // written by another kind of Input: unusable
 	}
 	return s
 }
@@ -131,12 +134,13 @@ func parseListStat(text string) listStat {
 func (s listStat) String() string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // it holds strings
+		panic(err) // cannot happen: strings only
 	}
 	return string(text)
 }
 
-// listedStat returns the stat to record for a resource, if no change can go unnoticed.
+// listedStat returns the stat to record for a resource. It contains the signature only
+// if every later change must alter it.
 func (e *Listed) listedStat() listStat {
 	s := listStat{Listed: e.signature()}
 	if e.URL != e.URI {
@@ -158,14 +162,14 @@ func (e *Listed) signature() string {
 	return text
 }
 
-// telling reports whether the signature shows every change of bytes that were read at that
-// moment or later: a lastmod of that day, or of that second, may stay as it is.
+// telling reports whether every change of the bytes after read alters the signature. A
+// lastmod of the same day or second may not change.
 func (e *Listed) telling(read time.Time) bool {
 	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
 
-// called returns a recorded resource with the labels of the listing. If the listing gives
-// no type, or no coding of fetched bytes, those found with the bytes stay.
+// called returns a recorded resource with the labels of the listing. If the listing has
+// no type, or no encoding for fetched bytes, the recorded ones stay.
 func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
@@ -179,23 +183,25 @@ func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	return r
 }
 
-// retold reports whether the listing says something else of the same bytes, as a change.
+// retold reports whether the listing states other facts about the same
+// bytes, which count as a change.
 func (e *Listed) retold(known *catalog.Resource) bool {
 	now := e.called(known)
 	return e.Told && (!calledAlike(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// holds reports whether the bytes that are listed are those recorded.
+// holds reports whether the listed bytes are the recorded ones.
 func (e *Listed) holds(known *catalog.Resource) bool {
 	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)
 }
 
-// comparable reports whether the listing has a digest to compare with those recorded.
+// comparable reports whether the listing has a digest that can be compared with a
+// recorded one.
 func (e *Listed) comparable(known *catalog.Resource) bool {
 	return slices.ContainsFunc(known.Digests, func(d resourcesync.Digest) bool { return !e.Digests.Get(d.Algorithm()).IsZero() })
 }
 
-// place is the path of the resource in the catalog.
+// place returns the path of the resource in the catalog.
 func (e *Listed) place() string {
 	if e.Path != "" {
 		return e.Path
@@ -203,7 +209,8 @@ func (e *Listed) place() string {
 	return e.URI
 }
 
-// name returns the path that globs and media types are matched against.
+// name returns the path against which globs are matched and by which media types are
+// found.
 func (l *List) name(e *Listed) string {
 	if e.Path != "" {
 		return e.Path
@@ -211,10 +218,10 @@ func (l *List) name(e *Listed) string {
 	return NameOf(l.BaseURL, e.URI)
 }
 
-// dir is the directory of the files that are listed.
+// dir returns the directory of the listed files.
 func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
 
-// sinceSetting is the setting that holds the moment of the last listing of a set.
+// sinceSetting is the name of the setting with the at of the last listing of a set.
 func (l *List) sinceSetting() string { return fmt.Sprintf("listed %d", l.Set) }
 
 func (l *List) since(ctx context.Context) (time.Time, error) {
@@ -229,8 +236,8 @@ func (l *List) since(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// strong returns the validators of an answer that change with every byte: no weak ETag, and
-// no Last-Modified so recent that the next version may have it too.
+// strong returns only those validators of a response that change with every byte: no
+// weak ETag, and no Last-Modified so recent that the next version may have the same.
 func strong(r *fetch.Response) (etag, lastModified string) {
 	if !strings.HasPrefix(r.Validators.ETag, "W/") {
 		etag = r.Validators.ETag

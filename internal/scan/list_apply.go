@@ -14,14 +14,14 @@ import (
 	"instep/resourcesync"
 )
 
-// outageAfter is the number of consecutive unreachable resources after which the host
-// counts as unreachable.
+// outageAfter is the number of consecutive unreachable resources after which the whole
+// host counts as unreachable.
 const outageAfter = 20
 
-// Apply reads the new resources and those that may have changed, unless their digests are
-// given, and records the changes, then the deletions. Errors are those of Dir.Apply; after
-// so many consecutive unreachable resources that all may be, it ends with the last such
-// error.
+// Apply reads the new resources and those that may have changed, unless their digests
+// are given, and records the changes, then the deletions. It returns the errors of
+// Dir.Apply. After outageAfter consecutive unreachable resources it stops and returns
+// the last error.
 func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {
@@ -49,7 +49,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // a clock that was ahead once must not exclude later changes
+		moment := earliest(p.moment, l.Now()) // the present, if the list's clock is ahead: otherwise later lists would be too old
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -63,8 +63,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	return r, nil
 }
 
-// unmark says that the position in a log of changes is unknown, until a listing of all is
-// recorded.
+// unmark clears the position in a log of changes until a complete listing is recorded.
 func (l *List) unmark(ctx context.Context) error {
 	if l.Marks == "" || l.Changes {
 		return nil
@@ -76,7 +75,7 @@ func (l *List) unmark(ctx context.Context) error {
 	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
 }
 
-// mark is the setting that says how far a log of changes was recorded.
+// mark returns the setting with the position up to which a log of changes was recorded.
 func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
 	if doubt || r.Failures.Count > 0 {
 		mark = ""
@@ -84,20 +83,20 @@ func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
 	return map[string]string{l.Marks: mark}
 }
 
-// listApplier records the results of examining resources, a round at a time.
+// listApplier records the results of examining resources, round by round.
 type listApplier struct {
 	ctx         context.Context
 	l           *List
 	r           *Result
 	buffers     [][]byte // one buffer for each worker
-	unreachable int      // resources in a row
+	unreachable int      // number of consecutive unreachable resources
 }
 
-// all processes the plan in rounds, which bound the repeated work after a crash.
+// all processes the plan in rounds, so that little work is repeated after a crash.
 func (a *listApplier) all(p *Plan) error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // in the round, of a listing of changes: each round has one of a resource
+	in := map[string]bool{} // URIs in the round; in a listing of changes a resource appears at most once per round
 	for w, err := range p.listed.All() {
 		if err != nil {
 			return err
@@ -225,7 +224,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	return a.l.finish(a.ctx, a.r, o)
 }
 
-// remove adds the deletion of a resource, unless it is gone from the set since the plan.
+// remove adds the deletion of a resource, unless it has already left the set.
 func (o *outcome) remove(known *catalog.Resource) {
 	if known.Member {
 		o.changes = append(o.changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: known.URI, Path: known.Path}})
@@ -263,7 +262,7 @@ func (a *listApplier) failed(uri, place string, err error) {
 	a.l.observe(Event{URI: uri, Path: place, Bytes: -1, Err: f})
 }
 
-// remove records that resources are no longer listed.
+// remove records the deletion of resources that are no longer listed.
 func (a *listApplier) remove(resources []catalog.Resource) error {
 	var o outcome
 	for i := range resources {
@@ -272,7 +271,7 @@ func (a *listApplier) remove(resources []catalog.Resource) error {
 	return a.l.record(a.ctx, a.r, o.changes, nil)
 }
 
-// reach counts the resources in a row that are out of reach.
+// reach counts consecutive unreachable resources.
 type reach struct {
 	mu  sync.Mutex
 	row int

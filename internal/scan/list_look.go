@@ -21,11 +21,11 @@ import (
 type look struct {
 	*listWork
 	err      error
-	same     bool  // the Source says that it has not changed since it was recorded
+	same     bool  // the server says that it has not changed since it was recorded
 	read     int64 // bytes
 	length   resourcesync.Length
 	digests  resourcesync.Digests // digests by the requested algorithms
-	all      resourcesync.Digests // also the digests that are compared with the recorded ones
+	all      resourcesync.Digests // also contains digests that are only compared with the recorded ones
 	lastMod  resourcesync.Datetime
 	mimeType string
 	encoding string
@@ -93,7 +93,7 @@ func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer 
 	return x.verify(x.read, x.all)
 }
 
-// verify compares the bytes that were read with the listing.
+// verify compares the bytes read with the listing.
 func (x *look) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
 		return fmt.Errorf("the listing says %d bytes, there are %d", x.Length.Int64(), length)
@@ -106,7 +106,7 @@ func (x *look) verify(length int64, ds resourcesync.Digests) error {
 	return nil
 }
 
-// lookAtURL fetches a resource, if it may have changed since it was recorded.
+// lookAtURL fetches a resource with a conditional request.
 func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
 	began := l.Now()
 	resp, err := l.Client.Get(ctx, fetch.Request{URL: x.URL, Validators: fetch.Validators{ETag: x.ETag, LastModified: x.LastServed}})
@@ -140,7 +140,7 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 	return l.digest(ctx, x, resp.Body, keep, buffer)
 }
 
-// coding returns the content coding of a body, although none was requested.
+// coding returns the content coding of a response, which some servers apply unasked.
 func coding(h http.Header) string {
 	if c := h.Get("Content-Encoding"); c != "identity" {
 		return c
@@ -215,7 +215,7 @@ func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 		return "", errors.New("its record changed during the scan; the next scan checks it again")
 	case !known.Member:
 		return resourcesync.Created, nil
-	case known.Due != "": // another set has recorded the change, this one has not
+	case known.Due != "": // another set has recorded the change; this set has not yet
 		return resourcesync.Updated, nil
 	case known.Path != x.place():
 		return resourcesync.Updated, nil
@@ -240,7 +240,8 @@ func (x *look) resource(known *catalog.Resource) catalog.Resource {
 		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat, Remainder: x.Remainder}
 }
 
-// Open opens the present bytes of a resource. fs.ErrNotExist: there are none.
+// Open opens the present bytes of a resource. It returns fs.ErrNotExist if there are
+// none.
 func (l *List) Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error) {
 	if r.Path != r.URI {
 		return l.openFile(r.Path)

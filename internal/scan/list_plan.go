@@ -15,8 +15,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Plan reads the listing and compares it with the catalog. It records nothing. If
-// nothing at all could be read the error is ErrListing.
+// Plan reads the listing and compares it with the catalog. It records nothing. It
+// returns ErrListing if no part of the listing could be read.
 func (l *List) Plan(ctx context.Context) (*Plan, error) {
 	d := Dir{Deps: l.Deps, Choice: Choice{Include: l.Include, Exclude: l.Exclude}, Rules: l.Rules}
 	if err := d.validate(); err != nil {
@@ -40,7 +40,7 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// listPlanner makes a plan of a List.
+// listPlanner builds the plan of a List.
 type listPlanner struct {
 	ctx   context.Context
 	l     *List
@@ -50,8 +50,8 @@ type listPlanner struct {
 	batch []Listed
 	lost  error // the first part that could not be read
 
-	latest *spool.Index // of a listing of changes: the last work of each resource in Plan.listed
-	others int64        // recorded members that it changes
+	latest *spool.Index // for a listing of changes: the last work of each resource in Plan.listed
+	others int64        // number of recorded members that the listed changes concern
 }
 
 func (b *listPlanner) run(since time.Time) error {
@@ -84,7 +84,8 @@ func (b *listPlanner) run(since time.Time) error {
 	return p.compare()
 }
 
-// guard counts what a listing of changes leaves as it is, and refuses too many deletions.
+// guard, for a listing of changes, counts the unchanged members and sets Plan.Guard if
+// there are too many deletions.
 func (b *listPlanner) guard() error {
 	n, _, err := b.l.Facts.Count(b.ctx, b.l.Set)
 	if err != nil {
@@ -97,8 +98,8 @@ func (b *listPlanner) guard() error {
 	return nil
 }
 
-// failed records a line or entry of the listing that could not be read. If it has no
-// valid URI it could have meant any resource, so nothing is deleted.
+// failed records a line or entry of the listing that could not be read. Without a valid
+// URI it may concern any resource, so nothing is deleted.
 func (b *listPlanner) failed(e *Listed, err error) error {
 	b.failure(e, err)
 	if isURL(e.URI) {
@@ -117,7 +118,7 @@ func (b *listPlanner) failure(e *Listed, err error) {
 	b.l.observe(Event{URI: e.URI, Path: e.place(), Bytes: -1, Err: f})
 }
 
-// take takes a resource.
+// take adds an entry of the listing to the plan.
 func (b *listPlanner) take(e *Listed) error {
 	b.p.moment = earliest(b.p.moment, e.At)
 	if e.Gone {
@@ -176,8 +177,8 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-// before makes known what is recorded of a resource once the changes listed so far are, and
-// reports whether it was a member before all of them.
+// before replaces known by the state after the changes listed so far, and reports
+// whether the resource was a member before all of them.
 func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err error) {
 	at, ok, err := b.latest.Get(uri)
 	if err != nil || !ok {
@@ -188,7 +189,7 @@ func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err
 	return w.Was, err
 }
 
-// plan adds a resource to look at.
+// plan adds work on a resource.
 func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	at, err := b.p.listed.AppendAt(w)
 	if err != nil || !b.l.Changes {
@@ -199,7 +200,7 @@ func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	case err != nil || !w.Was:
 	case w.Gone:
 		b.p.Vanished++
-	case again && !known.Member: // it is back
+	case again && !known.Member: // the listed changes deleted it and now bring it back
 		b.p.Vanished--
 	}
 	if w.Was && !again {
@@ -208,7 +209,7 @@ func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	return errors.Join(err, b.latest.Set(w.URI, at))
 }
 
-// drop takes out a resource that a listing of changes no longer has.
+// drop plans the deletion of a resource in a listing of changes.
 func (b *listPlanner) drop(known *catalog.Resource, e *Listed, was bool) error {
 	if !known.Member {
 		return nil
@@ -261,7 +262,8 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	return b.plan(known, w)
 }
 
-// leaveOut counts a resource that is not published, or stays as it is.
+// leaveOut counts a resource that is not to be published. If the published bytes are
+// the same ones, it stays published.
 func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) error {
 	b.p.Excluded[e.Out]++
 	if b.l.LeftOut != nil {
@@ -283,7 +285,7 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) err
 	return b.seen.Add(resourcesync.KeyOf(e.URI))
 }
 
-// unchanged reports whether a resource need not be looked at.
+// unchanged reports whether a resource need not be examined.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
 	if (e.Intact || e.Past) && (!known.Member || e.comparable(known)) {
 		return known.Member && known.Stored && known.Due == "" && e.holds(known) && b.l.complete(known.Digests), nil
@@ -297,7 +299,8 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
 }
 
-// asRead reports whether the file of a resource is the one that was read when it was recorded.
+// asRead reports whether the file of a resource is unchanged since the resource was
+// recorded.
 func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
 	if b.l.Tree == nil {
 		return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
@@ -312,7 +315,8 @@ func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
 	return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
 }
 
-// stays reports whether a resource that is not listed remains published as it is.
+// stays reports whether a resource that is not to be published stays published as it
+// is.
 func (b *listPlanner) stays(known *catalog.Resource, e *Listed) (bool, error) {
 	switch {
 	case e.Out == Loop || !known.Member:
@@ -327,12 +331,12 @@ func (b *listPlanner) stays(known *catalog.Resource, e *Listed) (bool, error) {
 	return is, err
 }
 
-// complete reports whether the digests asked for are among some.
+// complete reports whether ds contains all digests that are to be published.
 func (l *List) complete(ds resourcesync.Digests) bool {
 	return !slices.ContainsFunc(l.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
 
-// reads reports whether a resource that may have changed has to be read.
+// reads reports whether the bytes of a possibly changed resource have to be read.
 func (l *List) reads(e *Listed) bool {
 	return !e.Past && (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" && !e.Intact || !l.complete(e.Digests))
 }

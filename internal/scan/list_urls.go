@@ -13,19 +13,19 @@ import (
 	"instep/internal/spool"
 )
 
-// maxURLsBytes bounds a list of URLs that is fetched.
+// maxURLsBytes bounds the length of a list of URLs that is fetched.
 const maxURLsBytes = 10 << 30
 
-// URLs lists the resources of a text, one URL a line. Empty lines, and those that
-// begin with "#", say nothing.
+// URLs lists the resources in a text with one URL per line. It ignores empty lines and
+// lines that begin with "#".
 type URLs struct {
 	Client *fetch.Client
-	At     string // the URL of the text, or the name of a file
+	At     string // URL of the text, or name of a file
 	Open   func(name string) (io.ReadCloser, error)
 	Spool  string // directory for temporary files; "" is the system's
 }
 
-// List is a Listing.
+// List implements Listing.
 func (s URLs) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		text := spool.NewFile(s.Spool, maxURLsBytes)
@@ -57,7 +57,8 @@ func (s URLs) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 	}
 }
 
-// load reads the whole text first, since a truncated list would look complete.
+// load reads the whole text before any of it is used, since a truncated list would look
+// complete.
 func (s URLs) load(ctx context.Context, to io.Writer) error {
 	text, err := s.open(ctx)
 	if err != nil {

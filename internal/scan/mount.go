@@ -12,10 +12,10 @@ import (
 	"instep/internal/catalog"
 )
 
-// maxMounts bounds the mount points that are remembered.
+// maxMounts bounds the number of recorded mount points.
 const maxMounts = 1000
 
-// aboveRoot is the name by which Dir.Device is asked for the directory above the root.
+// aboveRoot is the name that Dir.Device gets for the parent of the root.
 const aboveRoot = ".."
 
 // device returns the device of a directory; false if that is unknown.
@@ -40,7 +40,7 @@ func (d *Dir) mounted(name string, info, above fs.FileInfo) bool {
 	return known && knownAbove && on != in
 }
 
-// isMount reports whether a mount point of an earlier scan is one still.
+// isMount reports whether a recorded mount point is still a mount point.
 func (d *Dir) isMount(name string) bool {
 	info, err := d.Tree.Lstat(name)
 	if err != nil || !info.IsDir() {
@@ -55,7 +55,7 @@ func (d *Dir) isMount(name string) bool {
 	return d.mounted(name, info, above)
 }
 
-// mountsSetting is the setting that holds the mount points of a set.
+// mountsSetting is the name of the setting with the mount points of a set.
 func (d *Dir) mountsSetting() string { return fmt.Sprintf("scan mounts %d", d.Set) }
 
 // knownMounts returns the mount points that earlier scans found. They are stored as bytes,
@@ -75,8 +75,8 @@ func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
 	return mounts, nil
 }
 
-// keepMounts stores the mount points that p found. Those that were not examined, or could
-// not be, keep their record.
+// keepMounts records the mount points that p found. Recorded ones that were not
+// examined, or could not be, stay recorded.
 func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	before, err := d.knownMounts(ctx)
 	if err != nil {
@@ -104,9 +104,8 @@ func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	return d.Facts.SetSettings(ctx, map[string]string{d.mountsSetting(): text.String()})
 }
 
-// lostMount returns a directory that was a mount point and is none any more, and below
-// which nothing that was published is there; "" if there is none. n is how many resources
-// these are.
+// lostMount returns a directory that is no longer a mount point, and below which every
+// published file is missing; "" if there is none. n is the number of missing resources.
 func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) {
 	known, err := d.knownMounts(ctx)
 	if err != nil {
@@ -123,7 +122,8 @@ func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) 
 	return "", 0, nil
 }
 
-// missingBelow counts the members below a directory; 0 if one of them is there.
+// missingBelow returns the number of members below a directory, or 0 if the file of any
+// of them exists.
 func (d *Dir) missingBelow(ctx context.Context, dir string) (n int64, err error) {
 	for m, err := range d.Facts.Members(ctx, d.Set) {
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // Look reads one file as a scan would and returns the resource. If keep is not nil the
-// bytes are copied there, to be put at KeepKey of their SHA-256. fs.ErrNotExist: there is
-// no such file, or it is not published.
+// bytes are copied there, under the key KeepKey of their SHA-256. It returns
+// fs.ErrNotExist if there is no such file or it is not published.
 func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.Resource, error) {
 	if err := checkPath(path); err != nil {
 		return catalog.Resource{}, err
@@ -43,8 +43,8 @@ func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.R
 	return h.resource(), nil
 }
 
-// Has returns an error if there is no file at path that a scan would publish.
-// fs.ErrNotExist: there is none, or it is left out.
+// Has returns an error unless there is a file at path that a scan would publish:
+// fs.ErrNotExist if there is none, or it is left out.
 func (d *Dir) Has(path string) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -71,14 +71,15 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// maxLength is a pebibyte: sums of greater lengths could overflow.
+// maxLength is a pebibyte: the sum of larger lengths could overflow.
 const maxLength = 1 << 50
 
-// maxLabels bounds the labels of a resource, since readers of a list bound its tags.
+// maxLabels bounds the length of a resource's labels, since readers of a list limit the
+// length of tags.
 const maxLabels = 1 << 10
 
-// Check refuses a resource that a Resource List or Change List cannot express: it would
-// block every publication.
+// Check returns an error for a resource that a Resource List or Change List cannot
+// express, since it would block every publication.
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (e *Listed) Check() error {
 	return checkEntry(en)
 }
 
-// checkEntry refuses an entry that no Resource List can have.
+// checkEntry returns an error for an entry that is not allowed in a Resource List.
 func checkEntry(e resourcesync.Entry) error {
 	enc, err := resourcesync.NewEncoder(io.Discard, checkHeader)
 	if err != nil {
@@ -108,7 +109,7 @@ func checkEntry(e resourcesync.Entry) error {
 	return enc.Encode(e)
 }
 
-// checkHeader is the header of a Resource List by which entries are tested.
+// checkHeader is the header of the Resource List with which checkEntry tests an entry.
 var checkHeader = resourcesync.Header{
 	Metadata: resourcesync.Metadata{
 		Capability: resourcesync.CapabilityResourceList,

@@ -10,7 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// roots are the paths that a walk begins at: none of them is below another.
+// roots returns the paths at which a walk begins; none of them is below another.
 func (d *Dir) roots() []string {
 	if d.Paths == nil {
 		return []string{"."}
@@ -35,7 +35,7 @@ func (d *Dir) roots() []string {
 	return roots
 }
 
-// below reports whether a path is one of the given paths, or below one.
+// below reports whether name is one of paths, or below one.
 func below(paths map[string]bool, name string) bool {
 	for name != "." {
 		if paths[name] {
@@ -46,7 +46,7 @@ func below(paths map[string]bool, name string) bool {
 	return false
 }
 
-// members yields the keys of the members that are looked for, in ascending order.
+// members yields the keys of the members that the scan covers, in ascending order.
 func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	roots := d.roots()
 	if d.Paths == nil || slices.Contains(roots, ".") {
@@ -76,8 +76,9 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	}
 }
 
-// single separates paths that are members, by their keys in ascending order, from those
-// that are or were directories. Only for the latter all members have to be read.
+// single returns the keys of roots that are members themselves, in ascending order, and
+// the roots that are or were directories. Only for directories must all members be
+// read.
 func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {

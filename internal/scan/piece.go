@@ -9,20 +9,21 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of a directory that was read at one time, without its subdirectories. The
-// catalog stores the digest of each piece whose files are all recorded as seen, and forgets
-// it when a file in that directory is recorded. While the digest stays the same no file of
-// it has to be compared.
+// piece is a part of a directory listing, read at one time, without subdirectories. The
+// catalog stores the digest of a piece when all its files are recorded as seen, and
+// deletes it when a file in that directory is recorded. While the digest is unchanged
+// the files of the piece need not be compared.
 type piece struct {
 	catalog.Piece
-	whole  bool  // all of it could be examined, and there are files to publish
+	whole  bool  // everything in it could be examined, and it has files to publish
 	asked  bool  // the digest was looked up in the catalog
-	same   bool  // and has it
+	same   bool  // the catalog contains the digest
 	number int64 // number in the plan, from 1, if the piece is to be stored
 }
 
-// identify computes the digest of a piece: the options, which define the recorded facts,
-// and each file's name and stamp, or the reason why it is not published.
+// identify computes the digest of a piece: of the options that affect the recorded
+// facts, and of the name of each file with its stamp or the reason why it is not
+// published.
 func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), options...)
@@ -46,7 +47,8 @@ func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	p.Dir, p.Part, p.Digest = catalog.SumOf(dir), int64(part), catalog.Sum(h.Sum(nil))
 }
 
-// options identifies the options that define the recorded facts of a file.
+// options returns the options that affect the recorded facts of a file, encoded for a
+// digest.
 func (d *Dir) options() []byte {
 	b := []byte(d.BaseURL + "\x00" + d.rulesDigest() + "\x00")
 	for _, a := range d.algorithms() {
@@ -55,12 +57,12 @@ func (d *Dir) options() []byte {
 	return b
 }
 
-// rulesDigest is "" if there are no rules.
+// rulesDigest returns a digest of the rules; "" if there are none.
 func (d *Dir) rulesDigest() string {
 	if len(d.Rules) == 0 && !d.LinkFiles {
 		return ""
 	}
-	b := []byte("gitignore") // how globs match; earlier versions matched from the root only
+	b := []byte("gitignore") // how globs match; earlier versions matched only from the root
 	for _, r := range d.Rules {
 		for _, s := range []string{r.Match, r.Type, r.Encoding, string(r.ChangeFreq)} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)

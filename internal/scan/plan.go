@@ -17,58 +17,58 @@ import (
 )
 
 const (
-	batchSize  = catalog.MaxChanges // resources looked up or recorded at a time
-	planSize   = 2000               // files that are compared at a time
-	keysMemory = 8 << 20            // bytes of keys held in memory
+	batchSize  = catalog.MaxChanges // number of resources looked up or recorded at a time
+	planSize   = 2000               // number of files compared at a time
+	keysMemory = 8 << 20            // memory for keys, in bytes
 )
 
-// Plan is the result of a walk, compared with the recorded state. Close removes its
+// Plan is the result of comparing a walk with the recorded state. Close removes its
 // temporary files.
 type Plan struct {
-	At time.Time // start of the walk: changes recorded with this plan get this moment or a later one
+	At time.Time // start of the walk; changes recorded with this plan get this time or a later one
 
 	Files     int64 // published
 	Bytes     int64 // of them
 	Unchanged int64 // files whose size, times and inode are unchanged
 	New       int64 // files that are not in the set yet
-	Relabel   int64 // unchanged files that may get other labels by a rule or a listing
-	Modified  int64 // files that may have changed: only hashing shows it
-	ToHash    int64 // bytes of the new and the modified
-	Vanished  int64 // members of the set that are gone; 0 if that is in doubt
-	Set       int64 // members of the set before
+	Relabel   int64 // unchanged files whose labels may change because of a rule or a listing
+	Modified  int64 // files that may have changed: hashing will show it
+	ToHash    int64 // bytes in new and modified files
+	Vanished  int64 // members of the set that no longer exist; 0 if that is in doubt
+	Set       int64 // number of members before the scan
 	Excluded  map[Reason]int64
-	Assumed   int64       // members that are assumed to be unchanged
-	Unmatched []Unmatched // patterns without a match, if all of a Dir was examined
+	Assumed   int64       // members kept by AssumeUnchanged
+	Unmatched []Unmatched // patterns without a match, if the whole Dir was examined
 	Twins     [][2]string // files whose names differ only in their Unicode form, at most 20
 
-	Mark     string      // of a List: the position after all that it lists; see List.Marks
-	Follows  bool        // it is of a List with Changes
-	Notes    []string    // remarks of an Input; each a sentence
-	Failures Failures    // paths that could not be examined; nothing of them is changed
+	Mark     string      // for a List: the position after the last listed change; see List.Marks
+	Follows  bool        // the plan is that of a List with Changes
+	Notes    []string    // remarks of an Input, each one sentence
+	Failures Failures    // paths that could not be examined; their recorded state stays
 	Doubt    bool        // a directory could not be read: nothing is deleted
-	Guard    *GuardError // not nil: Apply refuses
+	Guard    *GuardError // if not nil, Apply refuses the plan
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
-	pieces   *spool.Log[catalog.Piece] // pieces of a Dir to store when all their files are recorded
-	mounts   []string                  // mount points in a Dir
-	relabel  bool                      // the rules are others than those recorded
-	listed   *spool.Log[listWork]      // work of a List, in place of work; else nil
-	moment   time.Time                 // stated moment of the listing of a List; zero if there is none
+	pieces   *spool.Log[catalog.Piece] // pieces of a Dir to store after all their files are recorded
+	mounts   []string                  // mount points found in a Dir
+	relabel  bool                      // the rules differ from the recorded ones
+	listed   *spool.Log[listWork]      // work of a List; nil for a Dir, which uses work
+	moment   time.Time                 // at of the listing of a List; zero if unknown
 }
 
 // item is a file to hash.
 type item struct {
 	Path  []byte // any bytes
 	New   bool
-	Label bool   // the bytes are as recorded: examine only the labels
+	Label bool   // the bytes are as recorded: only the labels are examined
 	Print stamp  // zero if unknown
-	Piece int64  // the number of its piece in the plan; 0 is none
-	URI   string // spelling of an adopted publication; "" if it does not differ
-	Also  string // a further algorithm, to compare with a recorded digest; "" if none is needed
+	Piece int64  // number of its piece in the plan; 0 if none
+	URI   string // URI as an adopted publication spells it; "" if the spelling is ours
+	Also  string // additional algorithm, for comparing with a recorded digest; "" if not needed
 }
 
-// Close ends the use of the plan.
+// Close frees the plan's temporary files.
 func (p *Plan) Close() error {
 	err := errors.Join(p.work.Close(), p.vanished.Close())
 	if p.listed != nil {
@@ -80,13 +80,13 @@ func (p *Plan) Close() error {
 	return err
 }
 
-// Fail adds to a plan, and reports, a failure that is about no known resource.
+// Fail adds and reports a failure that concerns no known resource.
 func (d *Deps) Fail(p *Plan, e *FileError) {
 	p.Failures.add(e)
 	d.observe(Event{Path: e.Path, Bytes: -1, Err: e})
 }
 
-// Action is one action of Apply, as far as it is known before hashing.
+// Action is one action of Apply, as far as known before hashing.
 type Action struct {
 	Change resourcesync.Change // for Updated, hashing may show that nothing changed
 	URI    string
@@ -146,8 +146,9 @@ func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, e
 	}
 }
 
-// Plan walks the directory and compares it with the catalog. It records nothing. ErrRoot:
-// the directory itself cannot be read. Other failures to read are in Failures.
+// Plan walks the directory and compares it with the catalog. It records nothing. It
+// returns ErrRoot if the directory itself cannot be read; other read errors are in
+// Failures.
 func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
@@ -197,17 +198,17 @@ func (d *Dir) validate() error {
 	return nil
 }
 
-// planner makes a plan.
+// planner builds the plan of a Dir.
 type planner struct {
 	ctx   context.Context
 	d     *Dir
 	p     *Plan
-	seen  *spool.Keys // keys of every file that exists, or may exist
-	uris  []string    // URIs of the files, from flush on
+	seen  *spool.Keys // keys of every file that exists or may exist
+	uris  []string    // URIs of the files, set by flush
 	files []sight
-	other bool // something is not as the catalog has it
+	other bool // something differs from the catalog
 
-	spelled map[string]string // spellings of the files' URIs: see Deps.Spelled
+	spelled map[string]string // URIs of files as an adopted publication spells them: see Deps.Spelled
 }
 
 func (b *planner) run() error {
@@ -231,12 +232,12 @@ func (b *planner) run() error {
 		return err
 	}
 	if !b.other && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
-		return nil // all files are members and there are no more members
+		return nil // exactly the found files are members
 	}
 	return b.compare()
 }
 
-// see takes a file or directory from the walk.
+// see processes an observation of the walk.
 func (b *planner) see(s sight) error {
 	if s.twin != "" && len(b.p.Twins) < maxTwins {
 		b.p.Twins = append(b.p.Twins, [2]string{s.twin, s.name})
@@ -250,7 +251,7 @@ func (b *planner) see(s sight) error {
 	case s.dir:
 		return b.failedDir(s.name, s.err)
 	case errors.Is(s.err, fs.ErrNotExist):
-		return nil // gone since the directory was read
+		return nil // deleted since the directory was read
 	case s.err != nil:
 		b.other = true
 		b.failed(s.name, s.err)
@@ -272,7 +273,7 @@ func (b *planner) see(s sight) error {
 	return nil
 }
 
-// name finds the URIs of files that are there.
+// name determines the URIs of files.
 func (b *planner) name(files []sight) error {
 	some, err := b.d.Seen.Spells(b.ctx)
 	if err == nil && some {
@@ -311,7 +312,7 @@ func (b *planner) failedDir(name string, err error) error {
 	return nil
 }
 
-// flush compares the files with the recorded state: first whole pieces, then the files of
+// flush compares files with the recorded state: first whole pieces, then the files of
 // pieces that differ.
 func (b *planner) flush() error {
 	if err := b.name(b.files); err != nil {
@@ -348,8 +349,9 @@ func (b *planner) flush() error {
 	return nil
 }
 
-// ask finds out which pieces are as the catalog has them. Where files are linked to each
-// other every one is looked at: a file elsewhere may have come or gone.
+// ask finds out which pieces the catalog contains unchanged. If rules link files to
+// each other, it checks the links of every file, since a target may have been added or
+// deleted.
 func (b *planner) ask() error {
 	links := b.d.linked()
 	var asked []*piece
@@ -422,8 +424,8 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	return true
 }
 
-// also is the algorithm of the strongest recorded digest if those asked for now have
-// none to be compared with.
+// also returns the algorithm of the strongest recorded digest if no recorded digest has
+// one of the present algorithms.
 func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	for _, a := range d.algorithms() {
 		if !known.Digests.Get(a).IsZero() {
@@ -433,7 +435,7 @@ func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	return known.Digests.Strongest().Algorithm()
 }
 
-// compare finds the members that are gone, unless that is in doubt.
+// compare finds the members that no longer exist, unless that is in doubt.
 func (b *planner) compare() error {
 	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)
 	if err != nil {
@@ -455,7 +457,7 @@ func (b *planner) compare() error {
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.d.MaxDelete}
 	}
-	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // no resource is gone, or --max-delete allows all to go
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // nothing vanished, or --max-delete allows everything to be deleted
 		return nil
 	}
 	mount, lost, err := b.d.lostMount(b.ctx)
@@ -468,14 +470,14 @@ func (b *planner) compare() error {
 // Result counts the effects of Apply.
 type Result struct {
 	At        time.Time // Plan.At
-	Completed time.Time // time at which all was recorded
+	Completed time.Time // time at which the last change was recorded
 
 	Created, Updated, Deleted int64
-	Unchanged                 int64  // including those that hashing found unchanged
-	Relabelled                int64  // unchanged, and called something else now: the Resource List has to say so
-	Clashes                   int64  // another set gives the same bytes another type or encoding; the labels found now are recorded
+	Unchanged                 int64  // includes those that hashing found unchanged
+	Relabelled                int64  // unchanged bytes with new labels, which the Resource List has to show
+	Clashes                   int64  // resources to which another set gives another type or encoding; the labels found now are recorded
 	FirstClash                string // URI of the first clash
-	Gone                      int64  // vanished, or excluded, since the walk: left as recorded until the next
+	Gone                      int64  // deleted or excluded since the walk; they stay recorded until the next scan
 	Hashed                    int64  // bytes
 	Failures                  Failures
 	Excluded                  map[Reason]int64

@@ -12,41 +12,41 @@ import (
 )
 
 const (
-	// batchBytes bounds the bytes hashed between two transactions, and so the repeated work
-	// after a crash; the number of files in a round is the other bound.
+	// batchBytes bounds the bytes hashed between two transactions, and so the work
+	// repeated after a crash. Rounds also have a maximum number of files.
 	batchBytes = 256 << 20
-	// enrollSize is the number of files in a round that enters nothing in the change log.
+	// enrollSize is the number of files in a round without change log entries.
 	enrollSize = 4000
 )
 
 // round is a batch of files that are recorded together.
 type round struct {
-	keep blob.Batch // nil if nothing is kept
+	keep blob.Batch // nil if no bytes are kept
 }
 
-// job is a file to read and the place for the outcome. One without a place is the
-// end of the round.
+// job is a file to read and the channel for its result. A job without a channel ends a
+// round.
 type job struct {
 	item
 	round *round
 	out   chan hashed // holds one
 }
 
-// pipeline reads the files of a plan in parallel and passes them on one by one, in
-// the order of the plan.
+// pipeline reads the files of a plan in parallel and passes the results on in the order
+// of the plan.
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // a queue, so that reading continues during a large file or a transaction
+	order chan job  // buffered, so that reading continues during a large file or a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
 	rounds []*round // rounds that may have open files
 }
 
-// readAll reads the files of a plan and passes each to take, and the end of each
-// round to end. It stops with the first error of these. While one round is recorded
-// the next is read, and no more.
+// readAll reads the files of a plan, passes each result to take, and calls end after
+// each round. It stops at the first error of these functions. While one round is
+// recorded, at most one more is read.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
 	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
 	l.outs.New = func() any { return make(chan hashed, 1) }
@@ -84,7 +84,7 @@ func (r *reader) read(ctx context.Context, j job) hashed {
 	return r.hash(ctx, j.item, j.round.keep)
 }
 
-// workers is how many resources are hashed at a time.
+// workers returns the number of resources hashed concurrently.
 func (d *Deps) workers() int {
 	if d.Workers > 0 {
 		return d.Workers
@@ -92,7 +92,7 @@ func (d *Deps) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// queue hands out the files of the plan in rounds.
+// queue sends the files of the plan to the workers in rounds.
 func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 	size := l.d.roundSize()
 	var now *round
@@ -125,7 +125,7 @@ func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 	return send(ctx, l.order, job{round: now})
 }
 
-// roundSize is the number of files in a round.
+// roundSize returns the number of files in a round.
 func (d *Deps) roundSize() int {
 	if d.Unpublished {
 		return enrollSize
@@ -157,7 +157,7 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass passes on the result of a job.
+// pass waits for the result of a job and passes it on.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {
 		err := end(j.round)
@@ -169,7 +169,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // then h may have failed for that reason
+		if err := ctx.Err(); err != nil { // in that case h may contain an error caused by the cancellation
 			return err
 		}
 		return take(h)
@@ -187,7 +187,7 @@ func (l *pipeline) ended(r *round) {
 	l.rounds = l.rounds[1:] // rounds end in order
 }
 
-// close drops the copies of the rounds that did not end.
+// close discards the copies of unfinished rounds.
 func (l *pipeline) close() error {
 	var errs []error
 	for _, r := range l.rounds {

@@ -23,8 +23,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Input supplies the resources of a set. Plan compares them with the recorded state and
-// changes nothing; Apply records the changes that Plan found.
+// Input supplies the resources of a set. Plan compares them with the recorded state
+// without changing anything; Apply records the changes found.
 type Input interface {
 	Plan(ctx context.Context) (*Plan, error)
 	Apply(ctx context.Context, p *Plan) (Result, error)
@@ -36,114 +36,114 @@ type Deps struct {
 	Seen    Seen
 	Set     catalog.SetID
 	BaseURL string // ends in "/"
-	// Unpublished: the set has no publication yet, so that members are added without
-	// changes in the log (Facts.Enroll).
+	// Unpublished: the set has no publication yet, so members are added without entries
+	// in the change log (Facts.Enroll).
 	Unpublished bool
-	// Shared: other sets may have some of the resources, so that the first scan has to
+	// Shared: other sets may contain some of the resources, so the first scan must
 	// count Result.Clashes too.
 	Shared bool
 
-	// Whole: all is compared, though an Input may know what has changed.
+	// Whole: compare everything, even if an Input knows what has changed.
 	Whole bool
 
-	Algorithms []resourcesync.Algorithm // nil is sha-256
-	Workers    int                      // resources hashed at a time; 0 is one per processor
-	MaxDelete  guard.Limit              // more deletions are refused
+	Algorithms []resourcesync.Algorithm // digest algorithms; nil is sha-256
+	Workers    int                      // number of resources hashed concurrently; 0 is one per processor
+	MaxDelete  guard.Limit              // more deletions than this are refused
 	Spool      string                   // directory for temporary files; "" is the system's
-	// State is the state directory, for an Input with files of its own, whose names
-	// catalog.IsStateName knows.
+	// State is the state directory, for an Input that keeps files of its own there;
+	// catalog.IsStateName must know their names.
 	State  string
-	DryRun bool // nothing is written
-	// Keep, if not nil, gets the bytes of every created or updated resource, at KeepKey of
-	// their SHA-256, before the change is recorded.
+	DryRun bool // write nothing
+	// Keep, if not nil, receives the bytes of every created or updated resource, under
+	// the key KeepKey of their SHA-256, before the change is recorded.
 	Keep    blob.Bucket
 	Now     func() time.Time
-	Observe func(Event) // called for each change and failure, never concurrently; nil is none
-	// LeftOut is called for each file or directory that is not published, except our own,
-	// never concurrently; nil is none.
+	Observe func(Event) // called for each change and failure, never concurrently; may be nil
+	// LeftOut is called for each file or directory that is not published, except our
+	// own, never concurrently; may be nil.
 	LeftOut func(path string, why Reason)
 }
 
-// Identity returns a name that no other set of any publication has.
+// Identity returns a name that is unique among the sets of all publications.
 func (d *Deps) Identity(ctx context.Context) (string, error) {
 	id, _, err := d.Facts.Setting(ctx, catalog.UUIDSetting)
 	return fmt.Sprint(id, "-", d.Set), err
 }
 
-// KeepKey is the key in Deps.Keep of bytes with this SHA-256.
+// KeepKey returns the key in Deps.Keep for bytes with this SHA-256.
 func KeepKey(sha256 resourcesync.Digest) string {
 	name := hex.EncodeToString(sha256.Sum())
 	return path.Join(name[:2], name)
 }
 
-// Rule labels the resources whose path below the directory matches. Each field comes from
-// the first rule that matches and sets it; the links of all that match add up.
+// Rule labels the resources whose path below the directory matches. If several rules
+// match, each field comes from the first that sets it; links are collected from all.
 type Rule struct {
-	Match      string // a glob as internal/glob has them
-	Type       string // media type, instead of the one derived from name and bytes
-	Encoding   string // content coding that the file is in, as "gzip"
+	Match      string // a glob of internal/glob
+	Type       string // media type that replaces the one found by name and bytes
+	Encoding   string // content coding of the stored file, such as "gzip"
 	ChangeFreq resourcesync.ChangeFreq
-	// KeepLinks are relations, with spaces between them, whose links the entry of a mirrored
-	// resource keeps though they hold for the origin alone: see internal/republish.
+	// KeepLinks are link relations, separated by spaces, that the entry of a mirrored
+	// resource keeps although such links apply to the origin alone: see
+	// internal/republish.
 	KeepLinks string
 	Links     []Link
 }
 
-// Dir is a directory whose files are the resources of a set. Tree is required.
+// Dir is an Input whose resources are the files of a directory. Tree is required.
 type Dir struct {
 	Deps
 	Tree Tree // see RootTree
 
 	Choice
 	Rules []Rule
-	// Ours reports whether a file or directory belongs to us: it is not published
-	// and not entered. nil is none. State directories below the root never are.
+	// Paths, if not nil, limits the scan to these files and directories; "." is the
+	// whole tree. Only members at or below them can be found deleted.
 	Ours func(path string) bool
-	// Paths, if not nil, are the only files and directories that are looked at, "."
-	// for all: only members at or below them can be found gone.
+	// info of the parent directory of the tree; nil if unknown
 	Paths []string
 
-	Above fs.FileInfo // info of the directory above the tree; nil if unknown
+	Above fs.FileInfo // Device returns the device of a directory, for recognising mount points; false if it has none. If nil, the operating system is asked.
 	// Device returns the device that a directory is on, by which mount points are known;
 	// false if it has none. nil asks the system.
 	Device func(name string, info fs.FileInfo) (device uint64, ok bool)
 
-	globs *globs // compiled globs of the scan; nil: there are none
+	globs *globs // compiled globs of the scan; nil if there are none
 }
 
 // Event is a change that was recorded, or a file or directory that could not be read.
 type Event struct {
-	Set    string              // name of the set; a scan leaves it out
+	Set    string              // name of the set; empty in the events of a scan
 	Change resourcesync.Change // "" if Err is set
 	URI    string
-	Path   string // below the directory, slash-separated
+	Path   string // slash-separated path below the directory
 	Bytes  int64  // -1 if unknown
 	Err    error
 }
 
-// Reason says why something in the directory is not published.
+// Reason is why a file or directory is not published.
 type Reason string
 
-// The reasons. A directory that is not entered counts once.
+// Values of Reason. A directory that is not entered counts once.
 const (
 	Dotfile Reason = "dotfile" // its name begins with a dot
-	Symlink Reason = "symlink" // a link to a directory, to nothing, out of the tree, or to a file that is not published itself
+	Symlink Reason = "symlink" // a link to a directory, to nothing, out of the tree, or to an unpublished file
 	Special Reason = "special" // neither file nor directory: a FIFO, a device, a socket
 	Pattern Reason = "pattern" // excluded by Include or Exclude
-	Litter  Reason = "litter"  // operating systems and editors leave it behind
-	Assumed Reason = "assumed" // left as recorded by AssumeUnchanged
+	Litter  Reason = "litter"  // typically left behind by operating systems and editors
+	Assumed Reason = "assumed" // matched by AssumeUnchanged: its recorded state stays
 	Ours    Reason = "ours"
 	// LinkFile is a file with the links of another (Choice.LinkFiles).
 	LinkFile Reason = "link file"
 
-	// Of a mirror that is published.
+	// Reasons in a mirror that is published.
 	Due        Reason = "due"        // the Source has newer bytes than the mirror
-	Unverified Reason = "unverified" // nothing that the Source says proves the bytes
-	Held       Reason = "held"       // the mirror keeps an earlier state, whatever the Source says
-	Loop       Reason = "loop"       // the resource is one of ours, which came back
+	Unverified Reason = "unverified" // the Source has no digest that proves the bytes
+	Held       Reason = "held"       // the mirror keeps an earlier state, despite changes at the Source
+	Loop       Reason = "loop"       // a resource of our own, which came back through other Sources
 )
 
-// maxFailures bounds the list of failures; all of them are counted.
+// maxFailures bounds the list of failures. Further ones are only counted.
 const maxFailures = 100
 
 // Failures are the files and directories that could not be read.
@@ -159,14 +159,14 @@ func (f *Failures) add(e *FileError) {
 	}
 }
 
-// FileError is a failure to read a file or directory. Its recorded state stays.
+// FileError is an error of reading a file or directory, whose recorded state stays.
 type FileError struct {
-	URI  string // "" if it is a part of a listing
-	Path string // path below the directory; "." is the directory itself; for a resource without a file, its URI
+	URI  string // "" if it concerns a part of a listing
+	Path string // path below the directory; "." for the directory itself; for a resource without a file, its URI
 	Err  error
 }
 
-// fileError is about a file or directory below the directory.
+// fileError returns the error for a path below the directory.
 func (d *Deps) fileError(path string, err error) *FileError {
 	return &FileError{URI(d.BaseURL, path), path, err}
 }
@@ -180,7 +180,7 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// ChangedError: a file kept changing while it was hashed.
+// ChangedError reports that a file kept changing while it was hashed.
 type ChangedError struct {
 	Times           int
 	Expected, Found Stat
@@ -191,7 +191,7 @@ func (e *ChangedError) Error() string {
 		e.Times, e.Expected, e.Found)
 }
 
-// Stat is the stat of a file when it was read.
+// Stat is the size and time of a file when it was read.
 type Stat struct {
 	Size    int64
 	ModTime time.Time
@@ -201,12 +201,12 @@ func (s Stat) String() string {
 	return fmt.Sprintf("%d bytes of %s", s.Size, s.ModTime.UTC().Format(time.RFC3339Nano))
 }
 
-// GuardError reports that so many resources vanished that it may be a mistake. Nothing
-// was recorded.
+// GuardError reports that more resources vanished than the guard allows, perhaps by
+// mistake. Nothing was recorded.
 type GuardError struct {
-	Deletes, Set int64 // resources that vanished, and those of the set before
+	Deletes, Set int64 // number of vanished resources, and of all resources in the set before
 	Limit        guard.Limit
-	Mount        string // a directory that was a mount point and no longer is, if resources below it vanished: perhaps its disk is not mounted; "" if there is none
+	Mount        string // directory that is no longer a mount point, if resources below it vanished: perhaps its disk is not mounted; "" if there is none
 }
 
 func (e *GuardError) Error() string {
@@ -220,10 +220,10 @@ func (e *GuardError) Error() string {
 	return fmt.Sprintf("%d of %d resources are gone or left out now, more than %s: nothing was published", e.Deletes, e.Set, limit)
 }
 
-// ErrConnect: a database that lists resources does not answer.
+// ErrConnect means that the database that lists resources does not answer.
 var ErrConnect = errors.New("connect to the database")
 
-// ErrRoot: the directory itself can't be read.
+// ErrRoot means that the directory itself cannot be read.
 var ErrRoot = errors.New("the directory to publish cannot be read")
 
 func (d *Deps) observe(e Event) {

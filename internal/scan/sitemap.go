@@ -16,22 +16,22 @@ import (
 
 const (
 	maxDocuments = 50_001 // a full Sitemap index and its Sitemaps
-	maxLevels    = 4      // lists that are named by lists; the Sitemap protocol and 1.1 §10.2 have one level
+	maxLevels    = 4      // levels of lists; the Sitemap protocol and 1.1 §10.2 allow one index level
 )
 
-// Sitemap lists the resources of a Sitemap or Sitemap index, which may be compressed with
-// gzip, and may be Resource Lists (1.1 §10).
+// Sitemap lists the resources of a Sitemap or Sitemap index, which may be compressed
+// with gzip and may be a Resource List (1.1 §10).
 type Sitemap struct {
 	Client *fetch.Client
-	// At is the URL of the document, or the name of a file. The documents named by an index
-	// at a URL, and the resources, have to be of its origin.
+	// At is the URL of the document, or the name of a file. If it is a URL, resources
+	// and the documents in an index must have the same origin.
 	At           string
-	AllowOrigins []string // further origins (scheme://host[:port])
+	AllowOrigins []string // further allowed origins (scheme://host[:port])
 	Open         func(name string) (io.ReadCloser, error)
 	Spool        string // directory for temporary files; "" is the system's
 }
 
-// List is a Listing.
+// List implements Listing.
 func (s Sitemap) List(ctx context.Context, since time.Time) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		r := listReader{ctx: ctx, client: s.Client, open: s.Open, spool: s.Spool, since: since, yield: yield, read: map[string]bool{}}
@@ -52,25 +52,25 @@ func (s Sitemap) List(ctx context.Context, since time.Time) iter.Seq2[Listed, er
 
 func isURL(s string) bool { return strings.Contains(s, "://") }
 
-// listReader reads lists and the lists that they name.
+// listReader reads lists and the lists to which they link.
 type listReader struct {
 	ctx     context.Context
 	client  *fetch.Client
 	open    func(name string) (io.ReadCloser, error)
 	spool   string
 	origins []string // nil: any
-	dated   bool     // a list that does not say its moment is doubt
+	dated   bool     // a list without an at counts as incomplete
 	since   time.Time
-	oldest  time.Time // oldest stated moment of the lists read so far; an index may begin before its parts
+	oldest  time.Time // oldest at of the lists read so far; the at of an index may be older than that of its parts
 	yield   func(Listed, error) bool
 	read    map[string]bool
 }
 
-// lost yields that a part could not be read.
+// lost yields the error of a part that could not be read.
 func (r *listReader) lost(err error) bool { return r.yield(Listed{}, err) && r.ctx.Err() == nil }
 
-// document yields the entries of the document at a place, completely or not at all, with
-// the pages after it. It returns false when the consumer stops.
+// document yields the entries of a document, completely or not at all, and of its next
+// pages. It returns false when the consumer stops.
 func (r *listReader) document(at string, level int) bool {
 	for at != "" && !r.read[at] {
 		if len(r.read) == maxDocuments {
@@ -86,7 +86,7 @@ func (r *listReader) document(at string, level int) bool {
 	return true
 }
 
-// one yields the entries of one document; next is the page after it.
+// one yields the entries of one document and returns the URI of the next page.
 func (r *listReader) one(at string, level int) (next string, more bool) {
 	from := document.Fetcher(r.client)
 	if !isURL(at) {
@@ -116,7 +116,7 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 	return next, true
 }
 
-// most is how many bytes a document may have.
+// most returns the largest allowed size of a document in bytes.
 func (r *listReader) most() int64 {
 	if r.client == nil {
 		return 0
@@ -124,7 +124,7 @@ func (r *listReader) most() int64 {
 	return r.client.MaxDocument()
 }
 
-// judge says why a document is not to be believed.
+// judge returns an error if a document cannot be used.
 func (r *listReader) judge(at string, h *resourcesync.Header) error {
 	switch {
 	case h.Capability != "" && h.Capability != resourcesync.CapabilityResourceList:
@@ -139,7 +139,7 @@ func (r *listReader) judge(at string, h *resourcesync.Header) error {
 	return nil
 }
 
-// earliest is the earlier of two moments; the zero one is none.
+// earliest returns the earlier of two times; a zero time is ignored.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -158,14 +158,15 @@ func (r *listReader) allowed(uri string) error {
 	return nil
 }
 
-// OriginError reports a list that names a document or a resource of another origin.
+// OriginError reports a list that links a document or a resource of another origin.
 type OriginError struct{ URI, Origin string }
 
 func (e *OriginError) Error() string {
 	return fmt.Sprintf("%s is of another origin than the list: allow %s if it belongs to the set", e.URI, e.Origin)
 }
 
-// entries yields the entries of a document, and then those of the lists that it names.
+// entries yields the entries of a document, and then those of the lists to which it
+// links.
 func (r *listReader) entries(d *document.Document, level int) bool {
 	var parts []string
 	for e, err := range d.Entries() {

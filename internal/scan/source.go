@@ -12,18 +12,18 @@ import (
 	"instep/fetch"
 )
 
-// Source lists the resources of a set of another Source, by its Resource List (1.1
-// §10). A list that does not say its moment deletes nothing, as its absences may be
-// old.
+// Source lists the resources of a set of another Source, from its Resource List (1.1
+// §10). If a list has no at nothing is deleted, since it may be older than what is
+// recorded.
 type Source struct {
 	Client       *fetch.Client
 	URI          string   // any URI of the Source
-	Set          string   // name or Capability List of the set; "" if the Source has one
-	AllowOrigins []string // further origins (scheme://host[:port]) of documents and resources
+	Set          string   // name or Capability List URI of the set; "" if the Source has only one
+	AllowOrigins []string // further allowed origins (scheme://host[:port]) of documents and resources
 	Spool        string   // directory for temporary files; "" is the system's
 }
 
-// List is a Listing.
+// List implements Listing.
 func (s Source) List(ctx context.Context, since time.Time) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		found, lists, err := s.find(ctx)

@@ -2,8 +2,8 @@ package scan
 
 import "context"
 
-// Spelled returns the URIs of those paths that an adopted publication spells differently:
-// they stay, since mirrors know the resources by them.
+// Spelled returns the URIs of those paths that an adopted publication spells
+// differently. These URIs stay, since mirrors know the resources by them.
 func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, error) {
 	if some, err := d.Seen.Spells(ctx); err != nil || !some {
 		return nil, err
@@ -25,7 +25,7 @@ func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, 
 	return uris, nil
 }
 
-// uri returns the URI of a file: spelled, unless that is "".
+// uri returns the URI of a file: spelled, or else our own spelling.
 func (d *Deps) uri(path, spelled string) string {
 	if spelled != "" {
 		return spelled

@@ -21,7 +21,7 @@ import (
 	"instep/resourcesync"
 )
 
-// fetchRows is how many rows of a cursor are asked for at a time.
+// fetchRows is the number of rows fetched from a cursor at a time.
 const fetchRows = 1000
 
 // Query lists the resources that an SQL query yields, one a row, in a transaction
@@ -38,22 +38,22 @@ const fetchRows = 1000
 // NULL is unknown. No configuration contains the password of a database: it is read from
 // PGPASSWORD, PGPASSFILE or ~/.pgpass.
 type Query struct {
-	Postgres string // connection string or URL, without a password; the rest is from the environment
-	SQLite   string // name of the file; one of both is given
+	Postgres string // connection string or URL without a password; missing parts come from the environment
+	SQLite   string // name of the database file; exactly one of Postgres and SQLite is set
 	SQL      string
-	BaseURL  string // base URL of the paths; ends in "/"
+	BaseURL  string // base URL for the path column; ends in "/"
 }
 
-// Columns of a Query.
+// queryColumns are the allowed columns of a Query.
 var queryColumns = []string{"uri", "path", "url", "lastmod", "length", "hash", "type", "encoding", "changefreq"}
 
-// passwordSetting finds a password in the key/value form of a connection string.
+// passwordSetting matches a password in the key/value form of a connection string.
 var passwordSetting = regexp.MustCompile(`(?i)\bpassword\s*=`)
 
-// ErrSecret: a connection string holds a password.
+// ErrSecret means that a connection string contains a password.
 var ErrSecret = errors.New("expected a connection string without a password: put that into PGPASSWORD or ~/.pgpass")
 
-// Check finds mistakes in the query that are visible without the database.
+// Check finds mistakes in the query that can be seen without the database.
 func (q Query) Check() error {
 	switch {
 	case (q.Postgres == "") == (q.SQLite == ""):
@@ -73,7 +73,7 @@ func (q Query) Check() error {
 	return nil
 }
 
-// List is a Listing.
+// List implements Listing.
 func (q Query) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		if err := q.Check(); err != nil {
@@ -91,7 +91,8 @@ func (q Query) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 	}
 }
 
-// readPostgres reads through a cursor of the server, so that neither side holds all rows.
+// readPostgres reads through a server-side cursor, so that neither side holds all rows
+// in memory.
 func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 	conn, err := pgx.Connect(ctx, q.Postgres)
 	if err != nil {
@@ -103,7 +104,7 @@ func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 		return fmt.Errorf("begin to read the database: %w", err)
 	}
 	defer func() { err = cmp.Or(err, tx.Rollback(context.WithoutCancel(ctx))) }()
-	declare, err := tx.Query(ctx, "DECLARE listing NO SCROLL CURSOR FOR "+strings.TrimRight(q.SQL, "; \t\r\n")) // unlike Exec it takes one statement only
+	declare, err := tx.Query(ctx, "DECLARE listing NO SCROLL CURSOR FOR "+strings.TrimRight(q.SQL, "; \t\r\n")) // unlike Exec, Query accepts only one statement
 	if err == nil {
 		declare.Close()
 		err = declare.Err()
@@ -125,7 +126,7 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 	defer rows.Close()
 	var names []string
 	fields := rows.FieldDescriptions()
-	if len(fields) == 0 { // the connection may be lost: then the query is not wrong
+	if len(fields) == 0 { // no columns: the connection may be lost rather than the query wrong
 		if rows.Close(); rows.Err() != nil {
 			return false, rows.Err()
 		}
@@ -189,16 +190,16 @@ func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
 	return rows.Err()
 }
 
-// rowTaker makes resources of rows.
+// rowTaker turns rows into resources.
 type rowTaker struct {
 	q      Query
 	yield  func(Listed, error) bool
 	names  []string
-	n      int // number of the row, from 1
+	n      int // number of the row, counted from 1
 	enough bool
 }
 
-// header takes the names of the columns.
+// header checks and stores the column names.
 func (t *rowTaker) header(names []string) error {
 	for i, n := range names {
 		if !slices.Contains(queryColumns, n) {
@@ -215,12 +216,12 @@ func (t *rowTaker) header(names []string) error {
 	return nil
 }
 
-// row takes a row; false is enough.
+// row yields a resource for a row. It returns false when the consumer stops.
 func (t *rowTaker) row(values []any) bool {
 	t.n++
 	var e Listed
 	var wrong error
-	named := true // all columns for its name can be read
+	named := true // all columns that identify the resource are readable
 	for i, v := range values {
 		err := e.set(t.names[i], v)
 		named = named && (err == nil || t.names[i] != "uri" && t.names[i] != "path")
@@ -241,7 +242,7 @@ func (t *rowTaker) row(values []any) bool {
 	return !t.enough
 }
 
-// set takes the value of a column.
+// set sets a field from the value of a column.
 func (e *Listed) set(name string, value any) error {
 	if value == nil {
 		return nil
@@ -286,7 +287,7 @@ func (e *Listed) set(name string, value any) error {
 	return err
 }
 
-// parseLastMod parses a W3C Datetime, or the text that SQLite writes for a time in UTC.
+// parseLastMod parses a W3C Datetime, or the text in which SQLite writes a UTC time.
 func parseLastMod(text string) (resourcesync.Datetime, error) {
 	if t, err := time.Parse(time.DateTime, text); err == nil {
 		return lastMod(t), nil

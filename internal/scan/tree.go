@@ -10,10 +10,10 @@ import (
 )
 
 // Tree is a directory tree. Names are slash-separated and relative; "." is its root. No
-// method reaches outside it. Entries of a directory have the FileInfo of the moment of
-// listing, as Lstat would return it.
+// method leaves the tree. Directory entries have the FileInfo that Lstat would return
+// when the directory is listed.
 type Tree interface {
-	// Open opens a file or directory for reading. It does not wait for a writer of a FIFO.
+	// Open opens a file or directory for reading. It does not block on a FIFO.
 	Open(name string) (fs.ReadDirFile, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Readlink(name string) (string, error)
@@ -23,17 +23,17 @@ type Tree interface {
 	Close() error
 }
 
-// RootTree is the Tree of an open directory.
+// RootTree returns the Tree of an open directory.
 func RootTree(root *os.Root) Tree { return rootTree{root} }
 
-// rootTree is safe against links: an os.Root asks for the FileInfo of each entry that
-// it lists, by the open directory.
+// rootTree cannot leave its directory through links: an os.Root gets the FileInfo of
+// each listed entry from the open directory.
 type rootTree struct{ root *os.Root }
 
 func (t rootTree) Open(name string) (fs.ReadDirFile, error) {
 	f, err := t.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
-		return nil, err // f would be an interface that is not nil
+		return nil, err // a nil *os.File in the interface would not be nil
 	}
 	return f, nil
 }
@@ -41,7 +41,7 @@ func (t rootTree) Open(name string) (fs.ReadDirFile, error) {
 func (t rootTree) Lstat(name string) (fs.FileInfo, error) {
 	info, err := t.root.Lstat(name)
 	if errors.Is(err, syscall.ENAMETOOLONG) || err != nil && strings.Contains(name, "\x00") {
-		err = &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist} // no file can have this name
+		err = &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist} // no file has this name
 	}
 	return info, err
 }
@@ -62,7 +62,7 @@ func (t rootTree) Sub(name string) (Tree, error) {
 		err = fmt.Errorf("open %q: %w: expected a directory, found a link to one", name, fs.ErrInvalid)
 	}
 	if err != nil {
-		_ = root.Close() // the file was only examined
+		_ = root.Close() // opened only for examining
 		return nil, err
 	}
 	return rootTree{root}, nil

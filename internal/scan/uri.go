@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// URI returns the URI of the file at path, a slash-separated path of any bytes, below base,
-// which ends in "/". Characters that RFC 3986 permits in a path stay, every other byte is
-// percent-encoded; so two paths have two URIs.
+// URI returns the URI of the file at path, a slash-separated path of any bytes, below
+// base, which ends in "/". Characters that RFC 3986 permits in a path stay; every other
+// byte is percent-encoded. Different paths therefore have different URIs.
 func URI(base, path string) string {
 	const hexadecimal = "0123456789ABCDEF"
 	var b strings.Builder
@@ -25,8 +25,8 @@ func URI(base, path string) string {
 	return b.String()
 }
 
-// FileOf is the path of the file that a web server answers uri with, however the uri
-// spells it; false if it can be none below base.
+// FileOf returns the path of the file that a web server sends for uri, in whatever way
+// the uri is spelled; false if that is no file below base.
 func FileOf(base, uri string) (path string, ok bool) {
 	rest, below := strings.CutPrefix(uri, base)
 	if !below || strings.ContainsAny(rest, "?#") || strings.Contains(strings.ToLower(rest), "%2f") {
@@ -44,7 +44,7 @@ func FileOf(base, uri string) (path string, ok bool) {
 	return path, true
 }
 
-// PathOf is the reverse of URI; false if uri is not that of a file below base.
+// PathOf reverses URI; false if uri is not that of a file below base.
 func PathOf(base, uri string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, base)
 	if !ok || rest == "" {
@@ -60,8 +60,8 @@ func literal(c byte) bool {
 		strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
 }
 
-// NameOf is what rules are matched against for a resource of which only the URI is known:
-// the path below base, or host and path.
+// NameOf returns the name for matching rules against a resource without a path: the
+// part of the URI below base, or else host and path.
 func NameOf(base, uri string) string {
 	name, ok := strings.CutPrefix(uri, base)
 	if !ok {

@@ -15,35 +15,35 @@ import (
 )
 
 const (
-	chunkSize = 1024 // entries of a directory read at a time
-	maxDepth  = 256  // nested directories, each of which keeps a file open
-	sightSize = 256  // sights handed over at a time
+	chunkSize = 1024 // number of directory entries read at a time
+	maxDepth  = 256  // depth of nested directories; each keeps a file open
+	sightSize = 256  // number of sights passed on at a time
 )
 
-// walker goes through a tree, depth first, and in order of names within each
-// chunk of a directory. It holds one chunk for each directory it is in.
+// walker walks a tree depth first, sorted by name within each chunk of a directory. It
+// holds one chunk for each directory on the current path.
 type walker struct {
 	d       *Dir
 	options []byte       // see Dir.options
 	out     chan []sight // the entries seen, in order
-	held    []sight      // not handed over yet
+	held    []sight      // sights not yet passed on
 }
 
-// sight is one observation of the walk: a file, a directory that is not entered or cannot
-// be read, or a mount point.
+// sight is one observation of the walk: a file, a directory that is not entered or
+// cannot be read, or a mount point.
 type sight struct {
 	name string
 	found
 	reason Reason
 	err    error
 	dir    bool
-	mount  bool   // the path is a directory that is entered, and a mount point
-	piece  *piece // nil if it was looked at alone
-	twin   string // a file before it whose name differs only in its Unicode form
+	mount  bool   // the path is an entered directory and a mount point
+	piece  *piece // nil if the file was examined alone
+	twin   string // earlier file whose name differs only in its Unicode form
 }
 
-// walk visits the roots of d and passes on its observations. It stops at the first error of
-// see.
+// walk visits the roots of d and passes its observations to see. It stops at the first
+// error of see.
 func (d *Dir) walk(ctx context.Context, see func(sight) error) error {
 	w := walker{d: d, options: d.options(), out: make(chan []sight, 4)}
 	g, ctx := errgroup.WithContext(ctx)
@@ -83,7 +83,7 @@ func (w *walker) failed(ctx context.Context, dir string, err error) error {
 	return w.saw(ctx, sight{name: dir, err: err, dir: true})
 }
 
-// enter visits the directory of that name in above, at the given depth.
+// enter visits the directory called name in above, at the given depth.
 func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, depth int) error {
 	if depth > maxDepth {
 		return w.failed(ctx, name, fmt.Errorf("expected directories at most %d deep", maxDepth))
@@ -123,7 +123,8 @@ func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, dept
 	}
 }
 
-// chunk looks at all files of a chunk first: only then it is known which piece they are.
+// chunk first examines all files of a chunk, since the digest of the piece depends on
+// all of them.
 func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int, twins *twinFinder) error {
 	sights := make([]sight, 0, len(entries))
 	p := &piece{}
@@ -159,7 +160,7 @@ func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number
 	return nil
 }
 
-// at visits the path: a file, or a directory with its content.
+// at visits the path: a file, or a directory and its content.
 func (w *walker) at(ctx context.Context, name string) error {
 	if name == "." {
 		return w.enter(ctx, name, w.d.Above, 0)
@@ -186,7 +187,7 @@ func (w *walker) at(ctx context.Context, name string) error {
 	return w.enter(ctx, name, above, strings.Count(name, "/")+1)
 }
 
-// join keeps every byte of a name, as path.Join would not.
+// join joins dir and name. Unlike path.Join it keeps every byte of the name.
 func join(dir, name string) string {
 	if dir == "." {
 		return name

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// clock simulates the wrong clock of a Source. Documents are published with the right
-// times, and the wrong ones are written into them as they are served, so that events during
-// the fault keep their wrong time.
+// clock simulates a wrong clock of a Source. Documents are published with correct
+// times, and the wrong ones are written into them when they are served. So events
+// during the fault keep their wrong time.
 type clock struct {
-	mu    sync.Mutex // guards the rest
-	turns []turn     // in ascending order of since
+	mu    sync.Mutex // guards the fields below
+	turns []turn     // sorted by since
 }
 
-// turn is a moment from which on the clock is ahead of the right time.
+// turn is a time from which the clock differs from the correct time.
 type turn struct {
 	since time.Time
 	shift shift
 }
 
-// shift is how far a clock is ahead of the right time. A Duration ends after 292 years.
+// shift is how far a clock is ahead of the correct time. It is not a Duration, which
+// cannot exceed 292 years.
 type shift struct {
 	years int
 	by    time.Duration
@@ -29,7 +30,7 @@ type shift struct {
 
 func (s shift) of(t time.Time) time.Time { return t.AddDate(s.years, 0, 0).Add(s.by) }
 
-// turn makes the clock wrong from a moment on, or right again.
+// turn makes the clock wrong from a time on, or correct again.
 func (k *clock) turn(now time.Time, to shift) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,7 +44,7 @@ func (k *clock) turn(now time.Time, to shift) {
 	k.turns = append(k.turns, turn{now, to})
 }
 
-// right reports whether the clock was never wrong.
+// right reports whether the clock has never been wrong.
 func (k *clock) right() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,8 +61,8 @@ func (k *clock) shows(now time.Time) time.Time {
 	return now
 }
 
-// said returns the time that the clock showed at a past moment. At the moment of a turn it
-// had not turned yet.
+// said returns the time that the clock showed at a past time. At the time of a turn the
+// clock has not turned yet.
 func (k *clock) said(t time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,14 +87,14 @@ func (k *clock) rewrite() *Switch {
 	packages := sw.doc
 	sw.doc = func(c *call, on Switched, d *document) {
 		packages(c, on, d)
-		if !strings.HasSuffix(d.kind, "-manifest") { // the faults that it has had
+		if !strings.HasSuffix(d.kind, "-manifest") { // the changes of the clock so far
 			d.times(said)
 		}
 	}
 	return sw
 }
 
-// wrongClock is a fault of the Source's clock.
+// wrongClock returns a fault of the Source's clock.
 func wrongClock(name, says string, ahead shift) *Switch {
 	return &Switch{Name: name, Says: "the Source's clock is " + says + "; what it writes meanwhile keeps these times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
 }

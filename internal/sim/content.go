@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// mix turns a number into another that looks random (the finaliser of splitmix64).
+// mix returns a number that looks random (the finaliser of splitmix64).
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -19,7 +19,7 @@ func mix(x uint64) uint64 {
 
 const golden = 0x9e3779b97f4a7c15
 
-// keyOf is where the content of a version of a resource begins.
+// keyOf returns the key from which the content of a version of a resource is generated.
 func keyOf(seed uint64, id, version uint32) uint64 {
 	return mix(mix(seed+golden) ^ (uint64(id)<<32 | uint64(version)))
 }
@@ -30,7 +30,7 @@ type content struct {
 	size int64
 }
 
-// word returns the n-th 8 bytes: small letters, so that people can read them.
+// word returns the n-th 8 bytes: lower-case letters, readable for people.
 func (c content) word(n int64) uint64 {
 	const sixteen, a = 0x0f0f0f0f0f0f0f0f, 0x6161616161616161
 	return mix(c.key+uint64(n)*golden)&sixteen + a
@@ -70,7 +70,7 @@ func (c content) fill(p []byte, off int64) {
 
 func (c content) open() *io.SectionReader { return io.NewSectionReader(c, 0, c.size) }
 
-// sum hashes the content by way of buf.
+// sum hashes the content, using buf as a buffer.
 func (c content) sum(buf []byte) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for off := int64(0); off < c.size; {
@@ -83,14 +83,14 @@ func (c content) sum(buf []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// SizeKind is how the sizes of resources are spread.
+// SizeKind is the kind of a distribution of sizes.
 type SizeKind string
 
-// The kinds of Size.
+// Values of SizeKind.
 const (
-	Fixed     SizeKind = "fixed"     // all of Low bytes
-	Uniform   SizeKind = "uniform"   // from Low to High bytes, each as likely
-	LogNormal SizeKind = "lognormal" // half below Low bytes; their logarithm is normal with Sigma
+	Fixed     SizeKind = "fixed"     // always Low bytes
+	Uniform   SizeKind = "uniform"   // from Low to High bytes, uniformly distributed
+	LogNormal SizeKind = "lognormal" // median of Low bytes; the logarithm is normally distributed with Sigma
 )
 
 // Size is the distribution of the sizes of resources. Each version draws its own size.
@@ -100,7 +100,7 @@ type Size struct {
 	Sigma     float64 // 0 is 1
 }
 
-// Bounds of the values of a Size.
+// Limits of the values of a Size.
 const (
 	minSize  = 1
 	maxSize  = 1 << 30
@@ -121,7 +121,7 @@ func (s Size) check() error {
 	return nil
 }
 
-// of returns the size of the content with that key.
+// of returns the size of the content with a key.
 func (s Size) of(key uint64) int64 {
 	switch s.Kind {
 	case Uniform:
@@ -137,5 +137,5 @@ func (s Size) of(key uint64) int64 {
 	return s.Low
 }
 
-// unit is a number above 0 and not above 1.
+// unit returns a number above 0 and at most 1.
 func unit(x uint64) float64 { return (float64(x>>11) + 1) / (1 << 53) }

@@ -12,20 +12,20 @@ import (
 	"instep/resourcesync"
 )
 
-// document is a document of the publication as switches change it: names and values
-// as they will be on the wire, right or wrong.
+// document is a published document while switches change it: names and values as sent,
+// correct or not.
 type document struct {
 	kind     string // the kind of the document, see resourcesync.Header.Kind
 	charset  string
-	before   string // between declaration and root element
-	prefix   string // namespace prefix of the Sitemap protocol in the document
+	before   string // text between XML declaration and root element
+	prefix   string // prefix for the Sitemap namespace
 	root     string
 	rs       string // namespace of ResourceSync
 	attrs    []attr // attributes of the root element
 	head     []node
 	entries  []entry
 	trailing string
-	at       time.Time // moment of the list as it was published
+	at       time.Time // at of the list when it was published
 }
 
 type attr struct{ name, value string }
@@ -39,8 +39,8 @@ type node struct {
 
 type entry []node
 
-// happened is a node for internal use that is not written: the time of a change as it was
-// published.
+// happened is the name of an internal node that is not written: the time of a change
+// when it was published.
 const happened = ""
 
 func (e entry) happened() string {
@@ -127,7 +127,7 @@ func linkNodes(links []resourcesync.Link) (nodes []node) {
 	return nodes
 }
 
-// get returns the value of an attribute, "" if it is absent.
+// get returns the value of an attribute; "" if it is absent.
 func (n *node) get(name string) string {
 	if n == nil {
 		return ""
@@ -154,7 +154,7 @@ func (n *node) set(name, value string) {
 	n.attrs = append(n.attrs, attr{name, value})
 }
 
-// change changes an attribute only if the node has it.
+// change replaces the value of an attribute, if the node has it.
 func (n *node) change(name string, to func(string) string) {
 	if v := n.get(name); v != "" {
 		n.set(name, to(v))
@@ -168,7 +168,7 @@ func (n *node) drop(names ...string) {
 	}
 }
 
-// rename gives an attribute another name.
+// rename renames an attribute.
 func (n *node) rename(from, to string) {
 	if n == nil {
 		return
@@ -199,13 +199,13 @@ func (e entry) loc() string {
 	return ""
 }
 
-// is reports whether the document is of one of these kinds.
+// is reports whether the document has one of these kinds.
 func (d *document) is(kinds ...string) bool { return slices.Contains(kinds, d.kind) }
 
 // isList reports whether the entries of the document are resources.
 func (d *document) isList() bool { return d.is("resourcelist", "changelist") }
 
-// allMD are the rs:md of root and entries.
+// allMD returns the rs:md nodes of root and entries.
 func (d *document) allMD() (all []*node) {
 	if n := d.md(); n != nil {
 		all = append(all, n)
@@ -218,7 +218,7 @@ func (d *document) allMD() (all []*node) {
 	return all
 }
 
-// locs changes the URI of each entry.
+// locs replaces the URI of each entry.
 func (d *document) locs(to func(string) string) {
 	for _, e := range d.entries {
 		if n := find(e, "loc"); n != nil {
@@ -227,7 +227,7 @@ func (d *document) locs(to func(string) string) {
 	}
 }
 
-// links changes the relation and URI of each link of the root and the entries.
+// links calls to for each link of the root and the entries, to change it.
 func (d *document) links(to func(*node)) {
 	each := func(nodes []node) {
 		for i := range nodes {
@@ -242,7 +242,8 @@ func (d *document) links(to func(*node)) {
 	}
 }
 
-// add appends an entry with the attributes of its rs:md, as name and value in turn.
+// add appends an entry whose rs:md has the given attributes, as alternating names and
+// values.
 func (d *document) add(loc string, attrs ...string) {
 	e := entry{{name: "loc", text: loc}}
 	if len(attrs) > 0 {
@@ -255,10 +256,10 @@ func (d *document) add(loc string, attrs ...string) {
 	d.entries = append(d.entries, e)
 }
 
-// The names of attributes and elements that hold a time.
+// timeAttrs are the names of attributes and elements that contain a time.
 var timeAttrs = []string{"at", "completed", "from", "until", "datetime"}
 
-// times changes each time of the document.
+// times replaces each time in the document.
 func (d *document) times(to func(string) string) {
 	for _, n := range d.allMD() {
 		for _, name := range timeAttrs {
@@ -272,7 +273,7 @@ func (d *document) times(to func(string) string) {
 	}
 }
 
-// bytes writes the document.
+// bytes encodes the document.
 func (d *document) bytes() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=%q?>\n%s", d.charset, d.before)
@@ -314,7 +315,7 @@ func (d *document) write(b *bytes.Buffer, nodes []node) {
 			continue
 		}
 		b.WriteString(">")
-		_ = xml.EscapeText(b, []byte(n.text)) // a Buffer takes everything
+		_ = xml.EscapeText(b, []byte(n.text)) // a Buffer never fails
 		b.WriteString("</" + name + ">")
 	}
 }

@@ -14,30 +14,30 @@ import (
 	"instep/resourcesync"
 )
 
-// faults are accidents at Sources, and attacks by them.
+// faults are accidents of Sources and attacks by Sources.
 var faults = slices.Concat(navigationFaults, documentFaults, changeFaults, fixityFaults, fetchFaults, packageFaults, evidenceFaults, clockFaults)
 
-// someAnswers is a fault that hits one answer in twenty if nothing else is asked for.
+// someAnswers returns a fault that by default affects one response in twenty.
 func someAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.05, answer: change}
 }
 
-// allAnswers is a fault that affects every answer.
+// allAnswers returns a fault that affects every response.
 func allAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return withRows(rows, inAnswers(name, says, change))
 }
 
-// allDocuments is a fault that affects every document.
+// allDocuments returns a fault that affects every document.
 func allDocuments(name, rows, says string, change func(*call, *document)) *Switch {
 	return withRows(rows, inDocuments(name, says, change))
 }
 
-// someDocuments is a fault that hits one answer with a document in five.
+// someDocuments returns a fault that by default affects one document response in five.
 func someDocuments(name, rows, says string, change func(*call, []byte) []byte) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.2, raw: change}
 }
 
-// someEntries is a fault of one resource in twenty.
+// someEntries returns a fault that by default affects one resource in twenty.
 func someEntries(name, rows, says string, change func(*call, entry)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Entries, Share: 0.05, doc: func(c *call, sw Switched, d *document) {
 		if d.isList() && d.root == "urlset" {
@@ -113,7 +113,8 @@ var navigationFaults = []*Switch{
 	}),
 }
 
-// partNumber is the last digit of the name of a part, "" if the document is none.
+// partNumber returns the last digit in the name of a part; "" if the document is not a
+// part.
 func partNumber(path string) string {
 	name := strings.TrimSuffix(path, ".xml")
 	if len(name) < 6 || name[len(name)-6] != '-' {
@@ -221,7 +222,7 @@ var fixityFaults = []*Switch{
 	someEntries("wrong-length", "VER-01", "the length of a resource is one byte more than it has", func(_ *call, e entry) {
 		e.md().change("length", func(s string) string {
 			var n int64
-			_, _ = fmt.Sscan(s, &n) // we wrote it
+			_, _ = fmt.Sscan(s, &n) // cannot fail: our own text
 			return fmt.Sprint(n + 1)
 		})
 	}),
@@ -252,7 +253,7 @@ var fixityFaults = []*Switch{
 	someAnswers("older-bytes", "FET-09", "resources have the bytes of the version before, as from a stale cache", func(c *call, a *answer) { c.version(a, -1) }),
 }
 
-// version gives an answer the bytes of another version.
+// version gives a response the bytes of another version of the resource.
 func (c *call) version(a *answer, by int) {
 	if r := a.resource; r != nil {
 		other := c.s.o.Model.Version(*r, uint32(int(r.Version)+by))
@@ -260,7 +261,7 @@ func (c *call) version(a *answer, by int) {
 	}
 }
 
-// flipped is a body with its first bit flipped.
+// flipped is a body whose first bit is flipped.
 type flipped struct {
 	io.ReadSeeker
 	off int64
@@ -281,13 +282,13 @@ func (f *flipped) Seek(offset int64, whence int) (int64, error) {
 	return off, err
 }
 
-// gzipBomb is made once, when it is first asked for.
+// gzipBomb is created when first needed.
 var gzipBomb = sync.OnceValue(func() []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	blanks := bytes.Repeat([]byte(" "), 1<<20)
 	for range 200 {
-		_, _ = z.Write(blanks) // a Buffer takes everything
+		_, _ = z.Write(blanks) // a Buffer never fails
 	}
 	_ = z.Close()
 	return out.Bytes()

@@ -13,11 +13,11 @@ import (
 	"instep/resourcesync"
 )
 
-// evidenceFaults are faults of the content of documents and of their availability: a
-// Destination has to decide how much it knows then.
+// evidenceFaults are faults in the content and availability of documents that force a
+// Destination to decide how much it knows.
 var evidenceFaults = slices.Concat(cacheFaults, withdrawalFaults, shapeFaults, shortFaults)
 
-// subject is some kinds of documents that a fault is about.
+// subject is a group of document kinds that a fault affects.
 type subject struct {
 	name, says string
 	kinds      []string
@@ -39,7 +39,7 @@ var cacheFaults = []*Switch{
 	},
 }
 
-// cached is a fault of a cache that forgets to ask the Source.
+// cached returns a fault of a cache that does not ask the Source again.
 func cached(s subject) *Switch {
 	return &Switch{
 		Name: "cached-" + s.name, Says: s.says + " come from a cache, each time as any earlier publication wrote them",
@@ -54,7 +54,7 @@ var withdrawalFaults = []*Switch{
 	unlisted(resourceLists, "resourcelist"), unlisted(changeLists, "changelist"), unlisted(dumps, "resourcedump", "changedump"),
 }
 
-// refused is a fault of documents that are offered and cannot be had.
+// refused returns a fault of documents that are linked but not served.
 func refused(s subject, status int) *Switch {
 	return &Switch{
 		Name: fmt.Sprintf("%s-%d", s.name, status), Says: fmt.Sprintf("%s are offered and answered with %d", s.says, status),
@@ -62,7 +62,8 @@ func refused(s subject, status int) *Switch {
 	}
 }
 
-// unlisted is a fault: the Capability List has no entries for these capabilities.
+// unlisted returns a fault: the Capability List lacks the entries for these
+// capabilities.
 func unlisted(s subject, capabilities ...string) *Switch {
 	return allDocuments(s.name+"-unlisted", "NAV-08", s.says+" are missing from the Capability List", func(_ *call, d *document) {
 		if d.is("capabilitylist") {
@@ -96,7 +97,7 @@ var shapeFaults = []*Switch{
 	}, nil)),
 }
 
-// profile10 is the form of version 1.0.
+// profile10 returns a switch that writes documents in the form of version 1.0.
 func profile10() *Switch {
 	sw := inPackages("profile-1.0", "changes have lastmod and no datetime, as in version 1.0, in manifests too", lastmodOnly, nil)
 	manifests := sw.doc
@@ -109,7 +110,7 @@ func profile10() *Switch {
 	return withRows("CHG-01", sw)
 }
 
-// inLists is a fault of lists that lack an attribute.
+// inLists returns a fault: entries of lists lack an attribute.
 func inLists(name, rows, says, attr string) *Switch {
 	return allDocuments(name, rows, says, func(_ *call, d *document) {
 		if d.isList() && d.root == "urlset" {
@@ -152,14 +153,14 @@ func everySecond(all []entry) (some []entry) {
 	return some
 }
 
-// place is the position of an entry in a shuffled order.
+// place returns the position of an entry in a shuffled order.
 func (e entry) place() uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, e.loc()+e.happened()) // a hash takes everything
+	_, _ = io.WriteString(h, e.loc()+e.happened()) // a hash never fails
 	return mix(h.Sum64())
 }
 
-// lastmodOnly gives a change its time as version 1.0 does.
+// lastmodOnly gives changes their time in lastmod only, as in version 1.0.
 func lastmodOnly(d *document) {
 	for i, e := range d.entries {
 		if changed := e.md().get("datetime"); changed != "" && e.md().get("change") != "" {
@@ -169,13 +170,13 @@ func lastmodOnly(d *document) {
 	}
 }
 
-// withLastmod returns the entry with another lastmod, or its first.
+// withLastmod returns the entry with the given lastmod.
 func (e entry) withLastmod(text string) entry {
 	e = slices.DeleteFunc(e, func(n node) bool { return n.name == "lastmod" })
 	return slices.Insert(e, 1, node{name: "lastmod", text: text})
 }
 
-// withoutTime returns a deletion with the time of the version that it ended.
+// withoutTime returns a deletion with the time of the version that was deleted.
 func (c *call) withoutTime(e entry) entry {
 	id, ok := idOf(strings.TrimPrefix(e.loc(), c.base()))
 	at, err := time.Parse(time.RFC3339Nano, e.happened())

@@ -28,7 +28,7 @@ var fetchFaults = []*Switch{
 			a.headers(out)
 			a.part(out, a.size)
 			filler := content{key: 1, size: 1 << 30}
-			_, _ = io.Copy(out, filler.open()) // until nobody reads
+			_, _ = io.Copy(out, filler.open()) // until the client stops reading
 		}
 	}),
 	someAnswers("header-bomb", "FET-02", "a header has a MiB", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
@@ -49,7 +49,7 @@ var fetchFaults = []*Switch{
 		a.raw(func(conn net.Conn) {
 			a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size), a.size/2)
 			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0) // closing then resets
+				_ = tcp.SetLinger(0) // makes Close reset the connection
 			}
 		})
 	}),
@@ -99,7 +99,7 @@ var fetchFaults = []*Switch{
 	}),
 }
 
-// status is a fault that answers with a status.
+// status returns a fault that answers with a status.
 func status(code int) *Switch {
 	name := "http-" + strconv.Itoa(code)
 	says := fmt.Sprintf("%d %s", code, http.StatusText(code))
@@ -114,7 +114,7 @@ func status(code int) *Switch {
 	return someAnswers(name, "FET-10", says, func(_ *call, a *answer) { a.only(code, headers...) })
 }
 
-// redirectChain redirects an affected request, and each request that results from that.
+// redirectChain redirects an affected request, and each request that follows from it.
 var redirectChain = &Switch{
 	Name: "redirect-chain", Rows: "FET-04", Says: "ten redirects lead to the answer", Of: Answers, Share: 0.05,
 	answer: func(c *call, a *answer) { c.hop(a, 1) },
@@ -135,7 +135,7 @@ func (c *call) hop(a *answer, n int) {
 	}
 }
 
-// wrongRange answers a request for a range with the range a byte later.
+// wrongRange answers a request for a range with the range that begins one byte later.
 func wrongRange(c *call, a *answer) {
 	var from int64
 	if _, err := fmt.Sscanf(c.r.Header.Get("Range"), "bytes=%d-", &from); err != nil || from+1 >= a.size {
@@ -151,16 +151,16 @@ func wrongRange(c *call, a *answer) {
 // without removes a header from the request.
 func (c *call) without(name string) { c.r.Header.Del(name) }
 
-// maxHang bounds how long a stalled answer keeps its connection.
+// maxHang bounds how long a stalled response keeps its connection open.
 const maxHang = 10 * time.Minute
 
-// hang waits until the client has gone.
+// hang blocks until the client has disconnected.
 func (c *call) hang() {
 	c.wait(maxHang)
 	panic(http.ErrAbortHandler)
 }
 
-// wait reports whether the client is still there when d has passed.
+// wait waits for d and reports whether the client is still connected.
 func (c *call) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -172,7 +172,7 @@ func (c *call) wait(d time.Duration) bool {
 	}
 }
 
-// drip sends a body in pieces with a pause before each.
+// drip sends a body in pieces, with a pause before each.
 func (c *call) drip(a *answer, pieces int64, pause time.Duration) {
 	a.send = func(out http.ResponseWriter) {
 		a.begin(out)
@@ -183,7 +183,7 @@ func (c *call) drip(a *answer, pieces int64, pause time.Duration) {
 	}
 }
 
-// begin sends the header with the length of the body.
+// begin sends the header including the length of the body.
 func (a *answer) begin(out http.ResponseWriter) {
 	out.Header().Set("Content-Length", fmt.Sprint(a.size))
 	a.headers(out)
@@ -196,27 +196,27 @@ func (a *answer) headers(out http.ResponseWriter) {
 	out.WriteHeader(a.status)
 }
 
-// part sends the next n bytes of the body now.
+// part sends the next n bytes of the body immediately.
 func (a *answer) part(out http.ResponseWriter, n int64) {
-	_, _ = io.CopyN(out, a.body, n) // the client is gone
+	_, _ = io.CopyN(out, a.body, n) // ignore the error: the client has disconnected
 	_ = http.NewResponseController(out).Flush()
 }
 
-// raw writes the answer on the connection itself and then closes it.
+// raw writes the response directly to the connection and then closes the connection.
 func (a *answer) raw(write func(net.Conn)) {
 	a.send = func(out http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(out).Hijack()
 		if err != nil {
-			panic(http.ErrAbortHandler) // HTTP/2 shares its connection between requests
+			panic(http.ErrAbortHandler) // with HTTP/2 several requests share the connection
 		}
 		defer conn.Close()
 		write(conn)
 	}
 }
 
-// rawly writes an answer with n bytes of its body.
+// rawly writes a response with n bytes of its body.
 func (a *answer) rawly(conn net.Conn, headers string, n int64) {
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nConnection: close\r\n%s\r\n",
 		a.status, http.StatusText(a.status), a.header.Get("Content-Type"), headers)
-	_, _ = io.CopyN(conn, a.body, n) // the client is gone
+	_, _ = io.CopyN(conn, a.body, n) // ignore the error: the client has disconnected
 }

@@ -16,28 +16,28 @@ import (
 	"instep/source"
 )
 
-// generation is a document as one publication wrote it.
+// generation is a document as written by one publication.
 type generation struct {
 	key       string
 	kind      string // see resourcesync.Header.Kind
 	text      []byte
 	sum       source.Sum // of text
-	published time.Time  // time by the Model's clock
+	published time.Time  // time of the Model's clock
 }
 
-// generations has the documents of all publications, so that a cache can answer with any of
-// them. Beyond the bounds the oldest are dropped.
+// generations stores the documents of past publications, so that a cache can answer
+// with any of them. Beyond the limits the oldest are dropped.
 type generations struct {
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	all   []*generation
 	byKey map[string][]*generation // oldest first
 	bytes int
 }
 
-// Bounds of the generations that are kept.
+// Limits of the stored generations.
 const (
-	maxGeneration  = 1 << 20  // bytes of a document
-	maxGenerations = 16 << 20 // bytes of all
+	maxGeneration  = 1 << 20  // size of one document
+	maxGenerations = 16 << 20 // total size
 )
 
 // keep adds a document that was just published.
@@ -67,7 +67,7 @@ func (g *generations) of(key string) []*generation {
 	return g.byKey[key]
 }
 
-// find returns the generation with these bytes, nil if it is not kept.
+// find returns the generation with this digest; nil if it is not stored.
 func (g *generations) find(key string, sum source.Sum) *generation {
 	for _, d := range slices.Backward(g.of(key)) {
 		if d.sum == sum {
@@ -77,7 +77,8 @@ func (g *generations) find(key string, sum source.Sum) *generation {
 	return nil
 }
 
-// moments are the moments of the publications of which documents are kept, oldest first.
+// moments returns the times of the publications whose documents are stored, oldest
+// first.
 func (g *generations) moments() (all []time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,8 +90,8 @@ func (g *generations) moments() (all []time.Time) {
 	return all
 }
 
-// at returns how many generations before the newest a document had at a moment; false if it
-// did not exist.
+// at returns which generation of a document was current at a time, counted back from
+// the newest; false if the document did not exist.
 func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 	past := g.of(key)
 	for i, d := range slices.Backward(past) {
@@ -105,7 +106,7 @@ func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.written() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
-			continue // a plain Sitemap is no document of the publication
+			continue // not recorded in the publication: a plain Sitemap
 		}
 		info, err := s.o.Bucket.Stat(ctx, key)
 		if err != nil {
@@ -136,8 +137,8 @@ func (s *Source) read(ctx context.Context, key string, size int64) ([]byte, erro
 	return io.ReadAll(r)
 }
 
-// kindOf is the kind of the document at a path, "" if there is none or it is too large
-// to be kept.
+// kindOf returns the kind of the document at a path; "" if there is none or it is too
+// large to be stored.
 func (c *call) kindOf(path string) string {
 	past := c.s.past.of(path)
 	if len(past) == 0 {
@@ -148,26 +149,26 @@ func (c *call) kindOf(path string) string {
 
 // Override changes how one document is served.
 type Override struct {
-	// Cached means that a cache answers, with the headers that the Source sent at that time
-	// and an Age; also if the Source has removed the document.
+	// Cached means that a cache answers, with the headers that the Source sent at that
+	// time and an Age, even if the Source has removed the document.
 	Cached bool
-	// Back is how many generations older than the newest the answer of the cache is.
+	// Back is which generation the cache sends, counted back from the newest.
 	Back int
-	// Hard says that the cache also answers requests with Cache-Control: no-cache.
+	// Hard means that the cache also answers requests with Cache-Control: no-cache.
 	Hard bool
-	// Status is the status of the Source's answer, such as 404; 0 answers with the
-	// document. It does not affect an answer of a cache.
+	// Status is the status of the Source's response, such as 404; 0 sends the document.
+	// It does not affect responses of a cache.
 	Status int
 }
 
-// Document is a document of a Source, and how often it has changed.
+// Document is a document of a Source with the number of its generations.
 type Document struct {
-	Path        string // below the base URL
+	Path        string // path below the base URL
 	Kind        string // its capability, with "-index" for an index
-	Generations int    // from 1; Override.Back is below it
+	Generations int    // at least 1; larger than every Override.Back
 }
 
-// Documents returns the documents of which earlier generations are kept, by path, also
+// Documents returns the documents with stored generations, sorted by path, including
 // those that have been removed.
 func (s *Source) Documents() []Document {
 	s.past.mu.Lock()
@@ -180,11 +181,11 @@ func (s *Source) Documents() []Document {
 	return all
 }
 
-// Override changes how these documents are served, by path, from the next request on; all
-// others are served unchanged.
+// Override changes how these documents are served, by path, from the next request on.
+// All other documents are served unchanged.
 func (s *Source) Override(of map[string]Override) { s.wire.overrides.Store(&of) }
 
-// cached is the answer of a cache in front of the Source, nil if there is none.
+// cached returns the response of a cache in front of the Source; nil if there is none.
 func (c *call) cached() *answer {
 	past := c.s.past.of(c.path)
 	if len(past) == 0 {
@@ -201,7 +202,8 @@ func (c *call) cached() *answer {
 	return a
 }
 
-// age returns how many generations old the answer of a cache is; false if none answers.
+// age returns which generation a cache sends, counted back from the newest; false if no
+// cache answers.
 func (c *call) age(past []*generation) (back int, hard, ok bool) {
 	if o := (*c.overrides.Load())[c.path]; o.Cached {
 		return min(o.Back, len(past)-1), o.Hard, true
@@ -215,14 +217,14 @@ func (c *call) age(past []*generation) (back int, hard, ok bool) {
 	return back, hard, back > 0
 }
 
-// revalidates reports whether the request asks caches for the answer of the Source.
+// revalidates reports whether the request asks caches to revalidate with the Source.
 func (c *call) revalidates() bool {
 	return slices.ContainsFunc(c.r.Header.Values("Cache-Control"), func(v string) bool {
 		return v == "no-cache" || v == "max-age=0"
 	})
 }
 
-// stored is an answer with a generation of a document.
+// stored returns a response with a generation of a document.
 func (c *call) stored(d *generation) *answer {
 	a := newAnswer(xmlType, bytes.NewReader(d.text), int64(len(d.text)))
 	a.document, a.generation = true, d
@@ -232,8 +234,8 @@ func (c *call) stored(d *generation) *answer {
 	return a
 }
 
-// withdrawn returns the answer for a document that the Source does not serve for now; nil
-// if it serves it.
+// withdrawn returns the response for a document that the Source does not serve at
+// present; nil if it serves it.
 func (c *call) withdrawn() *answer {
 	status := (*c.overrides.Load())[c.path].Status
 	for _, sw := range c.switches {

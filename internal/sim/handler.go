@@ -22,23 +22,23 @@ import (
 	"instep/source"
 )
 
-// TruthPath is where a Source lists its resources, as CSV: now, or at the time in the
-// query parameter at (RFC 3339). It answers only clients on this machine, whatever its
-// switches.
+// TruthPath is the path of a list of the Source's resources, as CSV: the present ones,
+// or those at the time in the query parameter at (RFC 3339). It answers only clients on
+// this machine, whatever switches are on.
 const TruthPath = "/.sim/truth"
 
-// wire is how a Source answers.
+// wire determines how a Source answers.
 type wire struct {
 	s        *Source
-	prefix   string // path of the base URL, ends in "/"
+	prefix   string // path of the base URL; ends in "/"
 	on       atomic.Pointer[[]Switched]
-	rewrites chan struct{} // bounds the documents in memory at a time
+	rewrites chan struct{} // semaphore for documents in memory
 	calls    atomic.Uint64
 	stale    staleDocuments
 
 	overrides atomic.Pointer[map[string]Override]
 	clock     clock
-	skew      *Switch                // writes the times of clock; stays on once the clock was wrong
+	skew      *Switch                // writes the times of clock; stays on after the clock was wrong
 	observe   func(*call, *document) // called with each served document, and with the manifest of each package; nil in production
 }
 
@@ -62,7 +62,7 @@ func (w *wire) open(s *Source) error {
 	return nil
 }
 
-// Switch turns exactly these switches on, from the next request on.
+// Switch turns on exactly these switches, from the next request on.
 func (s *Source) Switch(on ...Switched) {
 	var wrong shift
 	for _, sw := range on {
@@ -72,20 +72,20 @@ func (s *Source) Switch(on ...Switched) {
 	s.wire.on.Store(&on)
 }
 
-// call is one request on its way through the switches.
+// call is one request that passes through the switches.
 type call struct {
 	*wire
 	switches []Switched
 	r        *http.Request
-	path     string     // below the base URL
-	now      time.Time  // the time of the simulated clock
-	luck     *rand.Rand // random choices of this request alone
+	path     string     // path below the base URL
+	now      time.Time  // time of the simulated clock
+	luck     *rand.Rand // random choices for this request only
 }
 
-// base is the URL below which everything is served.
+// base returns the URL below which everything is served.
 func (c *call) base() string { return c.s.o.BaseURL }
 
-// answer is the answer to a request.
+// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -93,15 +93,15 @@ type answer struct {
 	size   int64
 
 	document    bool                      // body is an XML document of the publication
-	resource    *Resource                 // the document that body has the bytes of
-	generation  *generation               // the document, if it is one of generations
-	conditional bool                      // ranges and conditions of the request count
-	send        func(http.ResponseWriter) // if not nil, sends its own answer instead
+	resource    *Resource                 // the resource whose bytes body has
+	generation  *generation               // the stored generation that body has, if any
+	conditional bool                      // ranges and conditions of the request are honoured
+	send        func(http.ResponseWriter) // if not nil, sends the response by itself
 }
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
-	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // its clock is the simulated one
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // Date has the simulated time
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return
@@ -134,7 +134,7 @@ func (w *wire) begin(r *http.Request) *call {
 	return c
 }
 
-// truth answers with the resources if the client is on this machine.
+// truth lists the resources if the client is on this machine.
 func (c *call) truth(out http.ResponseWriter) {
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
@@ -155,7 +155,7 @@ func (c *call) truth(out http.ResponseWriter) {
 	}
 	out.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	if err := t.WriteCSV(c.r.Context(), out, c.base()); err != nil {
-		panic(http.ErrAbortHandler) // a part has been sent: only a broken connection shows the client that it failed
+		panic(http.ErrAbortHandler) // A part has been sent: only a broken connection shows the client the failure.
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *Source) Truth(ctx context.Context, w io.Writer) error {
 	return t.WriteCSV(ctx, w, s.o.BaseURL)
 }
 
-// answer makes the right answer and leads it through the switches.
+// answer creates the correct response and passes it through the switches.
 func (c *call) answer() (*answer, error) {
 	a, err := c.right()
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *call) answer() (*answer, error) {
 	return a, nil
 }
 
-// right is the answer of a Source without switches.
+// right returns the response of a Source without switches.
 func (c *call) right() (*answer, error) {
 	for _, sw := range c.switches {
 		if sw.route != nil {
@@ -238,10 +238,10 @@ func (c *call) missing() *answer {
 	return a
 }
 
-// maxNamed bounds how many sets the home page and robots.txt name.
+// maxNamed bounds the number of sets in the home page and robots.txt.
 const maxNamed = 100
 
-// home is the page for people, which links the sets (1.1 §6.3.3).
+// home returns the HTML page that links the sets (1.1 §6.3.3).
 func (c *call) home() string {
 	var links strings.Builder
 	for _, set := range c.s.sets[:min(len(c.s.sets), maxNamed)] {
@@ -251,7 +251,7 @@ func (c *call) home() string {
 		"<body><h1>A simulated Source</h1>\n<p>%d resources that change.</p></body></html>\n", &links, c.s.o.Model.Len())
 }
 
-// robots is robots.txt, which names the Resource Lists (1.1 §6.3.4).
+// robots returns a robots.txt that names the Resource Lists (1.1 §6.3.4).
 func (c *call) robots() string {
 	text := "User-agent: *\nAllow: /\n"
 	for _, set := range c.s.sets[:min(len(c.s.sets), maxNamed)] {
@@ -261,7 +261,7 @@ func (c *call) robots() string {
 	return text
 }
 
-// published answers with the published document at a path.
+// published returns the published document at a path.
 func (c *call) published() (*answer, error) {
 	if a := c.cached(); a != nil {
 		return a, nil
@@ -299,13 +299,13 @@ func mediaTypeOf(key string) string {
 	if t := mediatype.ByName(key); t != "" {
 		return t
 	}
-	return xmlType // the well-known URI has no extension
+	return xmlType // the well-known URI, which has no extension
 }
 
-// maxContent is the size up to which a body is taken into memory to be changed.
+// maxContent is the largest body that is read into memory for changes.
 const maxContent = 8 << 20
 
-// content takes a body into memory; false if it is too large.
+// content reads a body into memory; false if it is too large.
 func (a *answer) content() ([]byte, bool) {
 	if a.size > maxContent {
 		return nil, false
@@ -314,21 +314,21 @@ func (a *answer) content() ([]byte, bool) {
 	return b, err == nil
 }
 
-// bytes gives an answer another body, and the validator of that.
+// bytes replaces the body of a response, and its validator.
 func (a *answer) bytes(b []byte) {
 	sum := sha256.Sum256(b)
 	a.body, a.size = bytes.NewReader(b), int64(len(b))
 	a.header.Set("ETag", fmt.Sprintf(`"%x"`, sum[:12]))
 }
 
-// html makes the answer a page for people.
+// html turns the response into an HTML page.
 func (a *answer) html(status int, text string) {
 	a.status, a.conditional, a.document, a.resource = status, false, false, nil
 	a.bytes([]byte(text))
 	a.header.Set("Content-Type", "text/html; charset=utf-8")
 }
 
-// only makes the answer a status and a header.
+// only reduces the response to a status and header fields.
 func (a *answer) only(status int, headers ...string) {
 	text := fmt.Sprintf("%d %s\n", status, http.StatusText(status))
 	a.html(status, text)
@@ -357,7 +357,7 @@ func (a *answer) write(out http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Length", fmt.Sprint(a.size))
 	out.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = io.Copy(out, a.body) // the client is gone
+		_, _ = io.Copy(out, a.body) // ignore the error: the client has disconnected
 	}
 }
 
@@ -368,7 +368,7 @@ type object struct {
 	key    string
 	size   int64
 	off    int64
-	open   io.ReadCloser // from off on; nil: not open
+	open   io.ReadCloser // reads from offset off; nil if not open
 }
 
 func (o *object) Read(p []byte) (int, error) {
@@ -390,7 +390,7 @@ func (o *object) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close releases the open reader; a later read opens it again.
+// Close closes the open reader; a later read opens it again.
 func (o *object) Close() error {
 	open := o.open
 	o.open = nil

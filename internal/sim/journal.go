@@ -9,11 +9,11 @@ import (
 	"instep/source"
 )
 
-// journal is a journal in memory that also counts publications and notes when each
+// journal is an in-memory journal that also counts publications and records when each
 // document was written.
 type journal struct {
 	*source.BucketJournal
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	begun int64
 	made  map[string]time.Time // time at which each present document was written, by key
 	fresh []string             // keys published since written was last called
@@ -23,7 +23,7 @@ func newJournal() *journal {
 	return &journal{BucketJournal: source.NewJournal(blob.NewMem()), made: map[string]time.Time{}}
 }
 
-// Begin counts the publication as well.
+// Begin also counts the publication.
 func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
 	id, err := j.BucketJournal.Begin(ctx, set)
 	if err != nil {
@@ -35,7 +35,7 @@ func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
 	return id, nil
 }
 
-// count returns how many publications were begun.
+// count returns the number of publications begun.
 func (j *journal) count() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -51,7 +51,7 @@ func (j *journal) written() []string {
 	return keys
 }
 
-// Done also notes when the documents were written.
+// Done also records when the documents were written.
 func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	if err := j.BucketJournal.Done(ctx, p); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	return nil
 }
 
-// Forget forgets when the document was written as well.
+// Forget also removes the time at which the document was written.
 func (j *journal) Forget(ctx context.Context, key string) error {
 	j.mu.Lock()
 	delete(j.made, key)
@@ -73,7 +73,7 @@ func (j *journal) Forget(ctx context.Context, key string) error {
 	return j.BucketJournal.Forget(ctx, key)
 }
 
-// writtenAt returns when the document at key was written; zero if it is not there.
+// writtenAt returns when the document at key was written; zero if there is none.
 func (j *journal) writtenAt(key string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -20,34 +20,34 @@ import (
 	"instep/resourcesync"
 )
 
-// Bounds of a Config.
+// Limits of a Config.
 const (
 	MaxResources = 10_000_000
 	MaxSets      = 10_000
-	MaxRate      = 100_000 // changes a second
-	MaxStep      = 100_000 // changes of one Step
+	MaxRate      = 100_000 // changes per second
+	MaxStep      = 100_000 // changes in one Step
 )
 
 // Config configures a Model. Resources, Size and Start are required.
 type Config struct {
 	Seed      uint64
-	Resources int // resources at the beginning, 1 to MaxResources
+	Resources int // number of resources at the start, 1 to MaxResources
 	Size      Size
-	Rate      float64 // changes a second of simulated time, 0 to MaxRate
+	Rate      float64 // changes per second of simulated time, 0 to MaxRate
 	Mix       Mix     // zero is 1:2:1
-	// Hot is the share of updates, 0 to 1, that goes to one resource in a hundred.
+	// Hot is the fraction of updates, 0 to 1, that affect one resource in a hundred.
 	Hot   float64
-	Start time.Time // the first time of the simulated clock
-	Sets  int       // resources are dealt out to this many; 0 is 1
-	// Twins gives every second resource the bytes that the one before it has in the
-	// same version.
+	Start time.Time // start time of the simulated clock
+	Sets  int       // number of sets among which resources are distributed; 0 is 1
+	// Twins gives every second resource the same bytes as the one before it, if both
+	// have the same version number.
 	Twins bool
-	// History is how many changes of a set are remembered; 0 is 200,000, less than
-	// MaxStep is MaxStep.
+	// History is the number of changes of a set that are remembered; 0 is 200,000. The
+	// minimum is MaxStep.
 	History int
 }
 
-// Mix is how often each kind of change happens, in relation to the others.
+// Mix is the relative frequency of each kind of change.
 type Mix struct{ Created, Updated, Deleted int }
 
 func (m Mix) total() int { return m.Created + m.Updated + m.Deleted }
@@ -55,27 +55,27 @@ func (m Mix) total() int { return m.Created + m.Updated + m.Deleted }
 // Resource is one version of a resource.
 type Resource struct {
 	ID, Version uint32
-	Path        string // below the base URL
+	Path        string // path below the base URL
 	Length      int64
 	SHA256      [sha256.Size]byte
-	Changed     time.Time // time at which this version began; zero in a Truth of the past
+	Changed     time.Time // time at which this version began; zero in a Truth about the past
 	Type        string
 	content     content
 }
 
-// Open returns the bytes of this version, even if the resource has changed or is deleted
-// since.
+// Open returns the bytes of this version, even if the resource has since changed or
+// been deleted.
 func (r *Resource) Open() *io.SectionReader { return r.content.open() }
 
 // Change is one entry of the history of a set.
 type Change struct {
-	Seq      int64 // from 1, without gap, in each set
+	Seq      int64 // number in the set, from 1, without gaps
 	Datetime time.Time
 	Change   resourcesync.Change
-	Resource // the resource; of a deletion, the version that ended
+	Resource // the resource; for a deletion, the version that was deleted
 }
 
-// state is the stored state of a resource, present or gone.
+// state is the stored state of a resource, existing or deleted.
 type state struct {
 	changed int64 // microseconds since 1970
 	version uint32
@@ -104,33 +104,33 @@ const (
 
 var changeOf = [...]resourcesync.Change{created: resourcesync.Created, updated: resourcesync.Updated, deleted: resourcesync.Deleted}
 
-// history is the changes of a set from number first on.
+// history holds the changes of a set, starting with number first.
 type history struct {
 	first  int64
 	events []event
 }
 
-// Model is a set of resources that changes. Step is not safe for concurrent use with
-// itself; everything else is, with anything.
+// Model is a set of resources that changes. Step must not be called concurrently with
+// itself; everything else is safe for concurrent use.
 type Model struct {
 	cfg Config
 	rng *rand.Rand // of Step
 	buf []byte     // of Step
 
-	mu     sync.RWMutex // guards the rest; Step alone writes
-	now    int64        // microseconds since 1970; after every change
+	mu     sync.RWMutex // guards the fields below; only Step writes
+	now    int64        // microseconds since 1970; later than every change
 	states []state      // by id
-	alive  []uint32     // ids, in no order
-	gone   []uint32     // ids that were deleted
+	alive  []uint32     // ids of existing resources, unordered
+	gone   []uint32     // ids of deleted resources
 	logs   []history    // by set
 }
 
-// ErrForgotten: the requested changes are older than the stored history.
+// ErrForgotten means that the requested changes are older than the stored history.
 var ErrForgotten = errors.New("that long ago is not remembered")
 
 const hashBuffer = 64 << 10
 
-// NewModel makes the resources of cfg and hashes them all.
+// NewModel creates the resources of cfg and hashes them.
 func NewModel(ctx context.Context, cfg Config) (*Model, error) {
 	cfg.Sets = max(cfg.Sets, 1)
 	if cfg.Mix == (Mix{}) {
@@ -172,8 +172,8 @@ func (c *Config) check() error {
 	return c.Size.check()
 }
 
-// fill makes the first version of each resource, changed some time in the thirty
-// days before the start.
+// fill creates the first version of each resource, with a time in the thirty days
+// before the start.
 func (m *Model) fill(ctx context.Context) error {
 	const share = 4096
 	var g errgroup.Group
@@ -212,7 +212,7 @@ func (m *Model) contentOf(id, version uint32) content {
 	return content{key, m.cfg.Size.of(key)}
 }
 
-// The extensions of the names, used in turn, so that there are several types.
+// extensions of the file names, used in turn, so that there are several media types
 var extensions = [...]struct{ ext, mediaType string }{
 	{".txt", "text/plain"}, {".csv", "text/csv"}, {".bin", "application/octet-stream"},
 }
@@ -223,7 +223,7 @@ func pathOf(id uint32) string {
 	return fmt.Sprintf("%s%04d/%08d%s", pathRoot, id/1000, id, extensions[id%uint32(len(extensions))].ext)
 }
 
-// idOf is pathOf the other way round.
+// idOf reverses pathOf.
 func idOf(path string) (uint32, bool) {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	digits, _, _ := strings.Cut(name, ".")
@@ -250,14 +250,14 @@ func (m *Model) Now() time.Time {
 	return time.UnixMicro(m.now).UTC()
 }
 
-// Len returns how many resources there are.
+// Len returns the number of resources.
 func (m *Model) Len() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return len(m.alive)
 }
 
-// Sets returns how many sets there are.
+// Sets returns the number of sets.
 func (m *Model) Sets() int { return m.cfg.Sets }
 
 // Find returns the present version of the resource at path.
@@ -275,14 +275,14 @@ func (m *Model) Find(path string) (Resource, bool) {
 	return m.resource(id, s.version, s.changed, s.sum), true
 }
 
-// Version returns an earlier or later version of a resource, if there can be one, without
-// SHA256 and Changed.
+// Version returns an earlier or later version of a resource, without SHA256 and
+// Changed.
 func (m *Model) Version(r Resource, version uint32) Resource {
 	return m.resource(r.ID, version, 0, [sha256.Size]byte{})
 }
 
-// Resources yields the resources of a set, numbered from 0, by id. A change at the same
-// time may be seen or not.
+// Resources yields the resources of a set, numbered from 0, by id. Changes made during
+// the loop may or may not be visible.
 func (m *Model) Resources(set int) iter.Seq[Resource] {
 	const share = 1024
 	return func(yield func(Resource) bool) {
@@ -299,8 +299,8 @@ func (m *Model) Resources(set int) iter.Seq[Resource] {
 	}
 }
 
-// some takes resources of the set of an id, from there on, until batch is full, and
-// returns the id to continue with; -1 at the end.
+// some appends resources of the set to batch, starting at an id, until batch is full.
+// It returns the id to continue with; -1 at the end.
 func (m *Model) some(batch *[]Resource, id int) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -315,7 +315,7 @@ func (m *Model) some(batch *[]Resource, id int) int {
 	return -1
 }
 
-// Last returns the number of the last change of a set, 0 if there is none.
+// Last returns the number of the last change of a set; 0 if there is none.
 func (m *Model) Last(set int) int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -324,8 +324,8 @@ func (m *Model) Last(set int) int64 {
 
 func (h *history) last() int64 { return h.first + int64(len(h.events)) - 1 }
 
-// Changes yields the changes of a set from number from to number through.
-// ErrForgotten ends it.
+// Changes yields the changes of a set numbered from from to through. It ends with
+// ErrForgotten if they are no longer stored.
 func (m *Model) Changes(set int, from, through int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for seq := from; seq <= through; seq++ {
@@ -351,7 +351,7 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// before returns when the version of a resource began that was current before a moment.
+// before returns when the version of a resource began that was current before a time.
 func (m *Model) before(id uint32, at time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

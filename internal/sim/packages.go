@@ -18,7 +18,7 @@ type member struct {
 
 const manifestName = "manifest.xml"
 
-// Switches that change packages do not change those above 8 MiB.
+// Switches for packages do not affect packages above 8 MiB.
 
 var packageQuirks = []*Switch{
 	inPackages("52", "members of packages begin with a slash, the manifest is the last", nil, func(m []member) []member {
@@ -93,7 +93,7 @@ func isManifest(m member) int {
 	return 0
 }
 
-// inPackages changes packages and, alike, the manifests beside them.
+// inPackages changes packages and, in the same way, the manifests beside them.
 func inPackages(name, says string, manifest func(*document), members func([]member) []member) *Switch {
 	sw := inZips(name, says, func(b []byte) ([]byte, error) { return repack(b, manifest, members) })
 	inner := sw.doc
@@ -194,7 +194,7 @@ func packed(members []member) ([]byte, error) {
 
 const oddPackageName = "package.zip"
 
-// straightToPackage names a package where a Resource Dump is expected.
+// straightToPackage links a package where a Resource Dump is expected.
 func straightToPackage(c *call, _ Switched, d *document) {
 	if d.is("capabilitylist") {
 		d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return e.md().get("capability") == "resourcedump" })
@@ -202,7 +202,7 @@ func straightToPackage(c *call, _ Switched, d *document) {
 	}
 }
 
-// oddPackage is a package of no resources.
+// oddPackage returns a package without resources.
 func oddPackage(c *call) *answer {
 	if c.path != oddPackageName {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// quirks are the habits of docs/quirks.md that appear in the documents and answers of a
+// quirks are the habits in docs/quirks.md that affect documents and responses of a
 // Source.
 var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuirks, fixityQuirks, packageQuirks, httpQuirks)
 
@@ -24,19 +24,19 @@ func quirk(number, says string, set func(*Switch)) *Switch {
 	return sw
 }
 
-// inDocuments is a quirk of documents.
+// inDocuments returns a quirk of documents.
 func inDocuments(number, says string, change func(*call, *document)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) { change(c, d) }
 	})
 }
 
-// inBytes is a quirk of the bytes of documents.
+// inBytes returns a quirk of the bytes of documents.
 func inBytes(number, says string, change func(c *call, text []byte) []byte) *Switch {
 	return quirk(number, says, func(sw *Switch) { sw.raw = change })
 }
 
-// inAnswers is a quirk of answers.
+// inAnswers returns a quirk of responses.
 func inAnswers(number, says string, change func(*call, *answer)) *Switch {
 	return quirk(number, says, func(sw *Switch) { sw.answer = change })
 }
@@ -200,8 +200,8 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames is a quirk of the names of resources: it renames them on the wire, and
-// back.
+// throughNames returns a quirk of resource names: it renames resources in documents,
+// and maps requests back.
 func throughNames(number, says string, there func(path string) string, back func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
@@ -220,7 +220,7 @@ func throughNames(number, says string, there func(path string) string, back func
 	})
 }
 
-// ask makes the request one for another path.
+// ask changes the path of the request.
 func (c *call) ask(path string) {
 	r := new(http.Request)
 	*r = *c.r
@@ -249,7 +249,7 @@ var fixityQuirks = []*Switch{
 	}),
 }
 
-// inHashes is a quirk of the sha-256 of resources and packages.
+// inHashes returns a quirk of the sha-256 of resources and packages.
 func inHashes(number, says string, write func(sum []byte) string) *Switch {
 	return inDocuments(number, says, func(_ *call, d *document) {
 		for _, n := range d.allMD() {
@@ -258,7 +258,7 @@ func inHashes(number, says string, write func(sum []byte) string) *Switch {
 	})
 }
 
-// rehash writes a sha-256 in another way; anything else stays.
+// rehash rewrites a sha-256; it returns other texts unchanged.
 func rehash(s string, write func(sum []byte) string) string {
 	digits, ok := strings.CutPrefix(s, "sha-256:")
 	sum, err := hex.DecodeString(digits)
@@ -268,7 +268,7 @@ func rehash(s string, write func(sum []byte) string) string {
 	return write(sum)
 }
 
-// spoiled is another digest.
+// spoiled returns another digest.
 func spoiled(sum []byte) []byte {
 	other := slices.Clone(sum)
 	other[0] ^= 0xff
@@ -301,14 +301,14 @@ func (e entry) with(a attr) entry {
 	return e
 }
 
-// nodes keeps those nodes of the entries that keep says.
+// nodes keeps only those nodes of the entries for which keep returns true.
 func (d *document) nodes(keep func(node) bool) {
 	for i := range d.entries {
 		d.entries[i] = slices.DeleteFunc(d.entries[i], func(n node) bool { return !keep(n) })
 	}
 }
 
-// dlib writes the dialect that the Decoder calls resourcesync.DialectDLib.
+// dlib converts the document to resourcesync.DialectDLib.
 func dlib(_ *call, d *document) {
 	d.rs = "http://www.openarchives.org/rs/"
 	d.md().rename("at", "modified")
@@ -323,7 +323,7 @@ func dlib(_ *call, d *document) {
 	}
 }
 
-// mid2013 writes the dialect that the Decoder calls resourcesync.DialectMid2013.
+// mid2013 converts the document to resourcesync.DialectMid2013.
 func mid2013(_ *call, d *document) {
 	d.md().rename("at", "modified")
 	d.md().rename("from", "modified")
@@ -332,14 +332,14 @@ func mid2013(_ *call, d *document) {
 	}
 }
 
-// pages divides a Resource List into three.
+// pages splits a Resource List into three pages.
 func pages(c *call, d *document) {
 	const count = 3
 	if !d.is("resourcelist") || d.root != "urlset" || len(d.entries) < count {
 		return
 	}
 	page := 1
-	_, _ = fmt.Sscan(c.r.URL.Query().Get("page"), &page) // anything else is the first page
+	_, _ = fmt.Sscan(c.r.URL.Query().Get("page"), &page) // an invalid number stands for the first page
 	page = min(max(page, 1), count)
 	n := len(d.entries)
 	d.entries = d.entries[(page-1)*n/count : page*n/count]
@@ -357,12 +357,12 @@ func pages(c *call, d *document) {
 func gzipped(b []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	_, _ = z.Write(b) // a Buffer takes everything
+	_, _ = z.Write(b) // a Buffer never fails
 	_ = z.Close()
 	return out.Bytes()
 }
 
-// staleDocuments keeps earlier versions of documents.
+// staleDocuments stores earlier versions of documents.
 type staleDocuments struct {
 	mu   sync.Mutex
 	kept map[string]keptDocument
@@ -370,17 +370,17 @@ type staleDocuments struct {
 
 type keptDocument struct {
 	text []byte
-	at   int64 // publications until then
+	at   int64 // number of publications at that time
 }
 
-// Bounds of the remembered documents.
+// Limits of the stored documents.
 const (
 	maxStale      = 32
 	maxStaleBytes = 1 << 20
 )
 
-// remembered returns the document at key as it was when first served, until it is that many
-// publications old. Documents beyond the bounds are not remembered.
+// remembered returns the document at key as it was when first served, until that is a
+// given number of publications old. Documents beyond the limits are not stored.
 func (w *wire) remembered(key string, text []byte, publications int64) []byte {
 	now := w.s.journal.count()
 	w.stale.mu.Lock()

@@ -71,7 +71,7 @@ var timeQuirks = []*Switch{
 	}),
 }
 
-// later moves a time; the zero time stays.
+// later moves a time forward; the zero time stays.
 func later(s string, by time.Duration) string {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {

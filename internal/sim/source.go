@@ -13,24 +13,24 @@ import (
 	"instep/source"
 )
 
-// Options says how a Model is published and served. Model, BaseURL, Bucket and
+// Options configure how a Model is published and served. Model, BaseURL, Bucket and
 // Staging are required.
 type Options struct {
 	Model           *Model
 	BaseURL         string      // URL as source.ParseBaseURL returns it
-	Bucket, Staging blob.Bucket // buckets of this Source alone, empty at first
+	Bucket, Staging blob.Bucket // buckets for this Source only, initially empty
 
-	ChangeListMax int           // changes of a Change List; 0 is 5,000, at most 50,000
-	MaxEntries    int           // most entries of a Resource List; 0 is 50,000
-	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. Many changes call for one too.
+	ChangeListMax int           // largest number of changes in a Change List; 0 is 5,000, at most 50,000
+	MaxEntries    int           // largest number of entries in a Resource List; 0 is 50,000
+	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. Many changes also lead to a new one.
 	Dumps         bool          // offer Resource Dumps and Change Dumps
 	DumpEvery     time.Duration // simulated time between Resource Dumps; 0 is 24 h
 	Archive       *source.Archive
-	// Keep is how long, in simulated time, superseded documents stay readable; 0 is an
+	// Keep is how long, in simulated time, superseded documents stay available; 0 is an
 	// hour.
 	Keep      time.Duration
 	Generator string
-	Switches  []Switched // switches that are on at first, in the order in which they act
+	Switches  []Switched // switches that are on initially, in the order in which they are applied
 }
 
 const (
@@ -39,8 +39,8 @@ const (
 	defaultKeep       = time.Hour
 )
 
-// Source publishes a Model and serves it. Publish and Round are not safe for
-// concurrent use; ServeHTTP is, with anything.
+// Source publishes a Model and serves it. Publish and Round are not safe for concurrent
+// use; ServeHTTP is safe.
 type Source struct {
 	o         Options
 	publisher *source.Publisher
@@ -50,17 +50,17 @@ type Source struct {
 	wire      wire
 }
 
-// published is the last change in the publications of a set.
+// published describes the last publication of a set.
 type published struct {
 	name     string
 	through  int64     // number of the last published change
 	at       time.Time // time of the last publication
 	dumped   time.Time // time of the last Resource Dump
 	snapshot time.Time // time of the last Resource List
-	listed   int64     // number of the last change that it holds
+	listed   int64     // number of the last change in that list
 }
 
-// NewSource returns a Source that has published nothing yet.
+// NewSource returns a Source without any publication.
 func NewSource(o Options) (*Source, error) {
 	if o.Model == nil || o.Bucket == nil || o.Staging == nil {
 		return nil, errors.New("simulating: Model, Bucket and Staging are required")
@@ -89,7 +89,7 @@ func NewSource(o Options) (*Source, error) {
 	return s, s.wire.open(s)
 }
 
-// or returns an option, or its default if it is zero.
+// or sets an option to a default if it is zero.
 func or[T int | time.Duration](option *T, to T) {
 	if *option == 0 {
 		*option = to
@@ -150,8 +150,8 @@ func (s *Source) publish(ctx context.Context, set int) error {
 	return s.keepGenerations(ctx)
 }
 
-// staleness is how many changes call for another Resource List: as many as a Change
-// List takes, and more than a tenth of a large set.
+// staleness returns the number of changes after which a new Resource List is due: as
+// many as fit into a Change List, but more than a tenth of a large set.
 func (s *Source) staleness() int64 {
 	return int64(max(s.o.ChangeListMax, s.o.Model.Len()/s.o.Model.Sets()/10))
 }
@@ -175,7 +175,7 @@ func (s *Source) windows(set int, number int64, from time.Time, through int64) (
 	}
 }
 
-// filled gives a window its changes.
+// filled returns a window with its changes.
 func (s *Source) filled(set int, w source.Window) source.Window {
 	w.Changes = s.changes(set, w.Number, w.Through)
 	if p := &s.sets[set]; s.o.Dumps {
@@ -192,7 +192,7 @@ func (s *Source) entry(r *Resource) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: s.o.BaseURL + r.Path, LastMod: resourcesync.DatetimeOf(r.Changed)}
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, r.SHA256[:])
 	if err != nil {
-		panic(err) // a sha-256 has the length of a sha-256
+		panic(err) // cannot happen: the length is that of a sha-256
 	}
 	en.Digests, en.Length, en.Type = resourcesync.Digests{d}, resourcesync.Bytes(r.Length), r.Type
 	return en

@@ -10,7 +10,7 @@ import (
 // Counts are numbers of changes by kind.
 type Counts struct{ Created, Updated, Deleted int64 }
 
-// Sum is the number of all changes.
+// Sum returns the number of all changes.
 func (c Counts) Sum() int64 { return c.Created + c.Updated + c.Deleted }
 
 // Add adds the counts of o to those of the receiver.
@@ -31,8 +31,8 @@ func (c *Counts) count(k kind) {
 	}
 }
 
-// CheckStep reports whether a Step can take so long: half of MaxStep changes are to be
-// expected at most.
+// CheckStep returns an error if a Step of this length is too long: it should make at
+// most half of MaxStep changes on average.
 func (m *Model) CheckStep(d time.Duration) error {
 	if expected := m.cfg.Rate * d.Seconds(); d < 0 || expected > MaxStep/2 {
 		return fmt.Errorf("%g changes a second for %v are too many for one step: expected %d at most", m.cfg.Rate, d, MaxStep/2)
@@ -40,8 +40,8 @@ func (m *Model) CheckStep(d time.Duration) error {
 	return nil
 }
 
-// Step moves simulated time on by d and makes the changes of that time. It returns their
-// number, MaxStep at most.
+// Step advances simulated time by d and makes the changes of that time. It returns
+// their number, at most MaxStep.
 func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	var n Counts
 	if err := m.CheckStep(d); err != nil {
@@ -60,8 +60,8 @@ func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	return n, nil
 }
 
-// next is when the change after the moment at happens: the gaps between the changes
-// of a Poisson process are exponential, and here at least a microsecond.
+// next returns the time of the next change after at: the gaps in a Poisson process are
+// exponentially distributed, and here at least a microsecond.
 func (m *Model) next(at int64) int64 {
 	if m.cfg.Rate == 0 {
 		return 1<<63 - 1
@@ -70,7 +70,7 @@ func (m *Model) next(at int64) int64 {
 	return at + max(1, int64(min(gap, 1e15)))
 }
 
-// happen makes a change at a moment, and returns of which kind.
+// happen makes a change at a time and returns its kind.
 func (m *Model) happen(at int64) kind {
 	k := m.draw()
 	id := m.pick(k)
@@ -93,8 +93,8 @@ func (m *Model) happen(at int64) kind {
 	return k
 }
 
-// draw decides of which kind a change is. The last resource is never deleted, and
-// there are never more than twice as many as in the beginning.
+// draw chooses the kind of a change at random. The last resource is never deleted, and
+// there are never more than twice as many resources as at the start.
 func (m *Model) draw() kind {
 	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
 	k := deleted
@@ -112,8 +112,7 @@ func (m *Model) draw() kind {
 
 func (m *Model) bound() int { return 2*m.cfg.Resources + 100 }
 
-// pick draws the resource that a change applies to. Half of the created resources existed
-// before.
+// pick chooses the resource for a change. Half of the created resources existed before.
 func (m *Model) pick(k kind) uint32 {
 	switch k {
 	case created:
@@ -132,8 +131,8 @@ func (m *Model) pick(k kind) uint32 {
 	return m.alive[m.rng.IntN(len(m.alive))]
 }
 
-// apply applies an event to the state. A resource that is created again is the last of
-// gone.
+// apply applies an event to the state. A resource that is created again must be the
+// last of gone.
 func (m *Model) apply(e event) {
 	switch {
 	case int(e.id) == len(m.states):
@@ -159,7 +158,8 @@ func (m *Model) apply(e event) {
 	m.remember(e)
 }
 
-// remember appends to the history, and cuts it when it is half as long again as necessary.
+// remember appends to the history. When the history is half as long again as necessary
+// it drops the oldest part.
 func (m *Model) remember(e event) {
 	h := &m.logs[int(e.id)%m.cfg.Sets]
 	if len(h.events) >= m.cfg.History+m.cfg.History/2 {

@@ -10,57 +10,57 @@ import (
 	"strings"
 )
 
-// Switch is one way in which a Source misbehaves.
+// Switch is one kind of misbehaviour of a Source.
 type Switch struct {
-	Name  string  // a quirk has a number, a fault a name
-	Says  string  // the effect of the switch
-	Rows  string  // row of the catalogue of faults; "" for quirks
-	Share float64 // default share of its targets
-	Of    Scope   // the whole that the share is a part of
+	Name  string  // number of a quirk, or name of a fault
+	Says  string  // description of the effect
+	Rows  string  // rows in the catalogue of faults; "" for quirks
+	Share float64 // default fraction of affected targets
+	Of    Scope   // the targets of which the share is a fraction
 
 	inbound func(*call)                       // changes the request
-	route   func(*call) *answer               // answers a path that does not exist otherwise; nil: passes on
+	route   func(*call) *answer               // answers a path that otherwise does not exist; returns nil to pass the request on
 	doc     func(*call, Switched, *document)  // changes a document
 	raw     func(c *call, text []byte) []byte // changes the bytes of a document
 	answer  func(*call, *answer)              // changes any answer
 
-	kinds  []string // kinds of the documents that the next two fields apply to
+	kinds  []string // kinds of documents to which the next two fields apply
 	cache  bool     // a cache answers with an earlier generation
 	status int      // the Source answers with this status
-	hard   bool     // caches answer requests with Cache-Control: no-cache too
+	hard   bool     // caches also answer requests with Cache-Control: no-cache
 	clock  shift    // how far the Source's clock is ahead
 }
 
-// Scope tells what the share of a Switch is a fraction of: the answers, or the resources.
+// Scope is what the share of a Switch is a fraction of: responses or resources.
 type Scope string
 
 // The scopes.
 const (
-	Always  Scope = "always"  // there is no share
-	Answers Scope = "answers" // each answer has the same chance
-	Entries Scope = "entries" // a resource either has it or not
+	Always  Scope = "always"  // every target is affected
+	Answers Scope = "answers" // each response is affected with the same probability
+	Entries Scope = "entries" // a resource is either always affected or never
 )
 
-// Switched is a Switch that is on, for a share of its targets.
+// Switched is a Switch that is on for a fraction of its targets.
 type Switched struct {
 	*Switch
 	Share float64 // above 0, at most 1
 }
 
-// Switches are all that there are: quirks by number, then faults.
+// Switches returns all switches: quirks by number, then faults.
 func Switches() []*Switch { return slices.Concat(quirks, faults) }
 
-// hits decides whether an answer is hit.
+// hits decides at random whether a response is affected.
 func (sw Switched) hits(c *call) bool { return sw.Of != Answers || c.luck.Float64() < sw.Share }
 
-// has reports whether the resource of a URI is affected: always the same resources are.
+// has reports whether the resource with a URI is affected, which never changes.
 func (sw Switched) has(uri string) bool {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, sw.Name+" "+uri) // a hash takes everything
+	_, _ = io.WriteString(h, sw.Name+" "+uri) // a hash never fails
 	return unit(mix(h.Sum64())) <= sw.Share
 }
 
-// each calls change for the entries that are hit.
+// each calls change for the affected entries.
 func (sw Switched) each(d *document, change func(entry)) {
 	for _, e := range d.entries {
 		if sw.has(e.loc()) {
@@ -69,14 +69,14 @@ func (sw Switched) each(d *document, change func(entry)) {
 	}
 }
 
-// ParseQuirks reads the numbers of quirks, separated by commas.
+// ParseQuirks parses comma-separated numbers of quirks.
 func ParseQuirks(list string) ([]Switched, error) { return parse(list, "quirk", quirks) }
 
-// ParseFaults reads the names of faults, separated by commas, each alone or with its
-// share: truncate,http-500=2%.
+// ParseFaults parses comma-separated names of faults, each optionally with its share:
+// truncate,http-500=2%.
 func ParseFaults(list string) ([]Switched, error) { return parse(list, "fault", faults) }
 
-// ParseSwitches reads numbers of quirks and names of faults together.
+// ParseSwitches parses numbers of quirks and names of faults together.
 func ParseSwitches(list string) ([]Switched, error) { return parse(list, "quirk or fault", Switches()) }
 
 func parse(list, what string, all []*Switch) ([]Switched, error) {
@@ -105,7 +105,7 @@ func parse(list, what string, all []*Switch) ([]Switched, error) {
 	return on, nil
 }
 
-// parseShare reads a percentage above 0.
+// parseShare parses a percentage above 0.
 func parseShare(s string) (float64, error) {
 	number, ok := strings.CutSuffix(s, "%")
 	percent, err := strconv.ParseFloat(number, 64)
@@ -115,7 +115,7 @@ func parseShare(s string) (float64, error) {
 	return percent / 100, nil
 }
 
-// rewrite leads a document through the switches that change documents.
+// rewrite passes a document through the switches that change documents.
 func (c *call) rewrite(a *answer) error {
 	var docs, raws []Switched
 	for _, sw := range c.switches {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Truth is the state of a Model's resources at a moment.
+// Truth is the state of a Model's resources at one time.
 type Truth struct {
 	model *Model
 	at    int64
 }
 
-// TruthAt returns the resources at a moment: after every change before it. ErrForgotten:
-// the history does not reach back.
+// TruthAt returns the resources at a time: after every change before it. It returns
+// ErrForgotten if the history does not reach back that far.
 func (m *Model) TruthAt(at time.Time) (Truth, error) {
 	t := Truth{m, at.UnixMicro()}
 	m.mu.RLock()
@@ -27,10 +27,11 @@ func (m *Model) TruthAt(at time.Time) (Truth, error) {
 	return t, err
 }
 
-// All yields the resources by id, all of the one moment even if the Model changes.
-// ErrForgotten ends it if the history no longer reaches back.
+// All yields the resources by id, all with their state at that time, even if the Model
+// changes meanwhile. It ends with ErrForgotten if the history no longer reaches back
+// that far.
 func (t Truth) All() iter.Seq2[Resource, error] {
-	const share = 64 << 10 // ids looked at a time; each share reads the history once
+	const share = 64 << 10 // number of ids per share; the history is read once for each share
 	return func(yield func(Resource, error) bool) {
 		buf := make([]byte, hashBuffer)
 		for from := uint32(0); ; from += share {
@@ -54,8 +55,8 @@ func (t Truth) All() iter.Seq2[Resource, error] {
 	}
 }
 
-// share returns the resources with ids in [from, to), as they were at the moment. Those
-// that have changed since have neither Changed nor SHA256.
+// share returns the resources with ids in [from, to), with their state at that time.
+// Those that have changed since then lack Changed and SHA256.
 func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
 	m := t.model
 	m.mu.RLock()
@@ -77,8 +78,8 @@ func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
 	return batch, to < uint32(len(m.states)), nil
 }
 
-// undo returns for each resource that has changed since which version it had, 0 if
-// there was none.
+// undo returns, for each resource that has changed since then, the version it had; 0 if
+// it did not exist.
 func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
 	was := map[uint32]uint32{}
 	for set := range t.model.logs {

@@ -7,37 +7,38 @@ import (
 	"slices"
 )
 
-// fileMemory is how much of a File stays in memory; with more, all is in a file.
+// fileMemory is the number of bytes up to which a File stays in memory. A larger one is
+// stored in a file completely.
 const fileMemory = 1 << 20
 
-// ErrLimit is wrapped by File.Write beyond the limit.
+// ErrLimit means that a write to a File exceeded its limit.
 var ErrLimit = errors.New("too many bytes")
 
-// File takes bytes once and gives them back any number of times. Writing is not
-// safe for concurrent use; reading is, once writing has ended.
+// File stores bytes once for reading any number of times. Writing is not safe for
+// concurrent use; reading is, after writing has ended.
 type File struct {
 	scratch scratch
-	recent  []byte // all bytes, as long as there is no file
+	recent  []byte // all bytes, while there is no file
 	size    int64
 	limit   int64
 	closed  bool
 }
 
-// NewFile returns an empty File that takes up to limit bytes; limit <= 0 is no
-// limit. Beyond 1 MiB the bytes are in dir (default os.TempDir).
+// NewFile returns an empty File for up to limit bytes; limit <= 0 is no limit. Beyond 1
+// MiB the bytes are in a file in dir (default os.TempDir).
 func NewFile(dir string, limit int64) *File {
 	return &File{scratch: newScratch(dir), limit: limit}
 }
 
-// Grow reserves memory for n more bytes, if that many stay in memory. It is a hint:
-// otherwise memory grows with the bytes.
+// Grow reserves memory for n more bytes, if that many stay in memory. It is only a
+// hint: memory grows anyway.
 func (f *File) Grow(n int64) {
 	if room := int64(fileMemory - len(f.recent)); n > 0 && n <= room && f.scratch.f == nil {
 		f.recent = slices.Grow(f.recent, int(n))
 	}
 }
 
-// Write appends p. Over the limit nothing is written and the error is an ErrLimit.
+// Write appends p. If that exceeds the limit it writes nothing and returns an ErrLimit.
 func (f *File) Write(p []byte) (int, error) {
 	if f.closed {
 		return 0, errClosed
@@ -70,7 +71,7 @@ func (f *File) append(p []byte) error {
 	return nil
 }
 
-// Len is the number of bytes written.
+// Len returns the number of bytes written.
 func (f *File) Len() int64 { return f.size }
 
 // ReadAt implements io.ReaderAt.
@@ -96,10 +97,10 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Reader returns a reader of all bytes from the first one on.
+// Reader returns a reader of all bytes from the start.
 func (f *File) Reader() *io.SectionReader { return io.NewSectionReader(f, 0, f.size) }
 
-// Close gives memory and file back.
+// Close releases the memory and the file.
 func (f *File) Close() error {
 	f.closed = true
 	f.recent = nil

@@ -5,32 +5,34 @@ import (
 	"hash/maphash"
 )
 
-// Index maps texts, its keys, to places of records in a Log: up to a number of keys in memory, beyond
-// it in a hash table in a temporary file. There each call reads one bucket of the table and
-// Set writes one slot. It is not safe for concurrent use.
+// Index maps keys, which are texts, to places of records in a Log. A limited number of
+// keys is in memory; with more, all are in a hash table in a temporary file. Then each
+// call reads one bucket of the table, and Set writes one slot. It is not safe for
+// concurrent use.
 type Index struct {
 	scratch scratch
-	most    int               // keys in memory
-	few     map[keyHash]Place // all of them, as long as there is no file
+	most    int               // largest number of keys in memory
+	few     map[keyHash]Place // all keys, while there is no file
 	seeds   [2]maphash.Seed   // of keyHash
 	buckets int64             // number of buckets in the file, a power of two
-	used    int64             // slots of the file, deleted keys included
+	used    int64             // used slots in the file, including deleted keys
 	live    int64             // keys
-	bucket  [bucketSize]byte  // the one that was read last
+	bucket  [bucketSize]byte  // the bucket last read
 	closed  bool
 }
 
-// keyHash takes the place of a key. It is seeded, so a Source can't choose keys with the same one.
+// keyHash replaces a key. The hash is seeded, so a Source cannot choose keys that
+// collide.
 type keyHash [2]uint64
 
-// A slot holds a hash, a place and whether there is a key at that place: none yet, one, or one
-// that was deleted.
+// States of a slot. A slot holds a hash, a place and a state: never used, used, or
+// deleted.
 const (
 	slotSize    = 32
 	bucketSlots = 32
 	bucketSize  = slotSize * bucketSlots
 
-	slotState = 28 // where in a slot one of these is
+	slotState = 28 // offsets of the fields in a slot
 )
 
 const (
@@ -39,8 +41,8 @@ const (
 	slotDeleted
 )
 
-// NewIndex returns an empty index that holds up to most keys in memory (default 65,536), and the
-// others in dir (default os.TempDir).
+// NewIndex returns an empty index that holds up to most keys in memory (default
+// 65,536), and more of them in a file in dir (default os.TempDir).
 func NewIndex(dir string, most int) *Index {
 	if most <= 0 {
 		most = 1 << 16
@@ -52,10 +54,10 @@ func (x *Index) hash(k string) keyHash {
 	return keyHash{maphash.String(x.seeds[0], k), maphash.String(x.seeds[1], k)}
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (x *Index) Len() int64 { return x.live }
 
-// Get returns the place of a key; ok is false if it has none.
+// Get returns the place of a key; ok is false if the key is absent.
 func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	if x.closed {
 		return p, false, errClosed
@@ -72,7 +74,7 @@ func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	return placeIn(slot), true, nil
 }
 
-// Set gives a key a place.
+// Set sets the place of a key.
 func (x *Index) Set(k string, p Place) error {
 	if x.closed {
 		return errClosed
@@ -91,7 +93,7 @@ func (x *Index) Set(k string, p Place) error {
 	return x.set(h, p)
 }
 
-// Delete takes a key out.
+// Delete removes a key.
 func (x *Index) Delete(k string) error {
 	if x.closed {
 		return errClosed
@@ -114,13 +116,13 @@ func (x *Index) Delete(k string) error {
 	return nil
 }
 
-// Close gives memory and file back.
+// Close releases the memory and the file.
 func (x *Index) Close() error {
 	x.closed, x.few = true, nil
 	return x.scratch.close()
 }
 
-// set writes a slot of the file, which it makes larger when it is half full.
+// set writes a slot in the file. It first doubles the file if that is half full.
 func (x *Index) set(h keyHash, p Place) error {
 	if 2*x.used >= x.buckets*bucketSlots {
 		if err := x.grow(); err != nil {
@@ -153,8 +155,9 @@ func placeIn(slot []byte) Place {
 	return Place{int64(binary.LittleEndian.Uint64(slot[16:])), int32(binary.LittleEndian.Uint32(slot[24:]))}
 }
 
-// find reads the slot of a hash, or the free one that it would take, and returns where it is in the
-// file. A key is in the bucket that its hash names, or if that is full in one after it.
+// find reads the slot of a hash, or the free slot for it, and returns its offset in the
+// file. A key is in the bucket that its hash selects or, if that is full, in one of the
+// following buckets.
 func (x *Index) find(h keyHash) (slot []byte, at int64, err error) {
 	for n := int64(h[0]) & (x.buckets - 1); ; n = (n + 1) & (x.buckets - 1) {
 		if _, err := x.scratch.ReadAt(x.bucket[:], n*bucketSize); err != nil {
@@ -202,12 +205,12 @@ func (x *Index) grow() error {
 	return x.become(next, err)
 }
 
-// table is an empty index with a file of so many buckets.
+// table returns an empty index with a file of the given number of buckets.
 func (x *Index) table(buckets int64) *Index {
 	return &Index{scratch: scratch{dir: x.scratch.dir, create: x.scratch.create}, seeds: x.seeds, buckets: buckets}
 }
 
-// become takes the file of next, or where that failed stays as it is.
+// become takes over the file of next. After an error it changes nothing.
 func (x *Index) become(next *Index, err error) error {
 	if err != nil {
 		_ = next.scratch.close()

@@ -19,32 +19,33 @@ type Key = resourcesync.Key
 
 const (
 	defaultBudget = 16 << 20
-	// keyOverhead is the memory of a key in addition to its bytes.
+	// keyOverhead is the memory for a key in addition to its bytes.
 	keyOverhead = 32
-	// Reading all runs at once may take this many bytes for buffers.
+	// mergeBuffers is the memory in bytes for the buffers when all runs are read at
+	// once.
 	mergeBuffers   = 4 << 20
 	minMergeBuffer = 4 << 10
 	maxMergeBuffer = 64 << 10
 )
 
-// Keys is a set of keys, of any size: in memory up to a budget, beyond it in
-// sorted runs in a temporary file. It is not safe for concurrent use.
+// Keys is a set of keys of any size: in memory up to a budget, beyond that in sorted
+// runs in a temporary file. It is not safe for concurrent use.
 type Keys struct {
 	scratch scratch
-	budget  int // bytes in memory before a flush
-	held    int // bytes in memory
+	budget  int // memory in bytes before a flush
+	held    int // bytes used in memory
 	added   int64
 	recent  []Key
-	twice   map[Key]bool // keys that were added again while they were in memory
+	twice   map[Key]bool // keys that were added again while in memory
 	runs    []run
 	closed  bool
 }
 
-// run is a part of the file with keys that ascend.
+// run is a part of the file with keys in ascending order.
 type run struct{ off, n int64 }
 
-// NewKeys returns an empty set that holds keys of budget bytes in memory (default 16 MiB)
-// and the others in dir (default os.TempDir).
+// NewKeys returns an empty set that holds keys of up to budget bytes in memory (default
+// 16 MiB), and more of them in a file in dir (default os.TempDir).
 func NewKeys(dir string, budget int) *Keys {
 	if budget <= 0 {
 		budget = defaultBudget
@@ -52,7 +53,7 @@ func NewKeys(dir string, budget int) *Keys {
 	return &Keys{scratch: newScratch(dir), budget: budget}
 }
 
-// Add puts k into the set.
+// Add adds k to the set.
 func (s *Keys) Add(k Key) error {
 	if s.closed {
 		return errClosed
@@ -69,10 +70,10 @@ func (s *Keys) Add(k Key) error {
 	return nil
 }
 
-// Len is the number of calls of Add that succeeded.
+// Len returns the number of successful calls of Add.
 func (s *Keys) Len() int64 { return s.added }
 
-// Close gives memory and file back.
+// Close releases the memory and the file.
 func (s *Keys) Close() error {
 	s.closed = true
 	s.recent, s.runs, s.held = nil, nil, 0
@@ -80,7 +81,7 @@ func (s *Keys) Close() error {
 }
 
 func (s *Keys) sort() {
-	if !slices.IsSorted(s.recent) { // most lists are
+	if !slices.IsSorted(s.recent) { // most lists are sorted already
 		slices.Sort(s.recent)
 	}
 	for i := 1; i < len(s.recent); i++ {
@@ -94,11 +95,11 @@ func (s *Keys) sort() {
 	s.recent = slices.Compact(s.recent)
 }
 
-// MaxRepeated bounds the result of Repeated.
+// MaxRepeated bounds the number of keys that Repeated returns.
 const MaxRepeated = 1 << 16
 
-// Repeated returns the keys that were added more than once: all of them, or MaxRepeated if
-// there are as many or more.
+// Repeated returns the keys that were added more than once, at most MaxRepeated of
+// them.
 func (s *Keys) Repeated() (map[Key]bool, error) {
 	if s.closed {
 		return nil, errClosed
@@ -150,7 +151,7 @@ func (s *Keys) flush() error {
 	return nil
 }
 
-// shared is how many bytes two keys have in common at their beginning.
+// shared returns the length of the common prefix of two keys.
 func shared(a, b Key) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -161,8 +162,8 @@ func shared(a, b Key) int {
 	return n
 }
 
-// Sorted yields the keys in ascending order, each once. It can be ranged over
-// any number of times, but not while keys are added.
+// Sorted yields the distinct keys in ascending order. It can be ranged over any number
+// of times, but not while keys are added.
 func (s *Keys) Sorted() iter.Seq2[Key, error] {
 	return func(yield func(Key, error) bool) {
 		if s.closed {
@@ -212,14 +213,14 @@ func (s *Keys) merge() (merger, error) {
 	return open, nil
 }
 
-// cursor is at one key of an ascending sequence, from a run or from memory.
+// cursor reads an ascending sequence of keys, from a run or from memory.
 type cursor struct {
 	key  Key
 	r    *bufio.Reader
 	keys []Key
 }
 
-// next moves on; false at the end.
+// next moves to the next key; it returns false at the end.
 func (c *cursor) next() (bool, error) {
 	if c.r == nil {
 		if len(c.keys) == 0 {
@@ -251,7 +252,7 @@ func (c *cursor) next() (bool, error) {
 	return true, nil
 }
 
-// errBroken means that a file is not as it was written.
+// errBroken returns the error for a file that differs from what was written.
 func errBroken(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -259,7 +260,7 @@ func errBroken(err error) error {
 	return fmt.Errorf("read back a key: %w", err)
 }
 
-// merger is a heap of cursors, the one with the least key first.
+// merger is a heap of cursors, sorted by their current keys.
 type merger []*cursor
 
 func (m merger) Len() int           { return len(m) }
@@ -273,7 +274,7 @@ func (m *merger) Pop() any {
 	return c
 }
 
-// advance moves the first cursor on.
+// advance moves the first cursor to its next key.
 func (m *merger) advance() error {
 	ok, err := (*m)[0].next()
 	if err != nil {

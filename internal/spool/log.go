@@ -14,8 +14,8 @@ import (
 
 var errClosed = errors.New("the spool is closed")
 
-// logMemory is how many bytes of a log stay in memory; with more it makes a
-// file, and writes it in pieces of that size.
+// logMemory is the number of bytes up to which a log stays in memory. A longer one is
+// written to a file in portions of that size.
 const logMemory = 64 << 10
 
 // Log is a sequence of records that is written once and read in order, any number of times.
@@ -24,10 +24,10 @@ const logMemory = 64 << 10
 // bytes or text. Several goroutines may read it at once, while none writes.
 type Log[T any] struct {
 	scratch scratch
-	first   []T          // the first records, as they were appended
-	hold    int          // how many of them there may be
-	recent  bytes.Buffer // not yet in the file
-	wrong   error        // why T can't be kept
+	first   []T          // the first records, unencoded
+	hold    int          // the largest number of these
+	recent  bytes.Buffer // encoded bytes not yet in the file
+	wrong   error        // reason why values of T cannot be stored
 	added   int64
 	closed  bool
 }
@@ -44,27 +44,28 @@ var (
 
 func must[T any](v T, err error) T {
 	if err != nil {
-		panic(err) // the options are constant
+		panic(err) // cannot happen: the options are constant
 	}
 	return v
 }
 
-// NewLog returns an empty log; beyond 64 KiB its records are in dir (default os.TempDir).
+// NewLog returns an empty log. Beyond 64 KiB its records are in a file in dir (default
+// os.TempDir).
 func NewLog[T any](dir string) *Log[T] {
 	return &Log[T]{scratch: newScratch(dir), wrong: lossless(reflect.TypeFor[T](), map[reflect.Type]bool{})}
 }
 
-// Hold keeps the first n records in memory as they are, for logs that are mostly short: to read and
-// write these costs nothing. It is called before the first record is appended.
+// Hold keeps the first n records in memory without encoding them, which makes short
+// logs cheap. It must be called before the first Append.
 func (l *Log[T]) Hold(n int) *Log[T] {
 	l.hold = n
 	return l
 }
 
-// Place is where a record of a Log is.
+// Place is the position of a record in a Log.
 type Place struct {
-	Offset int64 // byte offset of the record; for the records that Hold keeps, its number from 0
-	Length int32 // bytes of the record; 0 for the records that Hold keeps
+	Offset int64 // byte offset of the record; for a record kept by Hold, its index
+	Length int32 // length of the record in bytes; 0 for a record kept by Hold
 }
 
 // Append adds a record.
@@ -73,7 +74,7 @@ func (l *Log[T]) Append(record T) error {
 	return err
 }
 
-// AppendAt adds a record, and returns its place for At.
+// AppendAt adds a record and returns its place, for At.
 func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 	switch {
 	case l.closed:
@@ -102,8 +103,8 @@ func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 	return p, nil
 }
 
-// At returns the record at a place that AppendAt returned. It may be called between calls
-// of AppendAt, and reads the file at most once.
+// At returns the record at a place that AppendAt returned. It may be called between
+// calls of AppendAt. It reads the file at most once.
 func (l *Log[T]) At(p Place) (record T, err error) {
 	if l.closed {
 		return record, errClosed
@@ -126,7 +127,7 @@ func (l *Log[T]) At(p Place) (record T, err error) {
 	return record, err
 }
 
-// Len is the number of records.
+// Len returns the number of records.
 func (l *Log[T]) Len() int64 { return l.added }
 
 // All yields the records in the order of Append. It can be ranged over any number
@@ -140,7 +141,7 @@ func (l *Log[T]) All() iter.Seq2[T, error] {
 	}
 }
 
-// each hands on the records with their places, until take returns false.
+// each passes the records with their places to take, until that returns false.
 func (l *Log[T]) each(take func(Place, T) bool) error {
 	if l.closed {
 		return errClosed
@@ -169,7 +170,7 @@ func (l *Log[T]) each(take func(Place, T) bool) error {
 	return nil
 }
 
-// Close gives memory and file back.
+// Close releases the memory and the file.
 func (l *Log[T]) Close() error {
 	l.closed = true
 	l.first, l.recent = nil, bytes.Buffer{}

@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// lossless returns why values of a type would change in a spool: unexported fields are left
-// out, and the content of an interface comes back as another type.
+// lossless returns the reason why values of a type could change when stored: unexported
+// fields are omitted, and the content of an interface is decoded as another type.
 func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	if known[t] {
 		return nil
@@ -41,7 +41,7 @@ func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	return nil
 }
 
-// marshals reports whether a type marshals itself as bytes or text.
+// marshals reports whether a type marshals itself to bytes or text.
 func marshals(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) ||

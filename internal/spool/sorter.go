@@ -6,20 +6,21 @@ import (
 	"iter"
 )
 
-// sortBudget is how many bytes of the texts of an order stay in memory.
+// sortBudget is the memory in bytes for the texts of an order.
 const sortBudget = 4 << 20
 
-// order sorts the places of records in a log by a text of each.
+// order sorts the places of records in a log, each by a text.
 type order struct {
 	keys *Keys
 	n    uint64
-	key  []byte // of the last record
+	key  []byte // buffer: text and place of the last record
 }
 
 func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)} }
 
-// add puts a record in order, whose text the caller has appended to o.key[:0]: a buffer for
-// each record would be half as much memory again for a million of them.
+// add adds a record to the order. The caller has appended its text to o.key[:0]:
+// allocating a buffer for each record would need half as much memory again for a
+// million records.
 func (o *order) add(text []byte, p Place) error {
 	text = binary.BigEndian.AppendUint64(text, o.n)
 	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))
@@ -28,7 +29,7 @@ func (o *order) add(text []byte, p Place) error {
 	return o.keys.Add(Key(o.key))
 }
 
-// placeSize is how many bytes add appends to a text.
+// placeSize is the number of bytes that add appends to a text.
 const placeSize = 20
 
 func placeOf(k Key) Place {
@@ -38,7 +39,7 @@ func placeOf(k Key) Place {
 
 func (o *order) close() error { return o.keys.Close() }
 
-// inOrder yields the records of a log whose places were added to an order.
+// inOrder yields the records of a log in an order.
 func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for k, err := range o.keys.Sorted() {
@@ -53,17 +54,18 @@ func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
 	}
 }
 
-// Sorter keeps records and yields them in order. It is not safe for concurrent use.
+// Sorter stores records and yields them sorted. It is not safe for concurrent use.
 type Sorter[T any] struct {
 	log   *Log[T]
 	order *order
 }
 
-// NewSorter returns an empty Sorter; 64 KiB of records and 4 MiB of their texts are in
-// memory, the others in dir (default os.TempDir).
+// NewSorter returns an empty Sorter. It holds 64 KiB of records and 4 MiB of their
+// texts in memory, and the rest in files in dir (default os.TempDir).
 func NewSorter[T any](dir string) *Sorter[T] { return &Sorter[T]{NewLog[T](dir), newOrder(dir)} }
 
-// Append adds a record with the text by which it is sorted, which is the beginning of no other.
+// Append adds a record with the text by which it is sorted. No text may be a prefix of
+// another.
 func (s *Sorter[T]) Append(text string, record T) error {
 	p, err := s.log.AppendAt(record)
 	if err != nil {
@@ -72,10 +74,10 @@ func (s *Sorter[T]) Append(text string, record T) error {
 	return s.order.add(append(s.order.key[:0], text...), p)
 }
 
-// All yields the records in ascending order of their texts, and those of the same text in the
-// order of Append. It can be ranged over any number of times, but not while records are
-// appended.
+// All yields the records in ascending order of their texts; records with the same text
+// stay in the order of Append. It can be ranged over any number of times, but not while
+// records are appended.
 func (s *Sorter[T]) All() iter.Seq2[T, error] { return inOrder(s.order, s.log) }
 
-// Close gives memory and files back.
+// Close releases the memory and the files.
 func (s *Sorter[T]) Close() error { return errors.Join(s.log.Close(), s.order.close()) }

@@ -23,7 +23,7 @@ type file interface {
 	io.Closer
 }
 
-// scratch is one temporary file, made at the first write.
+// scratch is a temporary file, created at the first write.
 type scratch struct {
 	dir    string
 	create func(dir string) (file, error)
@@ -50,7 +50,7 @@ func (s *scratch) write(p []byte) error {
 	return nil
 }
 
-// writeAt writes over a part of the file.
+// writeAt overwrites a part of the file.
 func (s *scratch) writeAt(p []byte, off int64) error {
 	if _, err := s.f.WriteAt(p, off); err != nil {
 		return s.fail("write", err)
@@ -58,7 +58,7 @@ func (s *scratch) writeAt(p []byte, off int64) error {
 	return nil
 }
 
-// extend makes a file of n bytes, all of them zero.
+// extend creates a file of n zero bytes.
 func (s *scratch) extend(n int64) error {
 	if err := s.open(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *scratch) extend(n int64) error {
 	return s.writeAt([]byte{0}, n-1)
 }
 
-// open makes the file, unless it is there.
+// open creates the file unless it exists.
 func (s *scratch) open() error {
 	if s.f != nil {
 		return nil
@@ -85,7 +85,7 @@ func (s *scratch) ReadAt(p []byte, off int64) (int, error) {
 	return n, s.unread(err)
 }
 
-// unread says where reading failed.
+// unread adds to an error where reading failed.
 func (s *scratch) unread(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("read a temporary file in %q: %w", s.dir, err)
@@ -93,14 +93,14 @@ func (s *scratch) unread(err error) error {
 	return err
 }
 
-// section reads the n bytes from off.
+// section returns a reader of the n bytes from off.
 func (s *scratch) section(off, n int64) io.Reader { return io.NewSectionReader(s, off, n) }
 
 func (s *scratch) fail(doing string, err error) error {
 	return fmt.Errorf("%s a temporary file in %q (is the disk full? TMPDIR names another place): %w", doing, s.dir, err)
 }
 
-// close gives the file back; the next write makes another one.
+// close removes the file. The next write creates another one.
 func (s *scratch) close() error {
 	if s.f == nil {
 		return nil
@@ -125,7 +125,7 @@ func createTemp(dir string) (file, error) {
 	return f, nil
 }
 
-// named is a file of a system that can't remove an open file.
+// named is a file on a system that cannot remove an open file.
 type named struct{ *os.File }
 
 func (n named) Close() error {

@@ -11,19 +11,19 @@ import (
 	"instep/internal/memento"
 )
 
-// Handler answers for versions beside the Handler of a published site (1.1 §14.6, RFC 7089):
-// TimeGates and TimeMaps from the Store, and with the file of a version the headers that say
-// what it is. GET and HEAD only.
+// Handler serves TimeGates and TimeMaps from the Store (1.1 §14.6, RFC 7089), next to
+// the Handler of a published site, and adds to the file of a version the headers that
+// describe it. It handles only GET and HEAD.
 type Handler struct {
-	Store  *Store              // nil: there are no TimeGates and TimeMaps
+	Store  *Store              // nil: no TimeGates and TimeMaps are served
 	Prefix string              // path of the base URL; ends in "/"
-	URI    func(string) string // of a path below the base URL
-	Next   http.Handler        // answers for everything else, and sends the files
-	Report func(error)         // called with internal errors
+	URI    func(string) string // returns the URI for a path below the base URL
+	Next   http.Handler        // handles all other requests, and sends the files
+	Report func(error)         // called with each internal error
 }
 
-// Negotiates reports whether the path of a URL is that of a TimeGate or a TimeMap, which the
-// Handler answers by itself.
+// Negotiates reports whether the path of a URL is that of a TimeGate or TimeMap, which
+// the Handler answers itself.
 func (h *Handler) Negotiates(path string) bool {
 	name, ok := strings.CutPrefix(path, h.Prefix)
 	_, gate := h.of(name, TimeGate)
@@ -51,8 +51,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Next.ServeHTTP(w, r)
 }
 
-// of returns the path of the resource for which a path is a TimeGate or a TimeMap. Clients
-// append a path or the whole URI, of which proxies like to change the "//".
+// of returns the path of the resource for the path of a TimeGate or TimeMap. Clients
+// append a path or a whole URI, whose "//" some proxies change.
 func (h *Handler) of(name, kind string) (string, bool) {
 	of, ok := strings.CutPrefix(name, kind)
 	if !ok || h.Store == nil {
@@ -67,7 +67,7 @@ func (h *Handler) of(name, kind string) (string, bool) {
 	return of, true
 }
 
-// links are the Link headers that a TimeGate and a version of a resource have.
+// links returns the Link headers for TimeGates and versions of a resource.
 func (h *Handler) links(of string) []string {
 	links := []string{"<" + h.URI(of) + `>; rel="original"`}
 	if h.Store != nil {
@@ -76,7 +76,7 @@ func (h *Handler) links(of string) []string {
 	return links
 }
 
-// version returns what is known of a version; only its place if nothing else is.
+// version returns the stored facts about a version; only its place if there are none.
 func (h *Handler) version(ctx context.Context, since time.Time, of string) Version {
 	if h.Store != nil {
 		if v, err := h.Store.At(ctx, of, since); err == nil && v.Since.Equal(since) {
@@ -86,16 +86,16 @@ func (h *Handler) version(ctx context.Context, since time.Time, of string) Versi
 	return Version{Path: of, Since: since}
 }
 
-// choice is the result of a negotiation in time.
+// choice is the result of a negotiation by time.
 type choice struct {
-	first, last, before, chosen, after *Version // nil: there is none
-	gone                               bool     // the resource was gone at the moment
+	first, last, before, chosen, after *Version // nil if there is none
+	gone                               bool     // the resource did not exist at that time
 }
 
-// choose finds the version of a moment: before the first it is the first one, as for the zero
-// time the last one (RFC 7089 §4.5.3).
+// choose finds the version at a time: before the first version it is the first one, and
+// for the zero time the last one (RFC 7089 §4.5.3).
 func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice, err error) {
-	end := at.Add(time.Second) // datetimes of HTTP have whole seconds
+	end := at.Add(time.Second) // HTTP datetimes have whole seconds
 	for v, err := range h.Store.List(ctx, of) {
 		if err != nil {
 			return c, err
@@ -118,7 +118,7 @@ func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice
 	return c, nil
 }
 
-// timeGate leads to the version of the moment that the request asks for, or to the last one.
+// timeGate redirects to the version at the requested time, or to the last one.
 func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 	header := w.Header()
 	header.Set("Vary", "accept-datetime")
@@ -158,7 +158,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// link is the Link header to a version.
+// link returns the Link header to a version.
 func (h *Handler) link(v *Version, c *choice) string {
 	rel := memento.Relation(v.Since.Equal(c.first.Since), v.Since.Equal(c.last.Since))
 	if v == c.before {
@@ -219,7 +219,7 @@ func (h *Handler) mementos(ctx context.Context, of string) iter.Seq2[memento.Mem
 	}
 }
 
-// versionWriter adds the headers of a version to an answer with its bytes.
+// versionWriter adds the headers of a version to the response with its bytes.
 type versionWriter struct {
 	http.ResponseWriter
 	version Version

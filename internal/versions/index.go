@@ -19,7 +19,7 @@ import (
 // the catalog, so that catalog.IsStateName recognises it.
 const FileName = "catalog.db.versions"
 
-// schema of the database: the states of each path, in their order. A deletion has no sha256.
+// schema of the database: the states of each path, in order. A deletion has no sha256.
 const schema = `
 CREATE TABLE IF NOT EXISTS version (
 	path     TEXT NOT NULL,
@@ -35,7 +35,7 @@ CREATE INDEX IF NOT EXISTS version_since ON version (since);
 CREATE TABLE IF NOT EXISTS log (name TEXT PRIMARY KEY, through INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `
 
-// applicationID marks a database of this package ("inVe").
+// applicationID identifies databases of this package ("inVe").
 const applicationID = 0x696e5665
 
 const columns = "path, since, sha256, length, type, encoding"
@@ -43,7 +43,7 @@ const columns = "path, since, sha256, length, type, encoding"
 // index is the database of a Store.
 type index struct{ db *sql.DB }
 
-// openIndex opens the database of a state directory.
+// openIndex opens the database in a state directory.
 func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	q := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)", "query_only(ON)"}}
 	if writes {
@@ -66,7 +66,7 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	return x, nil
 }
 
-// prepare recognises the database, and makes its tables if it writes.
+// prepare checks that the database is ours, and creates its tables if it may write.
 func (x *index) prepare(ctx context.Context, writes bool) error {
 	var id, tables int64
 	err := x.db.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)").Scan(&id, &tables)
@@ -83,10 +83,10 @@ func (x *index) prepare(ctx context.Context, writes bool) error {
 	return err
 }
 
-// Close ends all use of the store, but for its bytes.
+// Close closes the database, but not the bucket with the bytes.
 func (x *index) Close() error { return x.db.Close() }
 
-// in runs do in one transaction, which is durable when in returns nil.
+// in runs do in one transaction. The transaction is durable when in returns nil.
 func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -98,8 +98,8 @@ func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// insertOne leaves out a state that is there, or that goes on as the one before it, and a deletion
-// before which there is none.
+// insertOne skips a state that is already stored or equals the one before it, and a
+// deletion without a state before it.
 const insertOne = `INSERT INTO version (path, since, sha256, length, type, encoding)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
 		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE path = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
@@ -127,8 +127,9 @@ func (x *index) insert(ctx context.Context, states []Version) error {
 	})
 }
 
-// At returns the state of a resource at a moment. ErrNoVersion: none is kept that had begun.
-// A state in which the resource was gone is a Version with Deleted.
+// At returns the state of a resource at a time. It returns ErrNoVersion if no stored
+// state had begun by then. If the resource did not exist at that time, the Version has
+// Deleted set.
 func (x *index) At(ctx context.Context, name string, at time.Time) (Version, error) {
 	for v, err := range x.query(ctx, "WHERE path = ? AND since <= ? ORDER BY since DESC LIMIT 1", name, at.UnixMicro()) {
 		return v, err
@@ -136,12 +137,12 @@ func (x *index) At(ctx context.Context, name string, at time.Time) (Version, err
 	return Version{}, fmt.Errorf("%w: of %q at %s", ErrNoVersion, name, at.UTC().Format(time.RFC3339))
 }
 
-// List yields the states of a resource, the first one first. It yields none if none is kept.
+// List yields the stored states of a resource, oldest first.
 func (x *index) List(ctx context.Context, name string) iter.Seq2[Version, error] {
 	return x.query(ctx, "WHERE path = ? ORDER BY since", name)
 }
 
-// After yields the states of all resources that began after a moment, in their order.
+// After yields the states of all resources that began after a time, in order.
 func (x *index) After(ctx context.Context, at time.Time) iter.Seq2[Version, error] {
 	return x.query(ctx, "WHERE since > ? ORDER BY since, path", at.UnixMicro())
 }
@@ -186,12 +187,14 @@ func (x *index) drop(ctx context.Context, v *Version) error {
 	return err
 }
 
-// ended is true of a state with a later one that began before the moment ?1.
+// ended returns an SQL condition: the state in row has a later state that began before
+// the time ?1.
 func ended(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
 }
 
-// expired returns the states that ended before a moment, and the digests that no other state has.
+// expired returns the states that ended before a time, and the digests that no other
+// state has.
 func (x *index) expired(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
 	for v, err := range x.query(ctx, "AS v WHERE "+ended("v"), before.UnixMicro()) {
 		if err != nil {
@@ -225,8 +228,8 @@ func (x *index) forget(ctx context.Context, before time.Time) error {
 	return err
 }
 
-// Through returns the number up to which the changes of a change log are kept; false if none
-// are. The log is named by its catalog and set.
+// Through returns the number up to which the changes of a change log are stored; false
+// if none are. The log is identified by its catalog and set.
 func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
 	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -235,7 +238,7 @@ func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err 
 	return n, err == nil, err
 }
 
-// SetThrough records the result of Through.
+// SetThrough stores the number that Through returns.
 func (x *index) SetThrough(ctx context.Context, log string, n int64) error {
 	_, err := x.db.ExecContext(ctx, "INSERT INTO log VALUES (?, ?) ON CONFLICT DO UPDATE SET through = excluded.through", log, n)
 	return err

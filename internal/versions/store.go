@@ -13,20 +13,21 @@ import (
 	"instep/resourcesync"
 )
 
-// Store keeps versions. One process may write while others read.
+// Store stores versions. One process may write while others read.
 type Store struct {
 	*index
 	bytes blob.Bucket
 }
 
-// Open opens the store of a state directory for writing, and makes it if there is none. bytes
-// is where the bytes are; the caller closes it after the Store.
+// Open opens the store in a state directory for writing, and creates it if there is
+// none. bytes is the bucket of the bytes; the caller closes it after the Store.
 func Open(ctx context.Context, state string, bytes blob.Bucket) (*Store, error) {
 	x, err := openIndex(ctx, state, true)
 	return &Store{x, bytes}, err
 }
 
-// OpenReadOnly opens the store of a state directory for reading; fs.ErrNotExist if there is none.
+// OpenReadOnly opens the store in a state directory for reading. It returns
+// fs.ErrNotExist if there is none.
 func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store, error) {
 	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
 	if err != nil {
@@ -40,11 +41,12 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 	return &Store{x, bytes}, err
 }
 
-// Keep stores states: first all bytes, then the rows. It leaves out a state that is recorded
-// already, or that has the same bytes, type and coding as the one before it, and a deletion
-// before which no state is kept. It also leaves out, and returns, those whose bytes are gone
-// (State.Open, or reading what it returned, is fs.ErrNotExist) or are others than stated. Many
-// states at a time are faster than one.
+// Keep stores states: first all bytes, then the rows. It skips a state that is already
+// stored, or that has the same bytes, type and coding as the one before it, and a
+// deletion without an earlier state. It also skips, and returns, states whose bytes no
+// longer exist (State.Open, or reading its result, returns fs.ErrNotExist) or differ
+// from the description. Storing many states in one call is faster than storing each
+// alone.
 func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {
@@ -72,8 +74,8 @@ func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err e
 	return lost, s.insert(ctx, kept)
 }
 
-// copyBytes puts the bytes of a state into a batch, unless they are in the bucket or among
-// those put already.
+// copyBytes puts the bytes of a state into a batch, unless the bucket or the batch
+// already has them.
 func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]bool, st *State) error {
 	if st.Deleted {
 		return nil
@@ -107,7 +109,8 @@ func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]
 	return nil
 }
 
-// get opens kept bytes as they are, and does not verify them. ErrNoVersion: they are not kept.
+// get opens stored bytes without verifying them. It returns ErrNoVersion if they are
+// not stored.
 func (s *Store) get(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, blob.Info, error) {
 	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -116,8 +119,8 @@ func (s *Store) get(ctx context.Context, sha256 resourcesync.Digest) (io.ReadClo
 	return body, info, err
 }
 
-// Open opens kept bytes. Reading fails before the end if they are not those of the digest
-// any more (resourcesync.MismatchError). ErrNoVersion: they are not kept.
+// Open opens stored bytes. Reading fails before the end if they no longer match the
+// digest (resourcesync.MismatchError). It returns ErrNoVersion if they are not stored.
 func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
 	body, info, err := s.get(ctx, sha256)
 	if err != nil {
@@ -126,7 +129,7 @@ func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCl
 	return verified{resourcesync.NewVerifyReader(body, info.Size, resourcesync.Digests{sha256}), body}, nil
 }
 
-// verified reads bytes through a check, and closes them.
+// verified is a verifying reader that also closes its source.
 type verified struct {
 	io.Reader
 	io.Closer
@@ -198,7 +201,7 @@ func (s *Store) place(ctx context.Context, to blob.Bucket, batch blob.Batch, v *
 	return err
 }
 
-// share makes an object of the bytes of a state, by a hard link if that is possible.
+// share creates an object with the bytes of a state, by a hard link if possible.
 func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.Object, error) {
 	if l, ok := batch.(blob.Linker); ok {
 		o, err := l.Link(ctx, s.bytes, Key(v.SHA256))
@@ -219,9 +222,9 @@ func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.O
 	return o, errors.Join(err, o.Close())
 }
 
-// Expire forgets the states that ended before a moment: it removes their files in a bucket,
-// where Place has put them, the bytes that no other state has, and at last the rows, so that
-// an interrupted call can be repeated.
+// Expire removes the states that ended before a time: first their files, which Place
+// put into a bucket, then the bytes that no other state has, and finally the rows, so
+// that an interrupted call can be repeated.
 func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time) error {
 	old, free, err := s.expired(ctx, before)
 	if err != nil || len(old) == 0 {

@@ -20,37 +20,37 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrNoVersion: no state of the resource is kept from that moment.
+// ErrNoVersion means that no state of the resource at that time is stored.
 var ErrNoVersion = errors.New("no such version is kept")
 
 // Version is a state of a resource.
 type Version struct {
-	Path    string    // of the resource, below the base URL, not escaped
+	Path    string    // path of the resource below the base URL, not escaped
 	Since   time.Time // when it began, in whole microseconds
-	Deleted bool      // the resource was gone; then all that follows is zero
+	Deleted bool      // the resource did not exist; then the fields below are zero
 
 	SHA256   resourcesync.Digest
 	Length   int64
 	Type     string // media type; "" if unknown
-	Encoding string // content coding, as "gzip"
+	Encoding string // content coding, such as "gzip"
 }
 
-// State is a Version to keep, and its bytes.
+// State is a Version to be stored, with its bytes.
 type State struct {
 	Version
-	// Open opens the bytes. It is called only if bytes with this SHA-256 are not kept yet, and
-	// never for a deletion.
+	// Open opens the bytes. It is called only if no bytes with this SHA-256 are stored
+	// yet, and never for a deletion.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
-// Key is the key of bytes in the Bucket of a Store.
+// Key returns the key for bytes in the Bucket of a Store.
 func Key(sha256 resourcesync.Digest) string {
 	name := hex.EncodeToString(sha256.Sum())
 	return path.Join(name[:2], name)
 }
 
-// Where versions are, below the base URL. A version has a URI of its own, that of its place; a
-// TimeGate and a TimeMap are those of the resource whose path follows.
+// Paths below the base URL: of versions, each with a URI of its own, and of the
+// TimeGates and TimeMaps, whose paths end with that of the resource.
 const (
 	Places   = "resourcesync/versions/"
 	TimeGate = "resourcesync/timegate/"
@@ -60,14 +60,16 @@ const (
 // TimeMapType is the media type of a TimeMap.
 const TimeMapType = memento.TimeMapType
 
-// placeTime is the layout of the moment in a place: two states may begin in one second.
+// placeTime is the layout of the time in a place, with fractions, since two states may
+// begin in the same second.
 const placeTime = "20060102150405.000000"
 
-// Place returns the path of the version's file below the base URL: the moment in which the
-// state began, and the path of the resource, so that any web server knows its media type.
+// Place returns the path of the version's file below the base URL: the time at which
+// the state began, followed by the path of the resource, so that any web server
+// recognises its media type.
 func (v *Version) Place() string { return Places + v.Since.UTC().Format(placeTime) + "/" + v.Path }
 
-// ParsePlace is the reverse of Place.
+// ParsePlace reverses Place.
 func ParsePlace(place string) (since time.Time, name string, ok bool) {
 	rest, ok := strings.CutPrefix(place, Places)
 	if !ok {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// mirror is a mirror that is asked from time to time whether a run on it was complete. Its
-// files say less: they are there before their rows are.
+// mirror is a mirror that is polled for completed runs. Watching its files would not
+// help: they exist before their rows in the catalog are committed.
 type mirror struct {
-	changes chan change // closed when there are none to come
+	changes chan change // closed after the last change
 
 	runs func(context.Context) (string, error)
 	warn func(error)
@@ -17,8 +17,8 @@ type mirror struct {
 	done sync.WaitGroup
 }
 
-// watchMirror begins to report runs that are committed from now on, until ctx ends or it is
-// closed. It warns once of an error that stays.
+// watchMirror starts to report runs that are committed from now on, until ctx is done
+// or it is closed. It warns once about a persistent error.
 func watchMirror(ctx context.Context, every time.Duration, runs func(context.Context) (string, error), warn func(error)) *mirror {
 	m := &mirror{changes: make(chan change), runs: runs, warn: warn}
 	ctx, m.stop = context.WithCancel(ctx)
@@ -39,8 +39,8 @@ func watchMirror(ctx context.Context, every time.Duration, runs func(context.Con
 	return m
 }
 
-// ask reports a change if the runs are no longer those known. It returns the runs and the
-// error to go on with.
+// ask reports a change if the runs differ from the known ones. It returns the present
+// runs and the error to remember.
 func (m *mirror) ask(ctx context.Context, known string, before error) (string, error) {
 	now, err := m.runs(ctx)
 	if err != nil {

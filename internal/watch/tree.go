@@ -15,13 +15,13 @@ import (
 	"instep/source"
 )
 
-// change is what may have changed: a path below the directory, or everything.
+// change is something that may have changed: a path below the directory, or everything.
 type change struct {
 	path       string // slash-separated
 	everything bool
 }
 
-// LateError says that changes will be seen late.
+// LateError means that changes will be detected late.
 type LateError struct{ Err error }
 
 func (e *LateError) Error() string {
@@ -30,20 +30,22 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree is a directory whose changes, also below it, the kernel reports.
+// tree is a directory whose changes, including those in subdirectories, the kernel
+// reports.
 type tree struct {
-	changes chan change // closed when there are none to come
+	changes chan change // closed after the last change
 
 	dir, out string // absolute
 	notify   *fsnotify.Watcher
-	dirs     map[string]struct{} // directories that are watched
+	dirs     map[string]struct{} // watched directories
 	warn     func(error)
 	stop     context.CancelFunc
 	done     sync.WaitGroup
 }
 
-// watchTree begins to tell changes of a directory, until ctx ends or it is closed. If
-// the kernel can't, or no longer, it warns and tells nothing more.
+// watchTree starts to report changes in a directory, until ctx is done or it is closed.
+// If the kernel cannot report changes, or stops doing so, it warns and reports nothing
+// more.
 func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	t := &tree{changes: make(chan change, 64), dirs: map[string]struct{}{}, warn: warn}
 	ctx, t.stop = context.WithCancel(ctx)
@@ -62,7 +64,7 @@ func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	return t
 }
 
-// giveUp warns that changes will be seen late, and gives back what the kernel holds.
+// giveUp warns that changes will be detected late, and releases the kernel's resources.
 func (t *tree) giveUp(err error) {
 	if t.notify != nil {
 		_ = t.notify.Close()
@@ -93,8 +95,8 @@ func (t *tree) open(ctx context.Context, dir, out string) (err error) {
 	return t.add(ctx, t.dir)
 }
 
-// begin asks for everything anew, because a directory was moved: fsnotify forgets such a
-// one, even under its new name.
+// begin registers all directories again after one was moved: fsnotify forgets a moved
+// directory, even under its new name.
 func (t *tree) begin(ctx context.Context) (err error) {
 	_ = t.notify.Close()
 	clear(t.dirs)
@@ -108,15 +110,15 @@ func (t *tree) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// add asks for the changes of a directory and of all below it. What is gone meanwhile
-// is no error: that it went is told as a change of the directory above.
+// add registers a directory and all its subdirectories. It ignores directories that no
+// longer exist: their removal is reported as a change of the parent directory.
 func (t *tree) add(ctx context.Context, dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			return nil // the scan names what can't be read
+			return nil // the scan reports directories that cannot be read
 		}
 		if !d.IsDir() {
 			return nil
@@ -132,9 +134,9 @@ func (t *tree) add(ctx context.Context, dir string) error {
 	})
 }
 
-// passed reports whether a change of name is passed over: names that begin with a dot,
-// and what can be a document of ours. If it is somebody's resource after all, the next
-// look at everything finds it.
+// passed reports whether changes of a name are ignored: names that begin with a dot,
+// and names that may belong to documents of ours. If such a file is a resource after
+// all, the next full scan finds it.
 func (t *tree) passed(name string) bool {
 	if t.out != "" && t.out != t.dir && (name == t.out || strings.HasPrefix(name, t.out+string(filepath.Separator))) {
 		return true
@@ -151,13 +153,13 @@ func (t *tree) passed(name string) bool {
 	return false
 }
 
-// path is the slash-separated path of a name below the directory.
+// path returns the slash-separated path of a name below the directory.
 func (t *tree) path(name string) (string, error) {
 	rel, err := filepath.Rel(t.dir, name)
 	return filepath.ToSlash(rel), err
 }
 
-// run passes changes on until ctx or the watching ends.
+// run passes changes on until ctx is done or watching ends.
 func (t *tree) run(ctx context.Context) error {
 	for {
 		select {
@@ -198,8 +200,8 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	if e.Op == fsnotify.Chmod && !readable(e.Name) || t.passed(e.Name) {
 		return nil
 	}
-	// Asked for before the path is told: the scan that follows sees what came into a
-	// new directory before the kernel was asked, the kernel tells what came after.
+	// Register it before reporting the path: the scan finds files created before the
+	// registration, and the kernel reports those created after it.
 	if e.Has(fsnotify.Create) {
 		if info, err := os.Lstat(e.Name); err == nil && info.IsDir() {
 			if err := t.add(ctx, e.Name); err != nil {
@@ -217,14 +219,15 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	return err
 }
 
-// readable reports whether there is something at name. A file that is removed is told
-// as a change of its mode first.
+// readable reports whether something exists at name. When a file is removed, a change
+// of its mode is reported first.
 func readable(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
 }
 
-// tell passes a change on and waits until it is received; false: ctx ended.
+// tell passes a change on and waits until it is received. It returns false if ctx is
+// done.
 func (t *tree) tell(ctx context.Context, c change) bool {
 	select {
 	case t.changes <- c:

@@ -1,5 +1,5 @@
-// Package watch publishes a directory again and again, soon after something in it changed:
-// the kernel reports what changes, and everything is looked at from time to time.
+// Package watch publishes a directory repeatedly, soon after something in it changed.
+// The kernel reports changes, and a full scan runs at intervals.
 package watch
 
 import (
@@ -11,48 +11,51 @@ import (
 )
 
 const (
-	// SnapshotEvery is the least time between two Resource Lists while watching: each
-	// costs as much as the set is large, and the Change List says the same sooner.
+	// SnapshotEvery is the minimum time between two Resource Lists while watching: each
+	// costs time in proportion to the set, and Change Lists publish changes sooner.
 	SnapshotEvery = time.Minute
-	// settleTime is how long a burst of changes is waited for.
+	// settleTime is how long to wait for the end of a burst of changes.
 	settleTime = 200 * time.Millisecond
-	// retryTime is how long a publication that failed waits to be tried again.
+	// retryTime is how long to wait before a failed publication is repeated.
 	retryTime = time.Minute
-	// maxPaths is how many changed paths are remembered; more are a look at everything.
+	// maxPaths is the largest number of changed paths that are remembered; more cause a
+	// full scan.
 	maxPaths = 10_000
 )
 
-// Session publishes; a *publish.Session does.
+// Session publishes a site; *publish.Session implements it.
 type Session interface {
 	Publish(ctx context.Context, what publish.What) (publish.Report, error)
 }
 
-// Options say what is watched, and how often it is published.
+// Options configure what is watched and how often it is published.
 type Options struct {
-	// Dir is the directory, of which no changes are reported in Out below it. "" is none: what
-	// is published is looked at each Rescan alone.
+	// Dir is the watched directory; changes in Out, if that is inside it, are ignored.
+	// If "", there is only a full scan every Rescan.
 	Dir, Out string
-	// Runs, if not nil, says that Dir is a mirror: its files are not watched, and everything
-	// is published when the text that it returns is another one.
+	// Runs, if not nil, means that Dir is a mirror: its files are not watched, and
+	// everything is published whenever the returned text changes.
 	Runs func(context.Context) (string, error)
-	// Every is the least time between two publications.
+	// Every is the minimum time between two publications.
 	Every time.Duration
-	// Rescan is the time after which everything is looked at again; above 0.
+	// Rescan is the time between two full scans; it must be positive.
 	Rescan time.Duration
-	// The first publication; its Sets are also published later.
+	// What the first publication does; later ones publish the same Sets.
 	What publish.What
 	Now  func() time.Time // required
-	// Report is called after each publication, with what it did before it failed if it did.
+	// Report is called after each publication, also after a failed one, with what was
+	// done.
 	Report func(*publish.Report)
 	// Warn is called with each error after which watching continues: one of a later
-	// publication, which is tried again, or a *LateError. It is not called beside Report.
+	// publication, which will be repeated, or a *LateError. It is never called
+	// concurrently with Report.
 	Warn func(error)
 }
 
-// Run publishes everything, and then what changes, until ctx ends. It returns the error of
-// the first publication only.
+// Run publishes everything, and then changes, until ctx is done. It returns an error
+// only if the first publication fails.
 func Run(ctx context.Context, s Session, o Options) error {
-	var calls sync.Mutex // of Report and Warn: the kernel's watcher has a goroutine of its own
+	var calls sync.Mutex // serialises Report and Warn, since the kernel's watcher has a goroutine of its own
 	warn := func(err error) {
 		calls.Lock()
 		defer calls.Unlock()
@@ -79,13 +82,13 @@ func Run(ctx context.Context, s Session, o Options) error {
 	return l.run(ctx)
 }
 
-// loop gathers changes and publishes them together.
+// loop collects changes and publishes them together.
 type loop struct {
-	changes       <-chan change // closed or nil: there are none to come
+	changes       <-chan change // closed or nil if there will be no more
 	every, rescan time.Duration
-	what          publish.What // of the first publication
+	what          publish.What // what the first publication does
 	publish       func(context.Context, publish.What) error
-	failed        func(error) // a publication failed; it is tried again
+	failed        func(error) // called when a publication failed and will be repeated
 	now           func() time.Time
 
 	paths      map[string]struct{}
@@ -93,12 +96,12 @@ type loop struct {
 	last       time.Time // when the last publication ended
 }
 
-// run publishes everything, and then what changes, until ctx ends. Only the first
-// publication's error ends it before.
+// run publishes everything, and then changes, until ctx is done. Only an error of the
+// first publication ends it earlier.
 func (l *loop) run(ctx context.Context) error {
 	if err := l.publish(ctx, l.what); err != nil {
 		if ctx.Err() != nil {
-			return nil // it was told to stop; the next run continues
+			return nil // the publication was cancelled; the next run continues
 		}
 		return err
 	}
@@ -114,7 +117,7 @@ func (l *loop) run(ctx context.Context) error {
 			return nil
 		case c, ok := <-l.changes:
 			if !ok {
-				l.changes = nil // none to come: a nil channel is never ready
+				l.changes = nil // closed: a nil channel is never ready
 				continue
 			}
 			l.note(c)
@@ -135,7 +138,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// note remembers what changed, as far as that pays.
+// note remembers a change, unless there are already too many.
 func (l *loop) note(c change) {
 	l.everything = l.everything || c.everything || len(l.paths) >= maxPaths
 	if l.everything {
@@ -145,7 +148,7 @@ func (l *loop) note(c change) {
 	l.paths[c.path] = struct{}{}
 }
 
-// round publishes what changed. What could not be published is looked for again.
+// round publishes what changed. If that fails, the changes are published again later.
 func (l *loop) round(ctx context.Context) error {
 	what := publish.What{Sets: l.what.Sets}
 	if !l.everything {

@@ -10,14 +10,14 @@ import (
 
 // Sitemap is a Sitemap line of a robots.txt.
 type Sitemap struct {
-	URI   string // the line as written
+	URI   string // URI as written in the line
 	Line  int    // from 1
-	Exact bool   // the line is written correctly: the name in this case, and an absolute URI
-	Text  string // the whole line, without its comment
+	Exact bool   // the line is correct: the name is spelled "Sitemap", and the URI is absolute
+	Text  string // the whole line, without comments
 }
 
-// Robots reads the Sitemap lines of a robots.txt (1.1 §6.3.4) in its first most bytes. A
-// line that is cut off there is left out. The error is that of r.
+// Robots reads the Sitemap lines in the first most bytes of a robots.txt (1.1 §6.3.4).
+// It skips a line that is cut off there. The error is that of r.
 func Robots(r io.Reader, most int64) ([]Sitemap, error) {
 	text, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // Link is one link. An absent attribute is "".
 type Link struct {
-	Href string   // the target as written; see Page.Resolve
+	Href string   // target as written; see Page.Resolve
 	Rels []string // relation types, in lower case
 	Type string   // media type
 
@@ -24,7 +24,7 @@ type Link struct {
 	// 8288 §3.2).
 	Anchor string
 
-	Datetime string // of a Memento (RFC 7089 §2.2)
+	Datetime string // datetime attribute of a link to a Memento (RFC 7089 §2.2)
 
 	// Of HTML pages:
 	Line int  // from 1
@@ -41,17 +41,17 @@ func relations(s string) []string {
 	return strings.Fields(strings.ToLower(s))
 }
 
-// mostLinks bounds the links of one page or one response.
+// mostLinks bounds the number of links read from one page or response.
 const mostLinks = 1_000
 
 // Page has the links of an HTML page.
 type Page struct {
-	Base  string // href of the base element, "" if there is none
-	Links []Link // link elements, the first 1,000
+	Base  string // href of the base element; "" if there is none
+	Links []Link // link elements, at most 1,000
 }
 
-// Resolve returns the absolute URI of href on the page at uri; an unparsable reference is
-// an error.
+// Resolve returns the absolute URI of href on the page at uri. It returns an error if
+// the reference cannot be parsed.
 func (p *Page) Resolve(uri, href string) (string, error) {
 	base, err := url.Parse(uri)
 	if err == nil && p.Base != "" {
@@ -67,8 +67,8 @@ func (p *Page) Resolve(uri, href string) (string, error) {
 	return whole.String(), nil
 }
 
-// HTML reads the link elements of a page. A page of any form can be read; the error
-// is that of r, or of a single tag longer than a megabyte.
+// HTML reads the link elements of a page. Any text can be read as a page; the error is
+// that of r, or about a tag longer than a megabyte.
 func HTML(r io.Reader) (Page, error) {
 	var p Page
 	err := Walk(r, func(t *Tag) {
@@ -85,18 +85,18 @@ func HTML(r io.Reader) (Page, error) {
 	return p, err
 }
 
-// Tag is a start tag of an HTML page, or a piece of its text.
+// Tag is a start tag of an HTML page, or a piece of text.
 type Tag struct {
-	Name string // name of the element, in lower case; "" for text
-	Text string // text that readers of the page see
+	Name string // element name in lower case; "" for text
+	Text string // text that is visible on the page
 	Line int    // from 1
-	Head bool   // it is in the head of the page
+	Head bool   // in the head of the page
 
 	attrs [][2]string
 }
 
-// Attr returns the value of an attribute, "" if the tag has none of that name. Of
-// several the first counts, as in HTML.
+// Attr returns the value of an attribute; "" if the tag lacks it. If it is repeated the
+// first one counts, as in HTML.
 func (t *Tag) Attr(name string) string {
 	for _, a := range t.attrs {
 		if a[0] == name {
@@ -109,8 +109,8 @@ func (t *Tag) Attr(name string) string {
 // unseen are elements whose text is not shown.
 var unseen = map[string]bool{"script": true, "style": true, "title": true, "template": true, "noscript": true}
 
-// Walk calls each with the start tags and the text of a page, in order. The Tag is valid
-// until each returns. The errors are those of HTML.
+// Walk calls each with the start tags and the text of a page, in order. The Tag is
+// valid until each returns. The errors are those of HTML.
 func Walk(r io.Reader, each func(*Tag)) error {
 	const longest = 1 << 20
 	z := html.NewTokenizer(r)
@@ -151,7 +151,7 @@ func Walk(r io.Reader, each func(*Tag)) error {
 	}
 }
 
-// inHead are the elements that do not end the head of a page.
+// inHead are the elements after which the head of a page may continue.
 var inHead = map[string]bool{
 	"html": true, "head": true, "title": true, "base": true, "link": true, "meta": true,
 	"style": true, "script": true, "noscript": true, "template": true,
@@ -170,8 +170,7 @@ func (t *Tag) start(z *html.Tokenizer) {
 	}
 }
 
-// Header reads the values of the Link headers of a response. It skips parts that are not
-// links.
+// Header parses the values of Link headers. It skips invalid parts.
 func Header(values []string) []Link {
 	var links []Link
 	for _, v := range values {
@@ -180,9 +179,9 @@ func Header(values []string) []Link {
 	return links
 }
 
-// Parse reads the first links of a text that has the form of a Link header, or of
-// application/link-format, which may have line breaks (RFC 6690 §2). It skips parts that are
-// not links.
+// Parse parses up to most links in a text in the form of a Link header, or of
+// application/link-format, which may contain line breaks (RFC 6690 §2). It skips
+// invalid parts.
 func Parse(text string, most int) (links []Link) {
 	for text != "" && len(links) < most {
 		var l Link
@@ -194,7 +193,7 @@ func Parse(text string, most int) (links []Link) {
 	return links
 }
 
-// headerLink reads one link of a value, and returns the rest.
+// headerLink parses one link of a value and returns the rest of the value.
 func headerLink(v string) (l Link, rest string, ok bool) {
 	_, v, found := strings.Cut(v, "<")
 	if !found {
@@ -215,7 +214,7 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 		name, value, v = parameter(v[1:])
 		switch strings.ToLower(name) {
 		case "rel":
-			if !hasRel { // RFC 8288 §3.3: the first one counts
+			if !hasRel { // the first rel counts (RFC 8288 §3.3)
 				l.Rels, hasRel = relations(value), true
 			}
 		case "type":
@@ -232,7 +231,7 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 	return l, "", true
 }
 
-// parameter reads name=value, the value quoted or not, and returns the rest.
+// parameter parses name=value, with or without quotes, and returns the rest.
 func parameter(v string) (name, value, rest string) {
 	i := strings.IndexAny(v, "=;,")
 	if i < 0 {

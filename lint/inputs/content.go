@@ -8,11 +8,12 @@ import (
 	"instep/lint"
 )
 
-// maxSpooled bounds the bytes taken from standard input, a pipe or the network: packages
-// are large.
+// maxSpooled bounds the bytes read from standard input, a pipe or the network. It is
+// large because packages are.
 const maxSpooled = 1 << 30
 
-// content has the bytes of an input, which can be read from any offset, several times.
+// content provides the bytes of an input, which can be read several times from any
+// offset.
 type content struct {
 	io.ReaderAt
 	size int64
@@ -22,14 +23,14 @@ func (c content) open() (io.ReadCloser, error) {
 	return io.NopCloser(io.NewSectionReader(c, 0, c.size)), nil
 }
 
-// head is the first bytes.
+// head returns the first bytes.
 func (c content) head() ([]byte, error) {
 	b := make([]byte, min(lint.HeadSize, c.size))
 	n, err := io.ReadFull(io.NewSectionReader(c, 0, c.size), b)
 	return b[:n], err
 }
 
-// spoolAll takes all that r has.
+// spoolAll copies all of r to a spool file.
 func spoolAll(r io.Reader) (*spool.File, error) {
 	f := spool.NewFile("", maxSpooled)
 	w := &ours{w: f}
@@ -42,7 +43,7 @@ func spoolAll(r io.Reader) (*spool.File, error) {
 	return f, nil
 }
 
-// ours remembers that it was the writer that failed.
+// ours remembers the error of a writer, to distinguish it from a read error.
 type ours struct {
 	w   io.Writer
 	err error

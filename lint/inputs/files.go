@@ -50,8 +50,8 @@ func (l *Linter) file(ctx context.Context, path string, check func(context.Conte
 	return check(ctx, path, content{f, info.Size()})
 }
 
-// directory checks the files that are documents, or claim to be by their name. It skips
-// states and hidden directories except .well-known.
+// directory checks the files that are documents, or have the name of one. It skips
+// state directories and hidden directories except .well-known.
 func (l *Linter) directory(ctx context.Context, dir string) error {
 	before := l.Checked + l.Failed
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func (l *Linter) directory(ctx context.Context, dir string) error {
 	return err
 }
 
-// candidate checks a file of a directory if it claims to be for us.
+// candidate checks a file of a directory if it is relevant.
 func (l *Linter) candidate(ctx context.Context, path string, c content) error {
 	head, err := c.head()
 	if err != nil {
@@ -86,7 +86,7 @@ func (l *Linter) candidate(ctx context.Context, path string, c content) error {
 	return l.content(ctx, path, c)
 }
 
-// hasManifest reports whether a ZIP file is a package of some Source.
+// hasManifest reports whether a ZIP file is a package of a Source.
 func hasManifest(c content) bool {
 	p, err := pack.Open(c, c.size, pack.Limits{Tolerant: true})
 	if err != nil {
@@ -96,11 +96,11 @@ func hasManifest(c content) bool {
 	if err != nil {
 		return !errors.Is(err, pack.ErrNoManifest)
 	}
-	_ = m.Close() // nothing was read
+	_ = m.Close() // opened only for reading
 	return true
 }
 
-// pipe takes all of something that can be read only once, and checks it.
+// pipe reads all of an input that can be read only once, and checks it.
 func (l *Linter) pipe(ctx context.Context, name, uri string) error {
 	r, err := l.Open(ctx, name)
 	if err != nil {

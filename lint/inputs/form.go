@@ -14,8 +14,8 @@ func (l *Linter) content(ctx context.Context, uri string, c content) error {
 	return l.answer(ctx, uri, c, nil)
 }
 
-// answer checks an input according to its form; a is the answer that it was served with,
-// nil if it was not served.
+// answer checks an input according to its form; a is the HTTP response with which it
+// was served, nil if there is none.
 func (l *Linter) answer(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {
@@ -65,8 +65,7 @@ func (l *Linter) html(ctx context.Context, uri string, r io.Reader, a *lint.Answ
 	return d, err
 }
 
-// robots checks a robots.txt and, if it was served, the sitemaps that it offers to search
-// engines.
+// robots checks a robots.txt and, if it was served, the sitemaps that it names.
 func (l *Linter) robots(ctx context.Context, in *Input, a *lint.Answer) error {
 	var offered []string
 	err := l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
@@ -91,7 +90,7 @@ func (l *Linter) robots(ctx context.Context, in *Input, a *lint.Answer) error {
 	return nil
 }
 
-// sitemap checks a sitemap that a robots.txt offers to search engines.
+// sitemap checks a sitemap that a robots.txt names for search engines.
 func (l *Linter) sitemap(ctx context.Context, robots, uri string) error {
 	f, _, err := download(ctx, l.client, uri)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package inputs checks with package lint whatever an argument names: files, directories,
-// standard input, packages, the URL of a document, or the URL of a site, whose Source it
-// finds first.
+// Package inputs applies package lint to arguments: files, directories, standard input,
+// packages, the URL of a document, or the URL of a site, whose Source it finds first.
 package inputs
 
 import (
@@ -15,31 +14,31 @@ import (
 	"instep/lint"
 )
 
-// Linter checks inputs. Its fields are set before the first call of Check. It is for one
-// goroutine.
+// Linter checks inputs. Its fields are set before the first call of Check. It is not
+// safe for concurrent use.
 type Linter struct {
-	Checker lint.Checker // its findings go to Checker.Report
-	Report  Reporter     // receives everything else; must be set
-	Sample  int          // entries of a document at a URL that are requested: negative is all, 0 sends no request but that for the document
+	Checker lint.Checker // reports the findings
+	Report  Reporter     // receives everything but findings; required
+	Sample  int          // number of entries per served document that are requested: negative is all, 0 requests only the document
 
-	// Connect returns the client for a URL. It is called for the first URL of each origin,
-	// since credentials belong to one origin. Close closes the clients.
+	// Connect returns the client for a URL. It is called for the first URL of each
+	// origin, since credentials belong to one origin. Linter.Close closes the clients.
 	Connect      func(ctx context.Context, uri string) (*fetch.Client, error)
-	AllowOrigins []string         // origins on which the Source of a site may be, besides its own
-	Now          func() time.Time // the clock; must be set for URLs
+	AllowOrigins []string         // further origins at which the Source of a site may be
+	Now          func() time.Time // the clock; required for URLs
 
-	// Open opens something that can be read only once: "-" is standard input, any other name
-	// is a file that is no regular one, such as a pipe.
+	// Open opens an input that can be read only once: "-" is standard input, any other
+	// name is a special file such as a pipe.
 	Open func(ctx context.Context, name string) (io.ReadCloser, error)
-	// IsState reports whether a path is, or is in, a state directory, whose documents are
-	// not for others. Nil means that none is.
+	// IsState reports whether a path is, or is inside, a state directory, which is
+	// skipped. If nil, none is.
 	IsState func(path string) bool
 
-	// These are set by Check.
+	// Set by Check.
 	Checked    int64 // documents that were checked
 	Failed     int64 // documents that could not be checked
-	Sourceless bool  // a site has no Source
-	Blocked    bool  // a site cannot be checked now
+	Sourceless bool  // a site without a Source was found
+	Blocked    bool  // a site could not be checked at present
 
 	findings int64                    // number of findings
 	errors   int64                    // number of findings that are errors
@@ -47,31 +46,30 @@ type Linter struct {
 	clients  map[string]*fetch.Client // clients by origin
 }
 
-// Reporter receives what a [Linter] does. For each document it gets Begin; then the Checker
-// reports the findings; then it gets Document.
+// Reporter receives the results of a [Linter]. For each document, Begin is called
+// first; then the Checker reports the findings; then Document is called.
 type Reporter interface {
 	Begin(in *Input)
 	Document(d lint.Document) error
-	// Failed receives a document that could not be checked. An error that it returns ends
-	// the run.
+	// Failed is called for a document that could not be checked. An error that it
+	// returns ends the run.
 	Failed(ctx context.Context, uri string, err error) error
-	// Unchecked receives something that a document names and that was not checked.
+	// Unchecked is called for something that a document links and that was not checked.
 	Unchecked(uri string, err error)
-	// Note receives a fact about an input that is no finding.
+	// Note is called for a fact about an input that is not a finding.
 	Note(uri, text string)
-	// Found receives the places in which the Source of a site was searched for: it was
-	// found at the last one.
+	// Found is called with the places where the Source of a site was searched; the last
+	// is where it was found.
 	Found(site string, tried []discover.Attempt)
 }
 
 // Input is a document that is being checked.
 type Input struct {
-	URI  string                        // name in findings
+	URI  string                        // opens it for reading from the first byte; nil if it is not a text with lines
 	Open func() (io.ReadCloser, error) // reads it from its first byte on; nil if it is no text with lines
 }
 
-// FatalError is an error on our side, such as a full disk, after which no other document is
-// checked.
+// FatalError is an error on our side, such as a full disk. It ends the run.
 type FatalError struct{ Err error }
 
 func (e *FatalError) Error() string { return e.Err.Error() }
@@ -102,10 +100,10 @@ func (l *Linter) Close() {
 	}
 }
 
-// Requested reports whether a URL was among the arguments.
+// Requested reports whether any argument was a URL.
 func (l *Linter) Requested() bool { return len(l.clients) > 0 }
 
-// checker returns the Checker, which counts the findings on their way.
+// checker returns the Checker, wrapped so that findings are counted.
 func (l *Linter) checker() *lint.Checker {
 	c := l.Checker
 	c.Report = l.finding
@@ -125,7 +123,7 @@ func (l *Linter) finding(f lint.Finding) {
 // maps reports whether Resource Maps are checked instead of documents of ResourceSync.
 func (l *Linter) maps() bool { return l.Checker.Profile == lint.ProfileORE }
 
-// live makes the checks that send requests.
+// live returns the checks that send requests.
 func (l *Linter) live() *lint.Live {
 	return &lint.Live{Checker: l.checker(), Client: l.client, Sample: l.Sample, Now: l.Now, Unchecked: l.Report.Unchecked}
 }
@@ -146,7 +144,7 @@ func (l *Linter) fail(ctx context.Context, uri string, err error) error {
 	return nil
 }
 
-// document has one document checked and reported.
+// document checks and reports one document.
 func (l *Linter) document(ctx context.Context, in *Input, check func(context.Context, string, io.Reader) (lint.Document, error)) error {
 	var r io.Reader
 	if in.Open != nil {

@@ -9,12 +9,12 @@ import (
 	"instep/ore"
 )
 
-// mostFindings bounds the findings that wait until the search for maps has ended.
+// mostFindings bounds the findings that are held until the search for maps has ended.
 const mostFindings = 100_000
 
 // byDocument collects findings until they can be reported document by document.
 type byDocument struct {
-	uris  []string // in the order of their first findings
+	uris  []string // sorted by first finding
 	found map[string][]lint.Finding
 	n     int
 }
@@ -29,13 +29,13 @@ func (b *byDocument) add(f lint.Finding) {
 	b.found[f.URI] = append(b.found[f.URI], f)
 }
 
-// resourceMaps checks the Resource Maps that can be found from a URL.
+// resourceMaps checks the Resource Maps that can be discovered from a URL.
 func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 	c, err := l.connect(ctx, uri)
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
-	requests := 0 // by default as many as a search sends
+	requests := 0 // 0: the default of the search
 	if l.Sample > 0 {
 		requests = 2 + 2*l.Sample
 	}
@@ -61,7 +61,7 @@ func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 	return l.tell(ctx, uri, all)
 }
 
-// tell reports findings document by document, that of the given URI first.
+// tell reports findings document by document, beginning with the given URI.
 func (l *Linter) tell(ctx context.Context, given string, all *byDocument) error {
 	uris := []string{given}
 	for _, uri := range all.uris {
@@ -83,7 +83,7 @@ func (l *Linter) tell(ctx context.Context, given string, all *byDocument) error 
 	return nil
 }
 
-// mapDocument checks one document for the rules on Resource Maps.
+// mapDocument checks one document against the rules for Resource Maps.
 func (l *Linter) mapDocument(ctx context.Context, uri string, c content) error {
 	return l.document(ctx, &Input{URI: uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
 		return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, l.checker().ResourceMapDocument(ctx, uri, r)

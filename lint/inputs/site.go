@@ -16,19 +16,20 @@ import (
 	"instep/resourcesync"
 )
 
-// listHead is how much of each list of a site is read, in bytes: its root element and
-// some thousand entries.
+// listHead is the number of bytes read from each list of a site: its root element and a
+// few thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether a URL that could not be read names a site, or a page of it,
-// rather than a document: the server has or shows no page there (many answer 403 for a
+// isSite reports whether a URL that could not be read is a site or one of its pages,
+// rather than a document. The server has or shows no page there (many answer 403 for a
 // folder without index.html), and the path is not that of a document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
 	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
 }
 
-// refusal returns an error that says that the server shows no page; nil for others.
+// refusal returns an error stating that the server shows no page; nil if err has
+// another cause.
 func refusal(err error) error {
 	if errors.Is(err, fetch.Denied) {
 		return err
@@ -36,7 +37,7 @@ func refusal(err error) error {
 	return nil
 }
 
-// page checks the page for people at a URL, and the Source that its site offers.
+// page checks the HTML page at a URL and the Source to which its site links.
 func (l *Linter) page(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {
@@ -56,7 +57,8 @@ func (l *Linter) page(ctx context.Context, uri string, c content, a *lint.Answer
 }
 
 // site finds the Source behind a URL, and checks its Source Description, its Capability
-// Lists and the head of every list. If there is no Source, wall is why, unless it is nil.
+// Lists and the beginning of every list. If there is no Source and wall is not nil,
+// wall is reported as the cause.
 func (l *Linter) site(ctx context.Context, uri string, wall error) error {
 	src, err := discover.Find(ctx, discover.Finder{Client: l.client, AllowOrigins: l.AllowOrigins, Limits: l.Checker.Limits}, uri)
 	switch {
@@ -75,23 +77,23 @@ func (l *Linter) site(ctx context.Context, uri string, wall error) error {
 	return nil
 }
 
-// siteDoc is a document of a Source.
+// siteDoc is a document of a Source to be checked.
 type siteDoc struct {
 	uri, kind string
-	whole     bool // it names other documents, so all of it is checked
+	whole     bool // check all of it, since it links to other documents
 }
 
-// siteDocuments are the documents of a Source that lint checks, each once.
+// siteDocuments returns the documents of a Source that lint checks, each once.
 func siteDocuments(src *discover.Source) (docs []siteDoc) {
 	add := func(uri string, c resourcesync.Capability, whole bool) {
 		if uri != "" && !slices.ContainsFunc(docs, func(d siteDoc) bool { return d.uri == uri }) {
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
-	names := func(s *discover.Set) bool { // otherwise the list itself represents the set
+	names := func(s *discover.Set) bool { // otherwise the set was found by the list alone
 		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
 	}
-	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // robots.txt is in the place of the description then
+	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // in that case robots.txt was found instead of a description
 		add(src.Description, resourcesync.CapabilityDescription, true)
 	}
 	for i := range src.Sets {
@@ -144,8 +146,7 @@ func (l *Linter) siteDocument(ctx context.Context, d siteDoc) error {
 	})
 }
 
-// downloadHead reads the first bytes of the answer of a URL; cut reports whether there are
-// more.
+// downloadHead reads the first bytes of a response. cut reports whether there are more.
 func downloadHead(ctx context.Context, client *fetch.Client, uri string, most int64) (f *spool.File, a lint.Answer, cut bool, err error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
@@ -153,7 +154,7 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, most in
 	}
 	f, err = spoolAll(io.LimitReader(resp.Body, most))
 	if err == nil {
-		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error here is the end of the document
+		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error counts as the end of the document
 		cut = n > 0
 	}
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())
@@ -186,7 +187,7 @@ func (l *Linter) noSource(ctx context.Context, uri string, err error) error {
 	})
 }
 
-// blockedBy reports that a site cannot be checked now.
+// blockedBy reports that a site cannot be checked at present.
 func (l *Linter) blockedBy(ctx context.Context, uri string, err error) error {
 	l.Blocked = true
 	return l.fail(ctx, uri, err)

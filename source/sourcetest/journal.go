@@ -1,4 +1,4 @@
-// Package sourcetest tests implementations of source.Journal: each passes RunJournal.
+// Package sourcetest tests implementations of source.Journal with RunJournal.
 package sourcetest
 
 import (
@@ -11,9 +11,9 @@ import (
 	"instep/source"
 )
 
-// RunJournal tests the contract of source.Journal. open makes an empty journal; the
-// function that it returns opens the same journal again, as a new process does, and is
-// called only after the one before is no longer used.
+// RunJournal tests the contract of source.Journal. open makes an empty journal and
+// returns a function that reopens it, as a new process would. RunJournal calls that
+// function only after it has stopped using the previous instance.
 func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journal)) {
 	for name, test := range map[string]func(*suite){
 		"nothing published":    (*suite).nothing,
@@ -33,15 +33,15 @@ func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journ
 	}
 }
 
-// suite is a journal under test. After each change it is opened again, as everything
-// is durable when a method returns.
+// suite is a journal under test. It is reopened after each change, since everything
+// must be durable when a method returns.
 type suite struct {
 	source.Journal
 	t    *testing.T
 	open func() source.Journal
 }
 
-// made is when the publications of the suite were made, by their ids.
+// made returns the time of the publication with this id.
 func made(id int64) time.Time {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(id) * time.Hour)
 }
@@ -61,7 +61,7 @@ func (s *suite) begin(set string) source.Publication {
 	return source.Publication{ID: id, Set: set, Made: made(id)}
 }
 
-// publish commits the publication that fill makes, and calls Done.
+// publish commits a publication that fill completes, and calls Done.
 func (s *suite) publish(set string, fill func(*source.Publication)) source.Publication {
 	s.t.Helper()
 	p := s.begin(set)
@@ -88,8 +88,8 @@ func document(key string, length int64) source.Document {
 	return source.Document{Key: key, Length: length, SHA256: source.Sum{byte(length)}, Immutable: length%2 == 0}
 }
 
-// wantDocument compares the recorded length of a key with the expected one; -1 is a key
-// that is not ours.
+// wantDocument compares the recorded length of a key with the expected one; -1 means
+// that the key is not ours.
 func (s *suite) wantDocument(key string, length int64) {
 	s.t.Helper()
 	d, ok, err := s.Document(s.t.Context(), key)
@@ -212,7 +212,7 @@ func (s *suite) retired() {
 	s.publish("", func(p *source.Publication) { // b.xml is linked again
 		p.Retired, p.Documents = []string{"a.xml"}, []source.Document{document("b.xml", 6)}
 	})
-	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // since the first time
+	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // retired at the time of the first publication
 	s.must(s.Forget(s.t.Context(), "a.xml"))
 	s.wantExpired(made(1000), 1000)
 }
@@ -249,10 +249,10 @@ func (s *suite) sets() {
 	s.wantSets("", "maps", "prints")
 	next := s.begin("maps")
 	s.must(s.Commit(s.t.Context(), next))
-	s.wantSets("", "maps", "prints") // an earlier publication of it is done
+	s.wantSets("", "maps", "prints") // an earlier publication of the set is done
 }
 
-// twice repeats what Recover does after an interrupted Done.
+// twice repeats Done, as Recover does after an interruption.
 func (s *suite) twice() {
 	s.publish("", func(p *source.Publication) {
 		p.Documents = []source.Document{document("a.xml", 1)}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Reader returns the bytes that a URI has.
+// Reader returns the bytes at a URI.
 type Reader func(uri string) ([]byte, error)
 
 // Document is one ResourceSync document.
@@ -34,7 +34,7 @@ type Entry struct {
 	Links   []Link   `xml:"http://www.openarchives.org/rs/terms/ ln"`
 }
 
-// Metadata is rs:md.
+// Metadata is an rs:md element.
 type Metadata struct {
 	Capability string `xml:"capability,attr"`
 	At         string `xml:"at,attr"`
@@ -47,7 +47,7 @@ type Metadata struct {
 	Path       string `xml:"path,attr"`
 }
 
-// Link is rs:ln.
+// Link is an rs:ln element.
 type Link struct {
 	Rel  string `xml:"rel,attr"`
 	Href string `xml:"href,attr"`
@@ -101,7 +101,7 @@ func sha256Of(m Metadata) string {
 	return ""
 }
 
-// parse reads a document, after which there may be nothing but space.
+// parse parses a document, which only white space may follow.
 func parse(uri string, data []byte) (*Document, error) {
 	d := &Document{URI: uri, raw: data}
 	dec := xml.NewDecoder(strings.NewReader(string(data)))
@@ -126,8 +126,8 @@ func parse(uri string, data []byte) (*Document, error) {
 	}
 }
 
-// change is one entry of a Change List or of a Change Dump Manifest; of a Resource
-// Dump Manifest it has neither kind nor time.
+// change is one entry of a Change List or a Change Dump Manifest, or of a Resource Dump
+// Manifest, where it has neither kind nor time.
 type change struct {
 	uri, kind, sum string
 	at             time.Time

@@ -51,7 +51,7 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 		if files[f.Name] != nil {
 			return nil, fmt.Errorf("%s: two members called %s", uri, f.Name)
 		}
-		files[f.Name] = append(body, 0)[:len(body):len(body)] // not nil, even if it is empty
+		files[f.Name] = append(body, 0)[:len(body):len(body)] // never nil, even if empty
 	}
 	if !bytes.Equal(files["manifest.xml"], contents) {
 		return nil, fmt.Errorf("%s: its manifest is not what contents leads to", uri)
@@ -71,7 +71,7 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 	return all, err
 }
 
-// described takes the members that a manifest describes out of files.
+// described returns the members that a manifest lists, and removes them from files.
 func described(manifest *Document, files map[string][]byte) ([]change, error) {
 	var all []change
 	for _, e := range manifest.URLs {

@@ -36,7 +36,7 @@ func (s *Set) Replay() ([]Replayed, error) {
 	return all, nil
 }
 
-// ReplayOne rebuilds the set from its n-th snapshot, the Resource Lists first.
+// ReplayOne rebuilds the set from its n-th snapshot; Resource Lists come first.
 func (s *Set) ReplayOne(n int) (Replayed, error) {
 	if n < len(s.Lists) {
 		return s.replayList(s.Lists[n])
@@ -74,7 +74,7 @@ func (s *Set) replayDump(snap Snapshot) (Replayed, error) {
 	return r, s.follow(&r, s.ChangeDumps, s.unpack)
 }
 
-// follow applies the changes at r.At and later, and checks that there is no gap.
+// follow applies the changes at or after r.At, and checks that there is no gap.
 func (s *Set) follow(r *Replayed, lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
 		return fmt.Errorf("%s of %v: no list of changes reaches back to it", r.URI, r.At)
@@ -101,8 +101,8 @@ func (s *Set) follow(r *Replayed, lists []Interval, read func(*Document) ([]chan
 	return nil
 }
 
-// listed returns the changes of a Change List and checks that they are in order and within
-// its interval.
+// listed returns the changes in a Change List and checks that they are sorted and
+// within its interval.
 func listed(d *Document) ([]change, error) {
 	from, err := moment(d.MD.From)
 	if err != nil {

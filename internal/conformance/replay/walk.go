@@ -16,8 +16,8 @@ type Tree struct {
 // Set is a parsed Capability List.
 type Set struct {
 	CapabilityList string
-	Lists, Dumps   []Snapshot // offered and archived, oldest first
-	Changes        []Interval // Change Lists, offered and archived, oldest first
+	Lists, Dumps   []Snapshot // current and archived, oldest first
+	Changes        []Interval // Change Lists, current and archived, oldest first
 	ChangeDumps    []Interval
 
 	w *walker
@@ -33,11 +33,11 @@ type Snapshot struct {
 // Interval is a Change List or Change Dump.
 type Interval struct {
 	*Document
-	From, Until time.Time // Until is zero while it is open
+	From, Until time.Time // Until is zero while the list is open
 }
 
-// Walk reads everything below a Source Description. An error is something that does
-// not hold together: a link that leads nowhere, a wrong capability, a gap.
+// Walk reads everything below a Source Description. It returns an error for any
+// inconsistency: a dangling link, a wrong capability, a gap.
 func Walk(read Reader, description string) (*Tree, error) {
 	w := &walker{read: read, tree: &Tree{}, seen: map[string]*Document{}, checked: map[string]bool{}}
 	root, err := w.document(description, "description")
@@ -64,7 +64,7 @@ type walker struct {
 	read    Reader
 	tree    *Tree
 	seen    map[string]*Document
-	checked map[string]bool // links that lead somewhere
+	checked map[string]bool // links that have been checked
 }
 
 // bytes reads the bytes at a URI.
@@ -78,7 +78,7 @@ func (w *walker) bytes(uri string) ([]byte, error) {
 	return data, nil
 }
 
-// document reads a document of a capability, once, and checks the links of its root.
+// document reads a document with a capability, once, and checks the links of its root.
 func (w *walker) document(uri, capability string) (*Document, error) {
 	if d := w.seen[uri]; d != nil {
 		return d, nil
@@ -106,7 +106,7 @@ func (w *walker) document(uri, capability string) (*Document, error) {
 	return d, nil
 }
 
-// reachable makes sure that something is at a URI.
+// reachable checks that something exists at a URI.
 func (w *walker) reachable(uri string) error {
 	if w.checked[uri] {
 		return nil
@@ -115,7 +115,7 @@ func (w *walker) reachable(uri string) error {
 	return err
 }
 
-// parts are the documents of an index, or the document itself.
+// parts returns the documents in an index, or the document itself.
 func (w *walker) parts(d *Document) ([]*Document, error) {
 	if !d.isIndex() {
 		return []*Document{d}, nil
@@ -166,7 +166,7 @@ func (w *walker) set(uri string) (*Set, error) {
 	return s, nil
 }
 
-// snapshots are the one offered and those archived.
+// snapshots returns the current and the archived snapshots.
 func (w *walker) snapshots(offered map[string]string, capability string) ([]Snapshot, error) {
 	uris, err := w.archived(offered[capability+"-archive"], capability)
 	if err != nil {
@@ -195,7 +195,7 @@ func (w *walker) snapshots(offered map[string]string, capability string) ([]Snap
 	return all, nil
 }
 
-// archived are the documents that an archive names, in its order.
+// archived returns the documents that an archive lists, in order.
 func (w *walker) archived(uri, capability string) ([]string, error) {
 	if uri == "" {
 		return nil, nil
@@ -220,9 +220,9 @@ func (w *walker) archived(uri, capability string) ([]string, error) {
 	return uris, nil
 }
 
-// intervals returns the lists that are offered and those archived, and checks that there is
-// no gap, neither in all of them nor in the offered ones. A list that is in both may be two
-// documents, which then have to agree.
+// intervals returns the current and the archived lists, and checks that there is no gap
+// in all of them or in the current ones. A list that is both current and archived may
+// be two documents, which then must agree.
 func (w *walker) intervals(offered map[string]string, capability string) ([]Interval, error) {
 	uris, err := w.archived(offered[capability+"-archive"], capability)
 	if err != nil {
@@ -259,7 +259,7 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 			return nil, fmt.Errorf("%s and %s tell of one time, and differ", d.URI, all[i].URI)
 		}
 	}
-	// An archive that was begun later may not have the oldest offered lists.
+	// An archive that was started later may lack the oldest current lists.
 	slices.SortStableFunc(all, func(a, b *Document) int {
 		from, _ := moment(a.MD.From) // contiguous reports the error
 		later, _ := moment(b.MD.From)
@@ -268,9 +268,9 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 	return contiguous(all)
 }
 
-// contiguous checks that each list begins at the end of the one before it. A reader that
-// comes during a publication may find a closed list whose successor is not named yet: then
-// the last one is not open.
+// contiguous checks that each list begins at the end of the previous one. During a
+// publication a reader may find a closed list whose successor is not listed yet; then
+// the last list is not open.
 func contiguous(docs []*Document) ([]Interval, error) {
 	var all []Interval
 	for _, d := range docs {

@@ -1,5 +1,5 @@
-// Package oaipmhtest is an OAI-PMH repository for tests, with the faults of real ones. It
-// shares no code with the client and the handler of this program.
+// Package oaipmhtest is an OAI-PMH repository for tests, with faults of real
+// repositories. It shares no code with the client and the handler of this program.
 package oaipmhtest
 
 import (
@@ -21,31 +21,32 @@ type Record struct {
 	Sets       []string
 	Deleted    bool
 	Title      string
-	Link       string // dc:identifier; "" is none
-	Metadata   string // metadata in place of a made-up oai_dc; "" is none
+	Link       string // dc:identifier; "" if there is none
+	Metadata   string // metadata instead of generated oai_dc; "" generates it
 }
 
 // Repository answers requests. Its fields may be changed between requests, under Lock;
-// after a change of Records by other means than Put call Changed.
+// after changing Records other than with Put, call Changed.
 type Repository struct {
 	sync.Mutex
 	Records  []Record // in any order
 	PageSize int      // 0 is 100
-	Days     bool     // granularity of a day
-	Deleted  string   // deletedRecord; "" is persistent
+	Days     bool     // granularity of days
+	Deleted  string   // deletedRecord; "" means persistent
 	Now      time.Time
 	NoGzip   bool
-	Unsorted bool // lists are in the order of Records, not of datestamps
-	// Fault answers in place of the repository, if it returns true. n counts requests from 1.
+	Unsorted bool // lists are in the order of Records instead of datestamps
+	// Fault may send the response instead of the repository; it then returns true. n
+	// counts requests from 1.
 	Fault func(n int, w http.ResponseWriter, r *http.Request) bool
-	// Change changes each answer.
+	// Change modifies each response.
 	Change func(r *http.Request, answer string) string
 
 	requests int
 	queries  []string
 
-	chosen   string   // the selection that was made last, until a record changes
-	selected []Record // the selected records in order of datestamps
+	chosen   string   // the last selection, until a record changes
+	selected []Record // the selected records, sorted by datestamp
 }
 
 // Requests returns the query of each request so far.
@@ -69,10 +70,10 @@ func (p *Repository) Put(r Record) {
 	p.Records = append(p.Records, r)
 }
 
-// Changed says that Records are others now.
+// Changed resets the cached selection after a change of Records.
 func (p *Repository) Changed() { p.chosen = "" }
 
-// Fill adds n records oai:example.org:1 and so on, a second apart from begin.
+// Fill adds n records oai:example.org:1 and so on, one second apart, starting at begin.
 func (p *Repository) Fill(n int, begin time.Time) {
 	for i := 1; i <= n; i++ {
 		p.Records = append(p.Records, Record{Identifier: fmt.Sprintf("oai:example.org:%d", i), Datestamp: begin.Add(time.Duration(i) * time.Second),
@@ -104,7 +105,7 @@ func (p *Repository) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer)
 }
 
-// Answer is the answer to a request.
+// Answer returns the response to a request.
 func (p *Repository) Answer(r *http.Request) string {
 	q := r.URL.Query()
 	now := p.Now
