@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -146,11 +148,16 @@ func TestCat_PAT_02(t *testing.T) {
 		"blocks of one repeated byte":           {Zstd, small, header(append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58}, bytes.Repeat([]byte{0x02, 0x00, 0x10, 0x00}, 100_000)...)...)},
 		"the old version over and over":         {Zstd, array[:MaxBytes/32], compressed(array[:MaxBytes/32], bytes.Repeat(array[:MaxBytes/32], 40))},
 	}
-	refused, slowest := 0, time.Duration(0)
+	refused, slowest, largest := 0, time.Duration(0), uint64(0)
 	for name, b := range bombs {
+		began, peak := heapPeak()
 		begin := time.Now()
 		after, err := Apply(t.Context(), b.kind, b.before, b.patch, Bounds{})
 		took := time.Since(begin)
+		used := peak() - began
+		if largest = max(largest, used); used > 128<<20 {
+			t.Errorf("%s: refused with %d MiB of memory", name, used>>20)
+		}
 		slowest = max(slowest, took)
 		if err == nil {
 			t.Errorf("%s: %d bytes of patch make %d bytes from %d", name, len(b.patch), len(after), len(b.before))
@@ -161,7 +168,38 @@ func TestCat_PAT_02(t *testing.T) {
 		}
 		refused++
 	}
-	t.Logf("%d of %d refused, the slowest in %s", refused, len(bombs), slowest)
+	t.Logf("%d of %d refused, the slowest in %s, with at most %d MiB of memory", refused, len(bombs), slowest, largest>>20)
+}
+
+// heapPeak returns the bytes of the heap now, and a function that returns the most that it has
+// had since.
+func heapPeak() (now uint64, peak func() uint64) {
+	sample := func() uint64 {
+		read := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(read)
+		return read[0].Value.Uint64()
+	}
+	runtime.GC()
+	now = sample()
+	done, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		highest := now
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			highest = max(highest, sample())
+			select {
+			case <-done:
+				most <- highest
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return now, func() uint64 {
+		close(done)
+		return <-most
+	}
 }
 
 // A patch never leads to a panic, and the old version stays as it is.
