@@ -68,6 +68,7 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 	case byPosition && !in.backward && !c.Timed():
 		c.bound(before.Entry.From, time.Time{})
 		c.News = false
+		c.continuePatches(&before.Entry)
 	case byPosition && in.backward && !before.Entry.Timed(): // this one was said before it
 		before.Entry.bound(c.From, time.Time{})
 		before.Entry.News = false
@@ -81,6 +82,7 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && in.backward && before.Entry.News
+		c.continuePatches(&before.Entry)
 	}
 	s.List = ch.lists
 	return ch.latest.Put(s)
