@@ -190,7 +190,13 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 	}
 	defer now.Close()
 	st := k.view(now)
-	admit := func(w *harvest.Resource) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
+	admit := func(w *harvest.Resource) bool {
+		if !doubtful[resourcesync.KeyOf(w.URI)] {
+			return false
+		}
+		skip, _ := au.scope.admit(w, false) // it was counted in the first pass
+		return skip == ""
+	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"instep/evidence"
 	"instep/resourcesync"
 )
 
@@ -34,9 +35,9 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 		return false, err
 	}
 	generic := slices.IndexFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical })
-	own := generic >= 0 && said.Links[generic].Href == w.URI // one was chosen when it was stored
+	own := generic >= 0 && said.Links[generic].Href == w.URI // of a Source, or one was chosen when it was stored
 	best, chosen := rank(accept, w.Type), (*resourcesync.Link)(nil)
-	if own {
+	if own && slices.ContainsFunc(said.Links, w.keptAs) {
 		best = math.MaxInt
 	}
 	for i := range said.Links {
@@ -68,6 +69,16 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 		w.Remainder = NewRemainder(text)
 	}
 	return true, err
+}
+
+// keptAs reports whether w has the type and the bytes of an alternate, as a Mirror keeps one that
+// was chosen.
+func (w *Resource) keptAs(l resourcesync.Link) bool {
+	if l.Rel != resourcesync.RelAlternate || l.Type != w.Type {
+		return false
+	}
+	match := w.Beside(l.Length, l.Digests)
+	return match == evidence.Same || match == evidence.Untied && l.Length == w.Length && len(l.Digests)+len(w.Digests) == 0
 }
 
 // Represented reports whether a Mirror holds an alternate as the bytes of a URI, as Represent

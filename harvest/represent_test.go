@@ -18,9 +18,10 @@ func TestRepresent(t *testing.T) {
 	}
 	links := map[string]resourcesync.Link{
 		pdf: link("alternate", "https://example.org/a.pdf", "application/pdf"), html: link("alternate", "https://example.org/a.html", "text/html; charset=utf-8"),
-		away:      link("alternate", "https://elsewhere.example.org/a.pdf", "application/pdf"),
-		"untyped": link("alternate", "https://example.org/a.bin", ""),
-		"generic": link("canonical", "https://example.org/generic", ""), "self": link("canonical", "https://example.org/a", ""),
+		away:         link("alternate", "https://elsewhere.example.org/a.pdf", "application/pdf"),
+		"untyped":    link("alternate", "https://example.org/a.bin", ""),
+		"other html": {Rel: "alternate", Href: "https://example.org/fr.html", Type: "text/html"},
+		"generic":    link("canonical", "https://example.org/generic", ""), "self": link("canonical", "https://example.org/a", ""),
 	}
 	for name, c := range map[string]struct {
 		own    string
@@ -39,11 +40,14 @@ func TestRepresent(t *testing.T) {
 		"another origin without a digest":    {"", []string{away}, []string{"application/pdf"}, "", false},
 		"another one has its own entry":      {"text/html", []string{"generic", pdf}, []string{"application/pdf"}, "", true},
 		"this one is the accepted":           {"application/pdf", []string{"generic", html}, []string{"application/pdf", "text/html"}, "", false},
+		"its own URI is the canonical one":   {"text/html", []string{pdf, "self"}, []string{"text/*", "application/pdf"}, "", false},
+		"canonical, and its type is as good": {"text/html", []string{"other html", "self"}, []string{"text/html"}, "", false},
+		"canonical, and not accepted":        {"text/html", []string{pdf, "self"}, []string{"application/pdf"}, "https://example.org/a.pdf", false},
 		"as a mirror has kept it":            {"application/pdf", []string{pdf, html, "self"}, []string{"application/pdf"}, "https://example.org/a.pdf", false},
 		"kept, and something else is wanted": {"application/pdf", []string{pdf, html, "self"}, []string{"text/html"}, "https://example.org/a.html", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := resourcesync.Entry{Loc: "https://example.org/a", Metadata: resourcesync.Metadata{Type: c.own}}
+			e := resourcesync.Entry{Loc: "https://example.org/a", Metadata: resourcesync.Metadata{Type: c.own, Length: resourcesync.Bytes(7)}}
 			for _, l := range c.links {
 				e.Links = append(e.Links, links[l])
 			}
