@@ -208,3 +208,20 @@ func TestRegisteringWritesOneFile(t *testing.T) {
 	}
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "1", noon) }) // its own are there
 }
+
+// TestTheLogHasWhatLeavesASetForAnIncompleteOne: a resource that a complete set gives up
+// while a set in its first baseline holds it is gone for the complete set.
+func TestTheLogHasWhatLeavesASetForAnIncompleteOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mirror")
+	m := openMirror(t, options(dir))
+	commit(t, m, func(b destination.Batch) error { return putAll(b, map[string]string{"a": "1", "b": "22"}) })
+	moved(t, m, set)
+	register(t, dir, "one", 0, noon)
+	from, _, err := m.LogEnd(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, m, func(b destination.Batch) error { return put(b, set2, "a", "1", noon) })
+	commit(t, m, func(b destination.Batch) error { return b.Delete(t.Context(), set, home+"/a", noon) })
+	wantLog(t, "given up", logged(t, m, from, set), "/a at a 0:1", "/a at a")
+}

@@ -112,15 +112,25 @@ const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, l
 		CASE WHEN r.digests <> '' OR r.sha256 IS NULL THEN r.digests ELSE 'sha-256:' || lower(hex(r.sha256)) END,
 		r.type, r.encoding, COALESCE(m.changefreq, ''), m.remainder, d.path || COALESCE(r.name, r.rest), m.due, m.changed, r.verified, r.stat
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
-	WHERE (m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
-		AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `'))))
-	AND r.id IN (`
+	WHERE r.id IN (`
 
-// logHeld enters resources at a moment, and returns the number of rows.
-func (r *recorder) logHeld(ids []int64, at int64) (n int64, err error) {
+// visible is the end of the condition after heldQuery: a set that readers may see holds the
+// resource, or none does.
+const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
+	AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `')))) ORDER BY r.id, m.set_id`
+
+// logHeld enters resources at a moment, and returns the number of rows. It leaves out those
+// that only first baselines hold, unless a set gave them up.
+func (s *settling) logHeld(ids []int64, at int64) (n int64, err error) {
+	ended := make(map[int64]bool, len(s.Ended))
+	for i := range s.Ended {
+		ended[s.rows[s.Ended[i].URI]] = true
+	}
 	slices.Sort(ids)
 	for some := range slices.Chunk(ids, lookupSize) {
-		rows, err := r.exec(heldQuery+repeated("?", len(some))+") ORDER BY r.id, m.set_id", append([]any{at}, anys(some)...)...)
+		gone := slices.DeleteFunc(slices.Clone(some), func(id int64) bool { return !ended[id] })
+		query := heldQuery + repeated("?", len(some)) + ") AND (r.id IN (" + repeated("?", len(gone)) + ")" + visible
+		rows, err := s.exec(query, slices.Concat([]any{at}, anys(some), anys(gone))...)
 		if err != nil {
 			return n, err
 		}

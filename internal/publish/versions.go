@@ -154,26 +154,52 @@ func (r *run) keepVersions(ctx context.Context) error {
 		return err
 	}
 	log := uuid + " " + r.Name
-	through, begun, err := r.versions.Through(ctx, log)
-	if err != nil {
-		return err
-	}
 	c, err := r.contents(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
-	states := c.presentStates(ctx, r.site.BaseURL)
-	if begun {
-		states = c.changedStates(ctx, r.site.BaseURL, through, r.seq)
+	all, err := r.newStates(ctx, c, log)
+	if err != nil {
+		return err
 	}
-	if err := r.keepStates(ctx, states); err != nil {
-		return fmt.Errorf("keeping versions: %w", err)
+	for _, states := range all {
+		if err := r.keepStates(ctx, states); err != nil {
+			return fmt.Errorf("keeping versions: %w", err)
+		}
 	}
 	if err := r.versions.SetThrough(ctx, log, r.seq); err != nil {
 		return fmt.Errorf("keeping versions: %w", err)
 	}
+	if r.incomplete { // what removed the documents may have removed the files of versions
+		if err := r.placeVersions(ctx); err != nil {
+			return fmt.Errorf("placing versions anew: %w", err)
+		}
+	}
 	r.mementos = mementos{store: r.versions, base: r.site.BaseURL, gates: r.TimeGates}
 	return nil
+}
+
+// newStates returns the states that are not kept yet: those of the changes since the
+// number up to which they are kept, and the present ones if there is none, or if later
+// changes are forgotten, since the set kept no versions for a while.
+func (r *run) newStates(ctx context.Context, c *contents, log string) (all []iter.Seq2[versions.State, error], err error) {
+	through, begun, err := r.versions.Through(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	present := c.presentStates(ctx, r.site.BaseURL)
+	if !begun {
+		return append(all, present), nil
+	}
+	all = append(all, c.changedStates(ctx, r.site.BaseURL, through, r.seq))
+	before, err := c.next(ctx, 0, through)
+	if err != nil || before.Seq > 0 { // the oldest are forgotten first
+		return all, err
+	}
+	if forgotten, err := r.facts.Forgotten(ctx, r.id); err != nil || forgotten.IsZero() {
+		return all, err
+	}
+	return append(all, present), nil
 }
 
 func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, error]) error {
@@ -209,6 +235,23 @@ func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, e
 		r.note("%s could not be kept, as the bytes are no longer there", english.Plural(lost, "version", ""))
 	}
 	return nil
+}
+
+// placeVersions gives all kept versions their files again where those are gone.
+func (r *run) placeVersions(ctx context.Context) error {
+	var batch []versions.Version
+	for v, err := range r.versions.After(ctx, time.Time{}) {
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, v); len(batch) == keptStep {
+			if err := r.versions.Place(ctx, r.bucket, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return r.versions.Place(ctx, r.bucket, batch)
 }
 
 // presentStates yields the recorded states of resources below the base URL.

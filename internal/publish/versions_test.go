@@ -2,6 +2,7 @@ package publish
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,5 +168,54 @@ func TestVersionsThatCannotBeKeptAreRefused(t *testing.T) {
 		if _, ok := errors.AsType[*OptionError](err); !ok {
 			t.Errorf("%s: %v, want an *OptionError", name, err)
 		}
+	}
+}
+
+// TestVersionsAreThereAgain: the output was removed, and with it the files of versions, to
+// which what is written anew links.
+func TestVersionsAreThereAgain(t *testing.T) {
+	w := newWorld(t)
+	w.set.KeepVersions = KeepAll
+	w.write("one.txt", "one")
+	w.write("two.txt", "two")
+	w.run()
+	w.write("one.txt", "one, second")
+	w.run()
+	want := versionsIn(t, w.o.Out)
+	if err := os.RemoveAll(filepath.Join(w.o.Out, "resourcesync")); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	if diff := cmp.Diff(want, versionsIn(t, w.o.Out)); diff != "" || len(want["one.txt"]) != 2 {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
+
+// TestVersionsAreKeptAgain: no versions were kept for a while, and the changes of that time
+// are forgotten.
+func TestVersionsAreKeptAgain(t *testing.T) {
+	w := newWorld(t)
+	w.set.KeepVersions = KeepAll
+	w.write("one.txt", "one")
+	w.write("two.txt", "two")
+	w.run()
+	w.set.KeepVersions = 0
+	w.write("one.txt", "one, second")
+	w.remove("two.txt")
+	w.run()
+	s, err := Open(t.Context(), w.site())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.facts.ForgetChanges(t.Context(), s.sets[0].id, math.MaxInt64, 1000)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w.set.KeepVersions = KeepAll
+	w.write("three.txt", "three")
+	w.run()
+	want := map[string][]string{"one.txt": {"one", "one, second"}, "two.txt": {"two"}, "three.txt": {"three"}}
+	if diff := cmp.Diff(want, versionsIn(t, w.o.Out)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 }

@@ -67,7 +67,13 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	if was.Catalog != r.now.Catalog {
 		was = position{}
 	}
-	if !r.register(ctx, was.Seq) {
+	read := was.Seq
+	if was.Catalog == "" { // all is compared, which needs nothing of the log so far
+		if read, _, err = r.m.LogEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if !r.register(ctx, read) {
 		return nil
 	}
 	if r.now.Seq, r.now.At, err = r.m.LogEnd(ctx); err != nil {

@@ -408,3 +408,30 @@ func TestTheGuardCountsWhatIsGone(t *testing.T) {
 	r.sync(all...)
 	r.publish()
 }
+
+// TestTheLogDoesNotGrowWhileAllIsCompared: a resource that cannot be read makes each
+// publication compare all, which needs nothing of the log.
+func TestTheLogDoesNotGrowWhileAllIsCompared(t *testing.T) {
+	r := newRing(t)
+	r.sync("a=1", "b=1")
+	if err := os.Remove(filepath.Join(r.dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	r.want("one fails", false, "created b 1")
+	for n := range 5 {
+		r.sync("b=" + strings.Repeat("x", n+2))
+		r.want("one fails still", false, fmt.Sprint("updated b ", n+2))
+		if err := r.m.TrimLog(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end, _, err := r.m.LogEnd(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := 0
+	err = r.m.EachLogged(t.Context(), 0, end, []string{one}, func(int64, time.Time, []destination.Held) error { logged++; return nil })
+	if logged > 1 || err != nil {
+		t.Errorf("the log has %d changes, %v; want at most the last", logged, err)
+	}
+}
