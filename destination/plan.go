@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -272,6 +273,9 @@ func eachSet(ctx context.Context, sets []discover.Set, do func(discover.Set) err
 				set.Err = err
 				err = do(set)
 			}
+		}
+		if errors.As(err, new(*harvest.UncoveredError)) {
+			return err // it names the set
 		}
 		if err != nil {
 			return fmt.Errorf("set %s: %w", set.URI, err)

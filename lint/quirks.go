@@ -67,7 +67,7 @@ func quirkNewestFirst(r *run, rule *Rule) steps {
 		},
 		end: func() {
 			if back > forward {
-				r.atRoot(rule, "the changes are listed newest first: %d times the next one is earlier, %d times later", back, forward)
+				r.atRoot(rule, "the changes are listed newest first: in %d of %d steps the next one is earlier", back, back+forward)
 			}
 		},
 	}

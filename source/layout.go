@@ -57,6 +57,9 @@ func CheckSet(name string) error {
 // form that documents use: with "/" at the end.
 func ParseBaseURL(s string) (string, error) {
 	u, err := url.Parse(s)
+	if !strings.Contains(s, "://") {
+		return "", fmt.Errorf("base URL %q: expected http:// or https:// at its start", s)
+	}
 	if err != nil {
 		return "", fmt.Errorf("reading the base URL: %w", err)
 	}

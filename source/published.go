@@ -179,7 +179,7 @@ func setOf(key string) (name string, ok bool) {
 // engines report its elements as errors.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
-	text += "# ResourceSync is found without these lines; a program that reads robots.txt only needs them:\n"
+	text += "# ResourceSync is found without the lines below; only programs that read nothing but robots.txt need them:\n"
 	for _, s := range p.Sets {
 		if line := directive(s.ResourceList); line != "" {
 			text += "# " + line

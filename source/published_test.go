@@ -61,7 +61,7 @@ func TestPublishedSiteIsRead(t *testing.T) {
 		t.Errorf("(-got +want):\n%s", diff)
 	}
 	wantRobots := "# for search engines\nSitemap: " + base + "sitemap.xml\nSitemap: " + base + "resourcesync/sets/books/sitemap.xml\n" +
-		"# ResourceSync is found without these lines; a program that reads robots.txt only needs them:\n" +
+		"# ResourceSync is found without the lines below; only programs that read nothing but robots.txt need them:\n" +
 		"# Sitemap: " + base + "resourcesync/resourcelist.xml\n# Sitemap: " + base + "resourcesync/sets/books/resourcelist.xml\n"
 	if got := got.Robots(); got != wantRobots {
 		t.Errorf("robots.txt: got\n%swant\n%s", got, wantRobots)

@@ -62,7 +62,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.profiles, "only-profile", nil, "only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
 	fs.StringArrayVar(&f.accept, "accept", nil, "of a resource with alternate representations the one of this `MEDIA/TYPE` (repeatable, the first choice first)")
 	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also metadata that describes what --include and --type choose; --only-profile is then about the metadata alone")
-	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
+	fs.IntVar(&f.workers, "workers", 4, "`N` resources in transfer from a host at a time; fewer while it is too busy")
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to some: what they aggregate are the resources")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")

@@ -16,7 +16,7 @@ import (
 	"instep/mirror"
 )
 
-const errorsHelp = `Errors tells what failed in a run of sync or audit on the mirror in DIR, grouped by
+const errorsHelp = `Errors shows what failed in a run of sync or audit on the mirror in DIR, grouped by
 cause, with examples and the command to give next: by default of the newest run in which
 anything failed, with --last of the newest run. -v names everything that failed.
 
@@ -32,7 +32,7 @@ func (a *app) errorsCommand() *cobra.Command {
 	var f errorsFlags
 	cmd := &cobra.Command{
 		Use:   "errors DIR",
-		Short: "tell what failed in a run, by cause",
+		Short: "show what failed in a run, by cause",
 		Long:  errorsHelp,
 		Example: `  instep errors ./mirror
   instep errors --last -v --cause not-found ./mirror`,

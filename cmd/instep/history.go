@@ -93,7 +93,7 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	if _, err := chosenSets(ctx, m, f.sets); err != nil {
 		return err
 	}
-	l := &lister{a: a, limit: f.limit, state: mirror.StateDir(dir, f.state)}
+	l := &lister{a: a, limit: f.limit, dir: dir, state: mirror.StateDir(dir, f.state)}
 	switch {
 	case f.runs:
 		err = l.runs(m.Runs(ctx), since)
@@ -157,6 +157,7 @@ type lister struct {
 	a     *app
 	limit int
 	shown int64
+	dir   string // directory of the mirror
 	state string // directory of the mirror's state
 }
 
@@ -179,7 +180,7 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time) error 
 			break
 		}
 		l.a.out.record(&runRecord{Run: r.ID, RunID: runText(r.ID), At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
-		l.a.out.line("%6d  %s  %-8s created=%d updated=%d deleted=%d", r.ID, stamp(r.Begun), r.What, r.Created, r.Updated, r.Deleted)
+		l.a.out.line("%6d  %s  %-8s created=%d updated=%d deleted=%d", r.ID, r.Begun.UTC().Format(time.RFC3339), r.What, r.Created, r.Updated, r.Deleted)
 	}
 	return nil
 }

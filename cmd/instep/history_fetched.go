@@ -44,8 +44,8 @@ func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.
 		l.a.out.record(&versionRecord{
 			URI: uri, Memento: true, Bytes: num(v.Length), Hash: v.SHA256.String(), MediaType: v.Type, From: stamp(v.Since), Until: ended,
 		})
-		l.a.out.line("%s – …  %s  %s  fetched as a version of the Source (instep restore DIR URI --memento %s --to FILE)",
-			v.Since.Format(time.RFC3339), humanize.Bytes(uint64(v.Length)), v.SHA256, stamp(v.Since))
+		l.a.out.line("%s – …  %s  %s  fetched as a version of the Source (%s --to FILE)",
+			v.Since.Format(time.RFC3339), humanize.Bytes(uint64(v.Length)), v.SHA256, shellLine("instep", "restore", l.dir, uri, "--memento", stamp(v.Since)))
 	}
 	return nil
 }

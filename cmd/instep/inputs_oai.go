@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"slices"
@@ -50,9 +52,18 @@ func (f *fromConfig) setRequest(text string) error {
 	return nil
 }
 
+// makesDir reports whether the directory is for the files of records and is not there yet.
+func (c *configuration) makesDir() bool {
+	if !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return s.From.OAI != "" }) {
+		return false
+	}
+	_, err := os.Stat(cmp.Or(c.Dir, c.Out))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // makeDir creates the directory for the files of records.
 func (c *configuration) makeDir() error {
-	if !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return s.From.OAI != "" }) {
+	if !c.makesDir() {
 		return nil
 	}
 	return os.MkdirAll(cmp.Or(c.Dir, c.Out), 0o755)

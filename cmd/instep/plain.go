@@ -229,7 +229,11 @@ func ofName(err error) (sentence, bool) {
 	if !ok || !errors.Is(pe, fs.ErrNotExist) {
 		return sentence{}, false
 	}
-	return sentence{"there is no file or directory " + pe.Path, "is the name spelled right?"}, true
+	hint := "is the name spelled right?"
+	if first, _, _ := strings.Cut(pe.Path, "/"); strings.ContainsAny(first, ".:") {
+		hint += " A URL begins with https:// or http://"
+	}
+	return sentence{"there is no file or directory " + pe.Path, hint}, true
 }
 
 const (

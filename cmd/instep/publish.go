@@ -42,7 +42,9 @@ Capability List, a Source Description, and a plain sitemap.xml for search engine
 with --patches also small files that make the new version of a resource from the old one.
 Everything is static: any web server can serve it (or "instep serve").
 
-The base URL is kept with the state: later publications need not be given it again.
+The base URL and the texts of the page for people are kept with the state, so later runs
+need no flag for them. All other flags hold for one run (give them each time, or write a
+configuration file).
 
 Only files whose size, times or inode changed are read again. Dotfiles, devices and
 links that lead out of DIR are left out. Nothing that publish did not write itself is
@@ -79,7 +81,7 @@ func (a *app) publishCommand() *cobra.Command {
   instep publish -c site.yaml --watch
   instep publish ./mirror --base-url https://copy.example.org/
   instep publish ./collection --show robots`,
-		Args: atMostArgs("DIR"),
+		Args: publishArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.publish(cmd, &f, args) },
 	}
 	addOptions(cmd)
@@ -106,6 +108,16 @@ func atMostArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// publishArgs allows one directory. It explains how a time is given to --keep-versions,
+// since "--keep-versions 1y" names a directory 1y.
+func publishArgs(cmd *cobra.Command, args []string) error {
+	err := atMostArgs("DIR")(cmd, args)
+	if err != nil && cmd.Flags().Changed("keep-versions") {
+		return usagef("unexpected argument %q; a time is given as --keep-versions=1y", args[1])
+	}
+	return err
+}
+
 func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error {
 	c, err := configure(cmd, f.config, f.set)
 	if err != nil {
@@ -129,10 +141,13 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	if err := c.check(); err != nil {
 		return err
 	}
-	if !f.dryRun {
+	switch {
+	case !f.dryRun:
 		if err := c.makeDir(); err != nil {
 			return err
 		}
+	case c.makesDir():
+		return usagef("-n shows what the last run has harvested, and there was none: give the command without -n")
 	}
 	site, err := c.placedSite()
 	if err != nil {
@@ -179,12 +194,14 @@ func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (
 		return nil
 	}
 	state := c.State
-	if state == "" {
+	if state == "" && !c.makesDir() {
 		if state, err = defaultState(c.Dir, c.Out); err != nil {
 			return err
 		}
 	}
-	c.BaseURL, err = publish.BaseURLOf(cmd.Context(), state, now)
+	if state != "" {
+		c.BaseURL, err = publish.BaseURLOf(cmd.Context(), state, now)
+	}
 	if err == nil && c.BaseURL == "" {
 		err = usagef("--base-url is missing: the URL at which %s is served (see %s --help)", cmp.Or(c.Dir, c.Out), cmd.CommandPath())
 	}
@@ -198,7 +215,7 @@ func (c *configuration) needsDir(cmd *cobra.Command) error {
 	switch {
 	case c.Dir != "" || listed && c.Out != "":
 		return nil
-	case listed:
+	case listed && c.file != nil:
 		return c.errorAt("out", errors.New("is missing: the directory for the documents"))
 	case c.file != nil:
 		return c.errorAt("dir", errors.New("is missing: the directory to publish"))
@@ -229,6 +246,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	progress.stop()
 	if err != nil {
 		a.reportOthers(&rep, &site)
+		a.explainGuard(err, &rep)
 		return err
 	}
 	a.reportPublish(&rep, &site, f, a.now().Sub(begin))

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,7 +50,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(warningRecord{Message: counted(rep.Failed, "file") + " could not be read: skipped (see above), and still published as before"})
+		a.out.warn(warningRecord{Message: strconv.FormatInt(rep.Failed, 10) + " could not be read (see above): what is published of that stays published"})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -121,16 +123,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 		a.out.say("%s", setTitle(rep, site))
 		a.out.record(setRecord(rep, site.DryRun))
 	}
-	for reason, n := range sorted(rep.Excluded) {
-		if what, ok := leftOut[scan.Reason(reason)]; ok {
-			if begin, hint, ok := strings.Cut(what, " ("); !a.out.verbose && ok {
-				what = begin + " (-v names them; " + hint
-			} else if !a.out.verbose {
-				what += " (-v names them)"
-			}
-			a.out.say("left out: %d %s", n, what)
-		}
-	}
+	a.tellLeftOut(rep)
 	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
 	if several {
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
@@ -193,5 +186,32 @@ func (a *app) previewSet(rep *publish.SetReport) {
 	}
 	if len(rep.Documents) == 0 {
 		a.out.say("nothing would be written")
+	}
+}
+
+// tellLeftOut prints how many files were left out of a set, by reason.
+func (a *app) tellLeftOut(rep *publish.SetReport) {
+	for reason, n := range sorted(rep.Excluded) {
+		if what, ok := leftOut[scan.Reason(reason)]; ok {
+			if begin, hint, ok := strings.Cut(what, " ("); !a.out.verbose && ok {
+				what = begin + " (-v names them; " + hint
+			} else if !a.out.verbose {
+				what += " (-v names them)"
+			}
+			a.out.say("left out: %d %s", n, what)
+		}
+	}
+}
+
+// explainGuard prints which files were left out of the sets that the guard on deletions
+// refused, since these may be what is counted as gone.
+func (a *app) explainGuard(err error, rep *publish.Report) {
+	if !errors.As(err, new(*scan.GuardError)) {
+		return
+	}
+	for i := range rep.Sets {
+		if !rep.Sets[i].Published {
+			a.tellLeftOut(&rep.Sets[i])
+		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"instep/mirror"
 )
 
-const reportHelp = `Report shows the settings that are kept with the mirror in DIR, and tells of the last runs
+const reportHelp = `Report shows the settings that are kept with the mirror in DIR, and the last runs
 of sync, audit, undo and restore on it, the newest first:
 what was done and in which way, what was tolerated, what failed and why, and how each run
-ended. With --run it tells all that is recorded of one run. As HTML it is a page that
+ended. With --run it shows all that is recorded of one run. As HTML it is a page that
 needs nothing from elsewhere and prints.`
 
 type reportFlags struct{ state, run, format, out string }
@@ -26,7 +26,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report DIR",
-		Short: "tell of the last runs on a mirror",
+		Short: "show the last runs on a mirror",
 		Long:  reportHelp,
 		Example: `  instep report ./mirror
   instep report --format html --out runs.html ./mirror`,
@@ -132,16 +132,25 @@ func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 		if len(all) == 0 {
 			a.out.record(recordOf(rec))
 		}
-		a.out.line("")
+		if len(all) > 0 {
+			a.out.line("")
+		}
 		a.tellDetails(rec)
 	}
+	shown := all
+	if len(all) == 0 {
+		shown = nil
+		for _, rec := range details {
+			shown = append(shown, *rec)
+		}
+	}
 	status, n := "clean", 0
-	for i := range all {
-		if all[i].Troubled() {
+	for i := range shown {
+		if shown[i].Troubled() {
 			status, n = "findings", n+1
 		}
 	}
-	a.out.end(summary{Status: status, Failed: num(int64(n))}, fmt.Sprintf("Status: %s (runs=%d, with failures=%d)", words[status], max(len(all), len(details)), n))
+	a.out.end(summary{Status: status, Failed: num(int64(n))}, fmt.Sprintf("Status: %s (runs=%d, with failures=%d)", words[status], len(shown), n))
 }
 
 func (a *app) tellDetails(rec *runs.Record) {
@@ -172,7 +181,7 @@ func countsLine(counts map[string]int64) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing to do"
+		return "nothing was done"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -94,7 +94,7 @@ func countsForPeople(counts map[string]int64) string {
 	case n > 1:
 		parts = append(parts, humanize.Comma(n)+" requests")
 	case len(parts) == 0:
-		return "nothing to do"
+		return "nothing was done"
 	}
 	return strings.Join(parts, ", ")
 }

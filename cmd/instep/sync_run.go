@@ -71,7 +71,7 @@ func (s *syncer) check() (err error) {
 	if s.at, err = s.a.parseMoment("at", s.f.at); err != nil {
 		return err
 	}
-	if s.f.at != "" && (s.f.watch.on || s.f.ore || s.f.versions) {
+	if s.f.at != "" && (s.f.watch.on || s.f.ore || s.f.versions && !s.keptVersions()) {
 		return usagef("--at does not go with --watch, --versions or --ore: one moment of the past does not change, and maps have none")
 	}
 	if s.f.ore && s.f.watch.on {
@@ -81,6 +81,12 @@ func (s *syncer) check() (err error) {
 		return err
 	}
 	return s.f.watch.check(s.f)
+}
+
+// keptVersions reports whether --versions is not given but stored with the mirror, which
+// then is of the present: that the mirror refuses --at says more.
+func (s *syncer) keptVersions() bool {
+	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
 
 // destination returns the Destination for one run.

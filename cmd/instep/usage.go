@@ -32,6 +32,10 @@ var flagGroups = []struct {
 	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format"}},
 }
 
+// ungrouped are flags that mean something else in one command than in the others, so
+// that the heading would be wrong there.
+var ungrouped = []string{"diff --to", "lint --explain"}
+
 // longest is the longest line of a help text, in columns.
 const longest = 88
 
@@ -107,7 +111,7 @@ func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
 			}
 		}
 	}
-	writeFlags(w, cmd.LocalFlags(), columns)
+	writeFlags(w, cmd, columns)
 	if cmd.HasAvailableInheritedFlags() {
 		writeGroup(w, "Output", cmd.InheritedFlags(), columns)
 	}
@@ -118,18 +122,21 @@ func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
 }
 
 // writeFlags writes flags by group; ungrouped ones come first.
-func writeFlags(w io.Writer, flags *pflag.FlagSet, columns int) {
+func writeFlags(w io.Writer, cmd *cobra.Command, columns int) {
 	groups := make([]*pflag.FlagSet, len(flagGroups)+1)
 	for i := range groups {
 		groups[i] = pflag.NewFlagSet("", pflag.ContinueOnError)
 	}
-	flags.VisitAll(func(f *pflag.Flag) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		i := slices.IndexFunc(flagGroups, func(g struct {
 			title string
 			names []string
 		}) bool {
 			return slices.Contains(g.names, f.Name)
 		})
+		if slices.Contains(ungrouped, cmd.Name()+" --"+f.Name) {
+			i = -1
+		}
 		groups[i+1].AddFlag(f)
 	})
 	writeGroup(w, "Flags", groups[0], columns)
