@@ -14,19 +14,19 @@ import (
 	"instep/transfer"
 )
 
-// A batch is what may have to be fetched twice after a crash: 500 resources or 64 MiB. One
-// half is filled while the other half commits. Four resources that need no request of their
-// own count as one.
+// A batch is the most that a crash can force a run to fetch again: 500 resources or 64
+// MiB. One half of it is filled while the other half is committed. Four resources that
+// need no request of their own count as one.
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // number of resources without a request that count as one with a request
-	textRoom      = 2 << 10 // bytes of a Remainder that take as much room as such a resource
+	cheap         = 4       // the number of resources without a request that count as one with a request
+	textRoom      = 2 << 10 // the number of Remainder bytes that count as one more such resource
 )
 
-// maxOutage is how many consecutive resources may fail without an answer before a run gives
-// up, and how many of those that failed before until it leaves the rest of them for the
-// next one.
+// maxOutage is the number of consecutive resources without an answer after which a run
+// gives up. After as many consecutive failures among resources that also failed in
+// earlier runs, the run leaves the rest of those for the next run.
 const maxOutage = 20
 
 // Report is the result of a run.
@@ -38,38 +38,39 @@ type Report struct {
 // SetReport is the result of a run for one set.
 type SetReport struct {
 	SetState
-	Counts                          // changes that are durable in the mirror
-	Failed     int64                // resources that could not be brought; the next run tries again
+	Counts                          // counts of the changes that are durable in the mirror
+	Failed     int64                // the number of resources that could not be fetched; the next run tries again
 	Failures   []Failure            // the first failures
-	Withheld   int64                // deletions that wait for consent
-	Hash       string               // hash of the planned deletions: a person consents to them by giving this hash
-	Guard      Guard                // guard that withheld the deletions
-	Bytes      int64                // transferred and verified
+	Withheld   int64                // the number of deletions that need consent
+	Hash       string               // hash of the planned deletions, which a person gives to consent to them
+	Guard      Guard                // the guard that withheld the deletions
+	Bytes      int64                // bytes transferred and verified
 	Copied     int64                // bytes copied from held resources
-	Weak       int64                // resources brought that nothing better than md5, sha-1 or sha-224 proves
-	Unverified int64                // resources brought of which the Source gives neither a length nor a digest
-	Patches    transfer.PatchCounts // what patches have saved and cost
-	Via        map[Via]int64        // resources that were brought, by way
+	Weak       int64                // resources that were stored with a proof no better than md5, sha-1 or sha-224
+	Unverified int64                // resources that were stored although the Source gives neither a length nor a digest
+	Patches    transfer.PatchCounts // bytes that patches have saved and cost
+	Via        map[Via]int64        // the number of stored resources for each way of transfer
 }
 
-// Failure is a resource that could not be brought, and why.
+// Failure is a resource that could not be fetched, with the error.
 type Failure struct {
 	URI string
 	Err error
 }
 
-// maxFailures bounds the failures kept in a report; Failed counts all.
+// maxFailures is the maximum number of failures in a report; SetReport.Failed counts
+// all of them.
 const maxFailures = 1000
 
-// ErrOutage ends a run in which the Source stopped answering.
+// ErrOutage means that the run ended because the Source stopped answering.
 var ErrOutage = errors.New("the Source stopped answering")
 
-// Apply does what p says. The Report is valid beside an error too: it tells what
-// was done before. An error means that the run ended early: the Source stopped
-// answering (ErrOutage), it has reached a limit (ErrMaxTransfer, ErrMaxTime), the
-// mirror cannot be written, or ctx ended; what was fetched until then is kept and the
-// cursor stays. Where resources have changed since p was made, the changes that the
-// Source tells of by now are followed too, up to 3 times.
+// Apply carries out the plan p. The Report is valid even with an error and describes
+// what was done until then. An error means that the run ended early: the Source stopped
+// answering (ErrOutage), the run reached a limit (ErrMaxTransfer, ErrMaxTime), the
+// mirror cannot be written, or ctx ended. Fetched resources are then kept and the
+// cursor does not move. If resources have changed since p was made, Apply reads the
+// Source's newer changes and applies them too, up to 3 times.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
 	if err := d.keepMoment(ctx, p); err != nil {
@@ -97,19 +98,19 @@ type runner struct {
 	d     *Destination
 	sp    *SetPlan
 	rep   *SetReport
-	slots *semaphore.Weighted // of the transfers
+	slots *semaphore.Weighted // semaphore for concurrent transfers
 
-	budget   *budget // of all sets
+	budget   *budget // limits of the whole run, shared by all sets
 	odd      tally
 	patcher  *transfer.Patcher
 	fetcher  *transfer.Fetcher
-	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
+	unpacker *packages.Unpacker // nil if the plan takes no members from packages
 
 	mu            sync.Mutex
-	err           error // why the run ends early
+	err           error // the reason why the run ends early
 	doubt         error // evidence that the plan was based on a wrong document
-	failuresInRow int   // failures in a row for lack of an answer
-	retryFailures int   // the same count for earlier failures
+	failuresInRow int   // consecutive failures without an answer
+	retryFailures int   // consecutive failures without an answer among resources that also failed earlier
 	cancel        context.CancelFunc
 }
 
@@ -127,7 +128,7 @@ func (r *runner) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.cancel = cancel
-	// Fetched bytes are kept even when the run is interrupted.
+	// fetched bytes are kept even if the run is interrupted
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.planned) > 0 {
 		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.doubts)
@@ -177,15 +178,15 @@ func (r *runner) withhold(ctx context.Context) error {
 	return r.d.Mirror.Withhold(ctx, r.sp.Set, r.sp.Hash, text)
 }
 
-// stop ends the run for the first reason given.
+// stop ends the run. Only the first error is recorded.
 func (r *runner) stop(err error) {
 	if r.exhaust(err) {
 		r.cancel()
 	}
 }
 
-// exhaust stops the run after the current transfers. It returns false if the run has
-// already ended.
+// exhaust ends the run after the current transfers. It returns false if the run is
+// already ending.
 func (r *runner) exhaust(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,8 +197,8 @@ func (r *runner) exhaust(err error) bool {
 	return true
 }
 
-// move returns the cursor move at the end: none unless the whole plan was carried out, and
-// its documents were right.
+// move returns the cursor's move at the end of the run. It returns nil unless the whole
+// plan was carried out and its documents were right.
 func (r *runner) move() *CursorMove {
 	if stopped, doubt := r.troubles(); stopped != nil || doubt != nil {
 		return nil
@@ -205,7 +206,7 @@ func (r *runner) move() *CursorMove {
 	return r.sp.move
 }
 
-// doubts keeps the cursor where it is, as the plan was made by something wrong.
+// doubts keeps the cursor in its place because the plan was based on a wrong document.
 func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	r.d.quirk(q, r.sp.Set, err.Error())
 	r.mu.Lock()
@@ -215,8 +216,8 @@ func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	}
 }
 
-// troubles are the reasons why the run ends early, and the evidence that its plan was
-// wrong.
+// troubles returns the error that ends the run early, and the evidence that the plan
+// was based on a wrong document.
 func (r *runner) troubles() (stopped, doubt error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,33 +17,33 @@ import (
 	"instep/transfer"
 )
 
-// SkipDisputed: the documents do not show whether the resource exists, and the answer of
-// its URI did not settle it.
+// SkipDisputed means that the documents do not show whether the resource exists, and a
+// request for its URI did not settle it.
 const SkipDisputed Skip = "whether they exist is disputed"
 
-// maxQuestions bounds the URIs that a plan requests, since planning is not limited
-// otherwise.
+// maxQuestions is the maximum number of disputed URIs that a plan requests.
 const maxQuestions = 10_000
 
-// maxNamed is how many disputed URIs are named one by one.
+// maxNamed is the maximum number of disputed URIs that are reported one by one.
 const maxNamed = 20
 
-// maxAnswer bounds the part of an answer that is read for a resource that is not held, in
-// bytes; the transfer handles larger ones.
+// maxAnswer is the maximum number of bytes read from a response for a resource that is
+// not held; the transfer handles larger ones.
 const maxAnswer = 16 << 20
 
-// question is a URI to request because the documents leave it open whether it exists.
+// question is a URI that is requested because the documents do not show whether it
+// exists.
 type question struct {
 	word
 	held Held
 
-	gone  bool  // the answer: it is not there
-	kept  bool  // it exists, with the held bytes
-	trust error // why this is unknown
+	gone  bool  // result: the URI does not exist
+	kept  bool  // result: the URI exists and has the held bytes
+	trust error // the reason why the result is unknown; nil if it is known
 }
 
-// ask adds a question. It is answered during planning, so that the guard counts the
-// resulting deletions.
+// ask adds a question. Questions are answered during planning, so that the guard counts
+// the resulting deletions.
 func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	want := *w.want
 	w.want = &want
@@ -59,13 +59,14 @@ func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	return pl.settle(ctx)
 }
 
-// settle answers the open questions, and adds the resulting actions to the plan.
+// settle requests the URIs of the open questions and adds the resulting actions to the
+// plan.
 func (pl *planner) settle(ctx context.Context) error {
 	all := pl.questions
 	pl.questions = nil
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(pl.d.workers())
-	var silent atomic.Int64 // consecutive ones, approximately
+	var silent atomic.Int64 // approximate number of consecutive questions without an answer
 	for i := range all {
 		g.Go(func() error {
 			q := &all[i]
@@ -93,7 +94,8 @@ func (pl *planner) settle(ctx context.Context) error {
 
 func (pl *planner) answered(ctx context.Context, q *question) error {
 	exists := q.Kind != evidence.Deleted && q.Kind != evidence.Absent
-	deleted := q.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q) // some word says so
+	// some statement says that the resource was deleted
+	deleted := q.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q)
 	switch {
 	case q.gone && !deleted:
 	case q.gone && q.held.Member:
@@ -101,7 +103,7 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds them
+	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds the bytes
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
@@ -118,14 +120,14 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	return nil
 }
 
-// lacked reports whether the newest list does not name the resource, and the statement about it
-// is not known to be later than that list.
+// lacked reports whether the newest list does not contain the resource, and the
+// statement about the resource is not known to be later than that list.
 func (pl *planner) lacked(q *question) bool {
 	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
-// put requests the resource and compares the answer with the held bytes, and with the
+// put requests the resource and compares the response with the held bytes and with the
 // statements. It reads no more than necessary.
 func (q *question) put(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0

@@ -17,42 +17,48 @@ import (
 // Verdict is the result of an audit for one resource (1.1 §5.2).
 type Verdict string
 
-// The verdicts.
+// These are the verdicts.
 const (
-	VerdictSame         Verdict = "same"         // held, and every byte is what the Source says
-	VerdictMissing      Verdict = "missing"      // the Source has it, the mirror has not
-	VerdictExtra        Verdict = "extra"        // the mirror has it, the Source has not
-	VerdictDifferent    Verdict = "different"    // held with other bytes
-	VerdictUnverifiable Verdict = "unverifiable" // the Source gives nothing to compare with, the mirror is ahead of its documents, or it changed meanwhile
-	VerdictError        Verdict = "error"        // the bytes held could not be read
+	VerdictSame      Verdict = "same"      // held, and every byte is as the Source describes it
+	VerdictMissing   Verdict = "missing"   // the Source has the resource, the mirror does not
+	VerdictExtra     Verdict = "extra"     // the mirror has the resource, the Source does not
+	VerdictDifferent Verdict = "different" // the held bytes differ from the Source's description
+	// the Source gives nothing to compare with, the mirror has a newer state than the
+	// documents, or the resource changed during the audit
+	VerdictUnverifiable Verdict = "unverifiable"
+	VerdictError        Verdict = "error" // the held bytes could not be read
 )
 
-// Verdicts lists them in the order in which people read them.
+// Verdicts lists all verdicts in the order of reports.
 var Verdicts = [...]Verdict{VerdictSame, VerdictMissing, VerdictExtra, VerdictDifferent, VerdictUnverifiable, VerdictError}
 
-// Audit is the outcome of comparing a mirror with its Source at one moment.
+// Audit is the result of comparing a mirror with its Source at one moment.
 type Audit struct {
 	Source  string
 	Sets    []*SetAudit
-	Orphans []Orphan // sets that the Source does not offer any more: nothing of them was compared
+	Orphans []Orphan // sets that the Source no longer offers; their resources were not compared
 }
 
 // SetAudit is the part of an Audit that concerns one set.
 type SetAudit struct {
 	Set, Name string
-	At        time.Time         // of the list compared with; later changes were applied
-	Followed  time.Time         // the mirror's cursor: changes up to here were applied; zero if none were
-	Verdicts  map[Verdict]int64 // of Repair: those after the repair
+	At        time.Time         // time of the compared list; later changes were applied to it
+	Followed  time.Time         // the mirror's cursor, the time up to which changes were applied; zero if none were
+	Verdicts  map[Verdict]int64 // the number of resources for each verdict; for Repair, after the repair
 	Skipped   map[Skip]int64
-	Bytes     int64  // read
-	Unread    int64  // resources of which no byte was read (Destination.Quick)
-	Weak      int64  // resources that are the same by md5, sha-1 or sha-224 only
-	Repaired  int64  // resources that were missing, different or unreadable and are not any more
-	Partial   error  // part of the Source's documents could not be used: resources may be missing unnoticed
-	Gap       string // the unknown changes after the list, also in the mirror; "" if there are none, or Destination.AcceptGap is set
+	Bytes     int64 // bytes read from the mirror
+	Unread    int64 // resources of which no byte was read (Destination.Quick)
+	Weak      int64 // resources whose sameness only md5, sha-1 or sha-224 proves
+	// resources that were missing, different or unreadable before the repair and are
+	// not any more
+	Repaired int64
+	Partial  error // error of an unusable document of the Source; resources may be missing unnoticed
+	// describes changes after the list that neither the Source's documents nor the
+	// mirror have; "" if there are none or Destination.AcceptGap is set
+	Gap string
 }
 
-// Differs reports whether something is missing, extra, different or unreadable.
+// Differs reports whether any resource is missing, extra, different or unreadable.
 func (a *Audit) Differs() bool {
 	return slices.ContainsFunc(a.Sets, func(s *SetAudit) bool {
 		v := s.Verdicts
@@ -60,35 +66,35 @@ func (a *Audit) Differs() bool {
 	})
 }
 
-// InSync reports whether coverage and accuracy are perfect: nothing differs, every
-// document could be used, each resource was compared, and no change is unknown.
+// InSync reports whether the mirror is a complete and exact copy: nothing differs,
+// every document could be used, each resource was compared, and no change is unknown.
 func (a *Audit) InSync() bool {
 	return !a.Differs() && len(a.Orphans) == 0 && !slices.ContainsFunc(a.Sets, func(s *SetAudit) bool { return s.Partial != nil || s.Gap != "" || Missed(s.Skipped) > 0 })
 }
 
-// Audit compares what the mirror holds with what the Source says at one moment (1.1
-// §5.2): the Resource List with the changes after it. Every byte is read, unless Quick
-// is set. What is missing or damaged is marked in the mirror, so that the next
-// synchronisation brings it; nothing else changes, and nothing at all if ReadOnly is
-// set.
+// Audit compares the held resources with the Source's state at one moment (1.1 §5.2):
+// the Resource List and the changes after it. It reads every held byte unless Quick is
+// set. It marks missing and damaged resources in the mirror so that the next
+// synchronisation fetches them, and changes nothing else. If ReadOnly is set, it
+// changes nothing.
 //
-// A resource that changes in the mirror while it is judged, by a synchronisation at the
-// same time, is unverifiable; so is one of which the mirror knows a later state than
-// the documents read.
+// The verdict is unverifiable for a resource that a concurrent synchronisation changes
+// during the audit, and for a resource of which the mirror has a later state than the
+// documents.
 func (d *Destination) Audit(ctx context.Context) (*Audit, error) {
 	a, _, err := d.audit(ctx, nil)
 	return a, err
 }
 
-// Repair is an Audit that fetches missing, different and unreadable resources, one by one,
-// and then judges them again: the Audit has the remaining differences. Extra resources
-// stay; only a synchronisation deletes. The Report has the fetched ones; it is valid beside
-// an error too.
+// Repair audits, fetches missing, different and unreadable resources one by one, and
+// judges them again. The returned Audit contains the remaining differences. Extra
+// resources stay, because only a synchronisation deletes. The Report contains the
+// fetched resources; it is valid even with an error.
 func (d *Destination) Repair(ctx context.Context) (*Audit, *Report, error) {
 	return d.audit(ctx, &Report{})
 }
 
-// audit compares all sets; rep is nil if nothing is to be repaired.
+// audit compares all sets. It repairs differences unless rep is nil.
 func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
@@ -142,7 +148,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	return au.SetAudit, au.repair(ctx, rep)
 }
 
-// compareSet judges all resources of a set and of the mirror.
+// compareSet judges all resources of a set at the Source and in the mirror.
 func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	k, err := au.d.openSetPlanner(ctx, au.scope, set)
 	if err != nil {
@@ -172,14 +178,16 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) { // else the mirror has followed them
+	// otherwise the mirror has already applied the changes
+	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
 	return au.findExtra(ctx, st, seen)
 }
 
-// compareAgain judges apparent differences by all documents: another one may name the same
-// resource with other digests. partial is the error about unusable documents.
+// compareAgain judges apparent differences against all documents, because another
+// document may list the same resource with other digests. partial is the error of an
+// unusable document.
 func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map[spool.Key]bool) (partial, err error) {
 	if len(doubtful) == 0 {
 		return nil, nil
@@ -200,7 +208,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
 }
 
-// maxDoubtful bounds the resources that are judged once more.
+// maxDoubtful is the maximum number of resources that are judged again.
 const maxDoubtful = 1 << 12
 
 func (au *auditor) admit(w *harvest.Resource) bool {
@@ -211,8 +219,8 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare judges the resources that the documents name. Apparent differences are only added to
-// doubtful; nil means the second pass.
+// compare judges the resources in the documents. In the first pass it only adds
+// apparent differences to doubtful; in the second pass doubtful is nil.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)
@@ -231,14 +239,15 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 	return err
 }
 
-// counts reports whether a decision tells the present state of the resource: confirm, fetch or remove.
+// counts reports whether a decision determines the present state of the resource:
+// confirm, fetch or remove.
 func counts(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// findExtra judges the members that the Source does not list. A resource that is newer than
-// the documents is no extra, nor is one without a change while the moment of the documents
-// is unknown; its bytes are read.
+// findExtra judges the members that the Source does not list. A resource is not extra
+// if it is newer than the documents. If the time of the documents is unknown, it is not
+// extra without a change either. findExtra reads the bytes of such a resource.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)

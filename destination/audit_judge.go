@@ -20,32 +20,32 @@ import (
 	"instep/transfer"
 )
 
-// auditor compares one set.
+// auditor audits one set.
 type auditor struct {
 	*SetAudit
 	d      *Destination
 	scope  *scope
-	found  []finding // to be judged together
+	found  []finding // findings to be judged together
 	odd    tally
-	faults *spool.Log[fault] // differences to repair; nil: none
-	again  bool              // judging repaired resources
+	faults *spool.Log[fault] // differences to be repaired; nil if the audit does not repair
+	again  bool              // the auditor judges repaired resources
 }
 
-// finding is a resource to be judged, and the judgement.
+// finding is a resource to be judged, with the result.
 type finding struct {
 	want  harvest.Resource
 	held  Held
-	extra bool // the Source does not list it
-	ahead bool // the documents are older than the mirror
+	extra bool // the Source does not list the resource
+	ahead bool // the mirror's state is newer than the documents
 
 	verdict Verdict
 	bytes   int64
-	unread  bool  // judged by size, time of modification and catalog
-	due     bool  // the bytes have to be fetched
-	err     error // the difference, or why it is unknown
+	unread  bool  // judged from size, modification time and catalog, without reading the bytes
+	due     bool  // the bytes must be fetched
+	err     error // the difference, or the reason why it is unknown
 }
 
-// Why a resource cannot be verified.
+// These are the reasons why a resource is unverifiable.
 var (
 	errNothingToCompare = errors.New("the Source gives no digest to compare with")
 	errAhead            = errors.New("the mirror knows a later state than the documents of the Source that were read")
@@ -65,10 +65,10 @@ func (au *auditor) flush(ctx context.Context) error {
 	return au.check(ctx, found)
 }
 
-// check judges resources and marks those to fetch.
+// check judges resources and marks those that must be fetched.
 func (au *auditor) check(ctx context.Context, findings []finding) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0)) // files read at a time
+	g.SetLimit(runtime.GOMAXPROCS(0)) // the number of files read at once
 	for i := range findings {
 		g.Go(func() error { return au.judge(gctx, &findings[i]) })
 	}
@@ -107,7 +107,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
-		digests = h.Digests // digests at the time of storing: they show damage, not whether the bytes are current
+		digests = h.Digests // the digests from the time of storing show damage, but not whether the bytes are current
 	}
 	if f.unread, err = au.untouched(ctx, h, digests); err == nil {
 		if f.unread {
@@ -120,7 +120,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	return ctx.Err()
 }
 
-// conclude turns the result of comparing bytes into a verdict.
+// conclude turns the result of comparing the bytes into a verdict.
 func (au *auditor) conclude(f *finding, err error) {
 	f.due = err != nil
 	switch {
@@ -139,7 +139,7 @@ func (au *auditor) conclude(f *finding, err error) {
 	}
 }
 
-// since notes that a differing resource may have changed after the last synchronisation.
+// since adds to err that the resource may have changed after the last synchronisation.
 func (au *auditor) since(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
@@ -157,7 +157,8 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
 }
 
-// recheck withdraws verdicts on resources that changed in the mirror in the meantime.
+// recheck withdraws the verdicts on resources that changed in the mirror during the
+// audit.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {
@@ -180,7 +181,7 @@ func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	return nil
 }
 
-// moved reports whether a resource's record in the mirror has changed.
+// moved reports whether the mirror's record of a resource has changed.
 func moved(before, now *Held) bool {
 	return before.Stored != now.Stored || before.Member != now.Member || !before.Changed.Equal(now.Changed) ||
 		before.Length != now.Length || !slices.Equal(before.Digests, now.Digests)
@@ -227,8 +228,9 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	return b.Commit(ctx, nil)
 }
 
-// untouched reports whether the held bytes need not be read: nobody has touched them since
-// they were stored, and the digests of that time can be compared. In doubt they are read.
+// untouched reports whether the held bytes need not be read: the file has not changed
+// since it was stored, and the digests of that time can be compared. In doubt it
+// returns false.
 func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
 	comparable := slices.ContainsFunc(digests, func(d resourcesync.Digest) bool { return !h.Digests.Get(d.Algorithm()).IsZero() })
 	if !au.d.Quick || !comparable || h.Due != "" {
@@ -237,8 +239,8 @@ func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.
 	return au.d.Mirror.Untouched(ctx, h)
 }
 
-// compareKnown compares the recorded facts about the held bytes with the Source's, as
-// reading them would.
+// compareKnown compares the recorded length and digests of the held bytes with the
+// Source's. It returns the same errors as reading the bytes would.
 func compareKnown(h *Held, length resourcesync.Length, digests resourcesync.Digests) error {
 	if length.Known() && h.Length.Known() && length != h.Length {
 		return &resourcesync.MismatchError{

@@ -13,10 +13,10 @@ type fault struct {
 	Verdict Verdict
 }
 
-// Repairing is the Mode of the plan by which Repair fetches resources.
+// Repairing is the Mode of a plan that Repair makes.
 const Repairing Mode = "repair"
 
-// repair brings the resources that were found wrong and judges them once more.
+// repair fetches the faulty resources and judges them again.
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := au.d.newSetPlan(SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable", Moment: au.scope.moment})
 	p := &Plan{Sets: []*SetPlan{sp}}
@@ -54,7 +54,8 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	return au.faultBatches(ctx, au.rejudge)
 }
 
-// faultBatches yields the differences with the present records of their resources.
+// faultBatches calls each with batches of the faults and the present records of their
+// resources.
 func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, []fault, []Held) error) error {
 	return batched(au.faults.All(), func(faults []fault) error {
 		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))
@@ -65,7 +66,7 @@ func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, 
 	})
 }
 
-// rejudge replaces the verdicts on faults by those after the repair.
+// rejudge replaces the verdicts on the faults by the verdicts after the repair.
 func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) error {
 	bad := func() int64 {
 		return au.Verdicts[VerdictMissing] + au.Verdicts[VerdictDifferent] + au.Verdicts[VerdictError]

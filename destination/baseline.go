@@ -15,10 +15,10 @@ import (
 	"instep/resourcesync"
 )
 
-// keyBudget is how many bytes of the keys of listed resources stay in memory.
+// keyBudget is the memory in bytes for the keys of listed resources.
 const keyBudget = 8 << 20
 
-// baseline makes the plan of a baseline by the cheapest snapshot that can be used.
+// baseline plans a baseline from the cheapest usable snapshot.
 func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error) {
 	var failed error
 	for {
@@ -28,7 +28,8 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 		}
 		pl, err := k.by(ctx, s, why, reason)
 		switch {
-		case err == nil && s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList): // less evidence than the Resource List would give
+		// the Resource List would give more evidence
+		case err == nil && s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList):
 			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
@@ -43,8 +44,9 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// besideList returns pl, made from a dump that does not prove all its entries, lacks held
-// resources or is older than they are, unless the Resource List has more.
+// besideList compares pl with a plan from the Resource List, and returns the better of
+// the two. pl was made from a dump that does not prove all its entries, does not
+// contain all held resources or is older than them.
 func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
 	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump says less")
 	switch {
@@ -62,16 +64,17 @@ func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*
 	return pl, nil
 }
 
-// saysLess reports whether a plan by dump is made of less than one by Resource List.
+// saysLess reports whether a plan from a dump has less evidence than a plan from a
+// Resource List.
 func (pl *planner) saysLess(list *planner) bool {
 	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
 
-// behind reports whether a plan uses a state older than what was applied, without changes
-// that lead beyond that.
+// behind reports whether the plan uses a state older than the applied state, without
+// changes that lead beyond it.
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
-// nothing is the plan of a set that shows no state of itself.
+// nothing returns the plan for a set without a usable snapshot.
 func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
@@ -84,14 +87,15 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 	return pl, nil
 }
 
-// Why a snapshot is not used, although each of its documents can be.
+// These are reasons not to use a snapshot although each of its documents is usable.
 var (
-	errDiffers  = &harvest.SourceError{Err: errors.New("it says less than the Resource List")}
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts are not of one known moment")} // so absence is no evidence
+	errDiffers = &harvest.SourceError{Err: errors.New("it says less than the Resource List")}
+	// then absence from the lists is no evidence
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts are not of one known moment")}
 )
 
-// weigh plans by Resource Dump as well if that may cost less than the requests of pl,
-// and returns the better plan.
+// weigh also plans from a Resource Dump, if that may cost less than the requests of pl.
+// It returns the better plan.
 func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
 	dump, err := k.cheaper(ctx, pl, why)
 	switch {
@@ -105,7 +109,8 @@ func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*plann
 	return pl, err
 }
 
-// cheaper plans by Resource Dump; nil if that says or costs no less than pl.
+// cheaper plans from a Resource Dump. It returns nil if the dump gives less evidence
+// than pl or costs no less.
 func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err != nil {
@@ -114,7 +119,7 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	defer st.Close()
 	st.Weighed = true
 	switch {
-	case st.Unsure: // each manifest would be read for nothing
+	case st.Unsure: // reading the manifests would be useless
 		return nil, errDoubtful
 	case !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members):
 		pl.reason("to look into the Resource Dump saves nothing")
@@ -139,7 +144,7 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	return nil, err
 }
 
-// whole returns the cost of all packages of a dump.
+// whole returns the cost of transferring all packages of a dump.
 func whole(st *harvest.Snapshot) int64 {
 	bytes, known := st.Weight()
 	if !known {
@@ -155,7 +160,8 @@ func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason
 		return nil, err
 	}
 	defer st.Close()
-	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) { // before each manifest is read
+	// decided before any manifest is read
+	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
 	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment is more complete
@@ -164,7 +170,7 @@ func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason
 	return k.compare(ctx, st, why, reason)
 }
 
-// compare plans the actions that give the mirror a state.
+// compare plans the actions that bring the mirror to the state of a snapshot.
 func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
 	var twice map[spool.Key]bool
 	for {
@@ -187,7 +193,7 @@ func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, rea
 	}
 }
 
-// baseline plans a comparison with a whole state.
+// baseline plans a comparison with a complete state.
 func (pl *planner) baseline(ctx context.Context, st *view) error {
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
@@ -242,8 +248,9 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// leftOut returns the Scope after the run: which choice of resources has left some out, now
-// or, if the lists are old, in earlier runs, since those may have changed after the lists.
+// leftOut returns the cursor's Scope after the run: the choice of resources that has
+// left some out. If the lists are old, choices of earlier runs count too, because the
+// resources that those left out may have changed after the lists.
 func (pl *planner) leftOut(old bool) string {
 	earlier := ""
 	if old {
@@ -258,8 +265,8 @@ func (pl *planner) leftOut(old bool) string {
 	return pl.d.choice()
 }
 
-// noteLeft keeps the cursor in its place, from which no state of several moments moves it,
-// but notes what this run leaves out.
+// noteLeft keeps the cursor in its place, because a state of several times does not
+// move it, but records what this run leaves out.
 func (pl *planner) noteLeft() {
 	next := pl.known.Cursor
 	next.Scope = pl.leftOut(true)
@@ -268,8 +275,8 @@ func (pl *planner) noteLeft() {
 	}
 }
 
-// lacks describes the unknown changes after the moment of a state, unless a gap is
-// accepted.
+// lacks describes the unknown changes after the time of a state. It returns "" if gaps
+// are accepted.
 func (pl *planner) lacks(st *view, old bool) string {
 	switch {
 	case pl.d.AcceptGap:
@@ -280,20 +287,21 @@ func (pl *planner) lacks(st *view, old bool) string {
 	return st.Gap
 }
 
-// severalChoices is the Scope of a set of which more than one choice of resources has left
-// something out: no choice covers it.
+// severalChoices is the Scope of a set if more than one choice of resources has left
+// something out. No choice covers it.
 const severalChoices = "several"
 
-// repeatedError lists resources that several documents name: they have to be compared with
-// all of their entries.
+// repeatedError contains the resources that appear in several documents. They must be
+// compared with all of their entries.
 type repeatedError struct{ keys map[spool.Key]bool }
 
 func (e *repeatedError) Error() string {
 	return harvest.Counted(len(e.keys), "%d {resource is|resources are} named more than once", len(e.keys))
 }
 
-// admit counts a resource out that this run leaves alone. It was listed all the
-// same, so it is not deleted: a filter is not evidence.
+// admit reports whether this run handles a resource, and counts the resources that it
+// leaves out. A resource that is left out is not deleted, because it was listed; a
+// filter is not evidence of deletion.
 func (pl *planner) admit(w *harvest.Resource) bool {
 	skip, origin := pl.scope.admit(w, false)
 	if skip == "" {
@@ -312,8 +320,9 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	return false
 }
 
-// removeUnseen plans the deletion of the members that a complete baseline no longer lists,
-// or of which a change says so where the lists are of no known moment.
+// removeUnseen plans the deletion of the members that a complete baseline no longer
+// lists. If the lists have no known time, it plans only deletions that a change
+// reports.
 func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
 		if st.Unsure && !told {
@@ -327,9 +336,9 @@ func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys)
 	return pl.settle(ctx)
 }
 
-// cursor is where a set stands after a baseline: at the moment of the list,
-// and at the position of the Change List that was read with it. Beside a list of no known
-// moment there is only that, and only if no change is unknown.
+// cursor returns the cursor of a set after a baseline: the time of the list, and the
+// position in the Change List that was read with it. Without a known time of the list,
+// the cursor contains only that position, and only if no change is unknown.
 func (st *view) cursor() Cursor {
 	old := st.known.Cursor
 	now := st.d.Client.Now()
@@ -344,7 +353,9 @@ func (st *view) cursor() Cursor {
 	case st.Latest.Before(c.Listed):
 		c.Listed = st.Latest
 	}
-	if evidence.ToCome(c.Listed, now) { // whatever the Source's clock shows: it may be right the next time
+	// decided by our clock, whatever the Source's clock shows, because it may be right
+	// the next time
+	if evidence.ToCome(c.Listed, now) {
 		c.Sure = old.newest(time.Time{}, now)
 	}
 	c.Silent = st.At.IsZero()
@@ -356,14 +367,14 @@ func (st *view) cursor() Cursor {
 	switch {
 	case !leads && !c.At.Equal(old.At):
 	case !leads, st.lift.IsZero() && st.Newest().Before(old.At) && st.Changes.Span().Old(st.applied()):
-		// With no changes, or an older state than before, the cursor keeps its Change List.
-		// When the list returns it shows its losses.
+		// Without changes, or with an older state than before, the cursor keeps its
+		// Change List. If that list returns, it shows what it has lost.
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
 		c.Index, c.Asked, c.Ended, c.Left = old.Index, old.Asked, old.Ended, old.Left
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
 	}
-	if c.List != "" && c.At.IsZero() { // that list covers nothing yet
+	if c.List != "" && c.At.IsZero() { // no time is covered yet
 		if c.At = st.Changes.Since.Time(); c.At.IsZero() {
 			c.At = st.Latest
 		}

@@ -10,13 +10,14 @@ import (
 	"instep/transfer"
 )
 
-// maxRounds is how often a run reads the changes of a set again because resources were
-// not as listed.
+// maxRounds is the maximum number of times that a run reads the changes of a set again
+// because resources differed from the list.
 const maxRounds = 3
 
-// catchUp continues with a set while a plan leaves changes for the next one, or resources
-// differ from the list: they may have changed since, and the Change List may have that by
-// now. The rest is left to the next run.
+// catchUp plans and applies further changes of a set if the plan has left some for the
+// next one, or if resources differed from the list. Such resources may have changed,
+// and the Change List may contain the change by now. After maxRounds the rest is left
+// to the next run.
 func (r *runner) catchUp(ctx context.Context) error {
 	for range maxRounds {
 		if r.sp.scope == nil || r.sp.move == nil || !r.sp.Moment.IsZero() || !r.rep.unfinished() {
@@ -25,7 +26,7 @@ func (r *runner) catchUp(ctx context.Context) error {
 		sp, err := r.d.planSet(ctx, r.sp.scope, r.sp.set, r.rep.Deleted)
 		if err != nil {
 			if ctx.Err() == nil && harvest.OfSource(err) {
-				return nil // the next run reports it, if it lasts
+				return nil // the next run reports the error if it persists
 			}
 			return err
 		}
@@ -39,15 +40,16 @@ func (r *runner) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// unfinished reports whether a further plan may get on: changes are left, or some resources were
-// not as listed. Where more failed than are known one by one, the trouble is another.
+// unfinished reports whether a further plan may help: changes are left, or some
+// resources differed from the list. It returns false if more resources failed than the
+// report contains, because then the cause is another one.
 func (rep *SetReport) unfinished() bool {
 	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.Failed == int64(len(rep.Failures)) &&
 		slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
 }
 
-// round applies a further plan of the same set, unless that has nothing new or is more than
-// a step on. It retries everything that failed and is due.
+// round applies a further plan of the same set, unless the plan has no news or is not a
+// plain increment. It retries all resources that failed and are due.
 func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	if sp.Mode != Incremental || !sp.Pulse.News && !sp.Withheld {
 		return nil, nil
@@ -60,13 +62,14 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
 	before := maps.Clone(rep.Skipped)
-	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.each()[s]; return again }) // sp counts these as well
+	// sp counts these as well
+	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.each()[s]; return again })
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)
 	return next, next.run(ctx)
 }
 
-// sum adds counts; neither a nor b is changed.
+// sum returns the sum of two maps of counts. It changes neither a nor b.
 func sum[K comparable](a, b map[K]int64) map[K]int64 {
 	if len(b) == 0 {
 		return a

@@ -18,94 +18,125 @@ import (
 	"instep/transfer"
 )
 
-// Destination keeps a Mirror in step with a Source. The fields are read, not
-// changed; one Destination may be used for any number of runs, one at a time.
+// Destination keeps a Mirror in step with a Source. Runs read the fields and do not
+// change them. One Destination may be used for any number of runs, one at a time.
 type Destination struct {
-	Source string        // any URI of the Source: site, Source Description, Capability List, list
-	Mirror Mirror        // the held copy
+	Source string        // any URI of the Source: site, Source Description, Capability List or list
+	Mirror Mirror        // the mirror to synchronise
 	Client *fetch.Client // client for requests to the Source
 
-	Sets          []string            // only these sets, by Capability List URI or name; empty: all
-	AllowOrigins  []string            // origins beside the Source's own whose resources are fetched
-	MaxDelete     guard.Limit         // limit of deletions of a run without consent
-	KeepDeleted   bool                // apply no deletion
-	Duplicates    transfer.Duplicates // when a resource is fetched from a duplicate
-	NoPatches     bool                // use no patches: they are used for resources of which earlier bytes are held, if a digest proves the result (1.1 §14.4)
-	Prefer        Prefer              // preferred documents of a baseline or an increment, if both kinds are offered
-	Strict        bool                // accept only what a sha-256 or better proves, and documents without a flaw
-	Include       []string            // globs on the path of a resource; empty: all
-	Exclude       []string            // globs on the path of a resource
-	Types         []string            // media types; empty: all
-	Collections   []string            // only resources that an entry links to one of these (1.1 §14.7); empty: all
-	Profiles      []string            // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
-	WithMetadata  bool                // also metadata that describes what Include and Types choose; Profiles is then about metadata only
-	Accept        []string            // of resources with alternates the representation of the first of these media types (1.1 §14.3); empty: as listed
-	Workers       int                 // resources in transfer at a time; 0: 4
-	Quick         bool                // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
-	ReadOnly      bool                // Audit marks nothing in the Mirror
-	MaxChanges    int                 // changed resources of a set after which a run reads no further Change List, and the next run continues; 0: 250,000
-	MaxTransfer   int64               // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
-	MaxTime       time.Duration       // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
-	BaselineEvery time.Duration       // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
-	Spool         string              // directory of temporary files; "": the system's
+	Sets         []string            // the sets to synchronise, by Capability List URI or name; empty for all
+	AllowOrigins []string            // origins, besides the Source's own, from which resources may be fetched
+	MaxDelete    guard.Limit         // maximum number of deletions in a run without consent
+	KeepDeleted  bool                // apply no deletion
+	Duplicates   transfer.Duplicates // says when a resource is fetched from a duplicate
+	// use no patches; otherwise they update held resources if a digest proves the
+	// result (1.1 §14.4)
+	NoPatches bool
+	Prefer    Prefer // the preferred kind of documents, if the Source offers both lists and dumps
+	// accept only bytes that sha-256 or a stronger digest proves, and only documents
+	// without errors
+	Strict  bool
+	Include []string // globs for the URI path of a resource; empty for all
+	Exclude []string // globs for the URI path of resources to leave out
+	Types   []string // media types of the resources to fetch; empty for all
+	// fetch only resources whose entries link to one of these collections (1.1 §14.7);
+	// empty for all
+	Collections []string
+	// fetch only resources whose entries link to one of these profiles (1.1 §14.5);
+	// empty for all
+	Profiles []string
+	// also fetch metadata about the resources that Include and Types choose; then
+	// Profiles applies to metadata only
+	WithMetadata bool
+	// media types in order of preference; of a resource with alternates the best one is
+	// fetched (1.1 §14.3); empty for the resource as listed
+	Accept  []string
+	Workers int // maximum number of concurrent transfers; 0 for 4
+	// Audit skips reading files whose size and modification time are unchanged, if the
+	// Mirror is a Prober
+	Quick    bool
+	ReadOnly bool // Audit writes nothing to the Mirror
+	// number of changed resources of a set after which a run reads no further Change
+	// List; the next run continues; 0 for 250,000
+	MaxChanges int
+	// number of bytes after which a run starts no further transfer (ErrMaxTransfer); 0
+	// for no limit
+	MaxTransfer int64
+	// time from the start of Apply after which a run starts no further transfer
+	// (ErrMaxTime); 0 for no limit
+	MaxTime time.Duration
+	// maximum time between baselines, since Change Lists may omit deletions; 0 for
+	// DefaultBaselineEvery; negative for no maximum
+	BaselineEvery time.Duration
+	Spool         string // directory for temporary files; "" for the system's directory
 
-	// At makes a mirror of each set as it was at this moment (Archives §1, §4), instead of the
-	// present. A mirror is of one moment, which it remembers: later runs need no At. Zero: the
-	// present, or the moment of the mirror.
+	// At makes a mirror of each set as it was at this moment (Archives §1, §4) instead
+	// of the present. The mirror records the moment, so later runs need not set At. The
+	// zero time means the recorded moment, or the present if there is none.
 	At time.Time
 
 	// AcceptRollback accepts that a Source shows an older state than before: a baseline
-	// makes the mirror equal to the Source.
+	// then makes the mirror equal to the Source.
 	AcceptRollback bool
 
-	// AcceptGap accepts the state as of the lists if the changes since are unknown:
-	// SetPlan.Gap is "" then.
+	// AcceptGap accepts the state of the lists even if the changes after them are
+	// unknown. SetPlan.Gap is then "".
 	AcceptGap bool
 
-	// Passed is called while planning with each change of a resource that concerns this run,
-	// also if a later one overtakes it, and perhaps again when a plan is made anew; nil is none.
+	// Passed is called during planning with each change of a resource that this run
+	// handles, even if a later change of the resource follows. It may be called again
+	// if the plan is made again. It may be nil.
 	Passed func(*harvest.ChangeEntry)
 
-	Observe func(Event) // called with events, from several goroutines at a time; may be nil
+	Observe func(Event) // called with events, from several goroutines at once; may be nil
 }
 
-// Prefer selects lists or dumps if a Source offers both. "" selects the cheaper.
+// Prefer selects lists or dumps if a Source offers both. "" selects the cheaper kind.
 type Prefer string
 
-// The preferences.
+// These are the preferences.
 const (
 	PreferList Prefer = "list" // resources are requested one by one
-	PreferDump Prefer = "dump" // resources are taken out of packages
+	PreferDump Prefer = "dump" // resources are extracted from packages
 )
 
-// Event is something that happened in a run.
+// Event describes one step or finding of a run.
 type Event struct {
 	Kind    EventKind
 	Set     string
-	Action  Action // of EventBegun, EventTransferred, EventDone and EventFailed
+	Action  Action // for EventBegun, EventTransferred, EventDone and EventFailed
 	Path    string
 	Bytes   int64
-	Verdict Verdict            // of EventVerdict
-	Again   bool               // of EventVerdict: the second verdict, after a repair
-	Err     error              // of EventTransferred and EventFailed, and of EventVerdict: the difference, or why it is unknown
-	Text    string             // of EventNote: one sentence
-	Quirk   resourcesync.Quirk // of EventNote: the related habit of Sources; 0 if none
-	Plan    *SetPlan
+	Verdict Verdict // for EventVerdict
+	Again   bool    // for EventVerdict: the second verdict, after a repair
+	// the error, for EventTransferred and EventFailed; for EventVerdict the difference,
+	// or the reason why it is unknown
+	Err   error
+	Text  string             // for EventNote: one sentence
+	Quirk resourcesync.Quirk // for EventNote: the related quirk; 0 if there is none
+	Plan  *SetPlan
 }
 
 // EventKind is the kind of an Event.
 type EventKind string
 
-// The kinds of event.
+// These are the kinds of events.
 const (
-	EventPlanned     EventKind = "planned"     // Plan: the needs of one set are known
-	EventBegun       EventKind = "begun"       // the transfer of an action begins
-	EventTransferred EventKind = "transferred" // the transfer of an action ended, successfully or with Err; EventDone or EventFailed follows when its batch is committed
-	EventDone        EventKind = "done"        // an action's bytes are verified and wait for, or survived, the commit of their batch
-	EventFailed      EventKind = "failed"      // an action failed; the run continues
-	EventNote        EventKind = "note"        // something was tolerated, skipped or guessed
-	EventTried       EventKind = "tried"       // Plan, Audit: one way to find the Source was tried; Text has the way and the result
-	EventVerdict     EventKind = "verdict"     // Audit: one resource
+	EventPlanned EventKind = "planned" // Plan knows what one set needs
+	EventBegun   EventKind = "begun"   // the transfer of an action has started
+	// the transfer of an action has ended, successfully or with Err; EventDone or
+	// EventFailed follows when its batch is committed
+	EventTransferred EventKind = "transferred"
+	// the bytes of an action are verified and its batch is committed, or about to be
+	EventDone   EventKind = "done"
+	EventFailed EventKind = "failed" // an action failed; the run continues
+	// a deviation was tolerated, a resource was skipped, or a value was guessed
+	EventNote EventKind = "note"
+	// Plan or Audit tried one way to find the Source; Text contains the way and the
+	// result
+	EventTried   EventKind = "tried"
+	EventVerdict EventKind = "verdict" // Audit judged one resource
 )
 
 func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), 4) }
@@ -122,7 +153,7 @@ func (d *Destination) quirk(q resourcesync.Quirk, set, text string) {
 	d.observe(Event{Kind: EventNote, Quirk: q, Set: set, Text: text})
 }
 
-// client is the Client with the documents that the Mirror keeps.
+// client returns the Client, with the document cache of the Mirror if it has one.
 func (d *Destination) client() *fetch.Client {
 	if d.Mirror != nil && !d.Client.HasCache() {
 		if c := d.Mirror.Documents(); c != nil {
@@ -132,7 +163,8 @@ func (d *Destination) client() *fetch.Client {
 	return d.Client
 }
 
-// reader reads documents of the Source, as far as origins may speak for it.
+// reader returns a reader of the Source's documents. It reads them only from origins
+// that may speak for the Source.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	r := &harvest.Reader{
 		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),
@@ -153,8 +185,7 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 	return r
 }
 
-// discover finds the requested sets of the Source, and the parts of them that concern this
-// run.
+// discover finds the requested sets of the Source, and the scope of this run.
 func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
 	filter, err := d.newFilter()
 	if err != nil {
@@ -186,8 +217,8 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	return src, sets, sc, err
 }
 
-// blocked is the reason why a Source was not found: pages in the place of known documents
-// are no sign that it is gone.
+// blocked returns the error for a Source that was not found. If HTML pages came in
+// place of known documents, the error does not say that the Source is gone.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
 	if d.Mirror == nil || !errors.As(err, &none) {
@@ -206,8 +237,8 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 	return err
 }
 
-// sourceURI names a Source: by its Source Description where it has one, else by its
-// only set.
+// sourceURI returns the URI that identifies a Source: its Source Description if there
+// is one, else its only set.
 func sourceURI(src *discover.Source) string {
 	if src.Description != "" {
 		return src.Description
@@ -215,25 +246,25 @@ func sourceURI(src *discover.Source) string {
 	return src.Sets[0].URI
 }
 
-// scope decides which resources of a list concern this run.
+// scope decides which resources of a list this run handles.
 type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
-	moment  time.Time // Destination.At, or that of the mirror; zero: the present
+	moment  time.Time // Destination.At, or the recorded moment of the mirror; zero for the present
 	told    toldOnce
 }
 
-// toldOnce remembers reported notes: a document may be read several times in a run.
+// toldOnce remembers reported notes, because a run may read a document several times.
 type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
 }
 
-// maxTold bounds the remembered notes; others may be repeated.
+// maxTold is the maximum number of remembered notes; further notes may be repeated.
 const maxTold = 10_000
 
-// once reports whether a note is new.
+// once reports whether a note is new, and remembers it.
 func (t *toldOnce) once(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,10 +276,10 @@ func (t *toldOnce) once(set, text string) bool {
 	return !known
 }
 
-// Skip says why a resource that a list names is left alone.
+// Skip is the reason why a listed resource is left out.
 type Skip string
 
-// The reasons for a Skip.
+// These are the reasons for a Skip.
 const (
 	SkipOrigin      Skip = "of another origin"
 	SkipUnsupported Skip = "not an http or https URI"
@@ -256,7 +287,8 @@ const (
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
 
-// Missed is how many resources were left alone that nobody has asked to leave alone.
+// Missed returns the number of resources that were left out although the caller did not
+// exclude them.
 func Missed(skipped map[Skip]int64) (n int64) {
 	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed} {
 		n += skipped[s]
@@ -264,7 +296,7 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
-// represent chooses the representation of w; false leaves w out.
+// represent chooses the representation of w. It returns false if w should be left out.
 func (s *scope) represent(w *harvest.Resource) bool {
 	if len(s.filter.accept) == 0 {
 		return true
@@ -273,8 +305,9 @@ func (s *scope) represent(w *harvest.Resource) bool {
 	return ok || err != nil
 }
 
-// admit decides whether w is followed; origin is the one to allow for a SkipOrigin. If it is
-// gone, it has no links and no digest by which it could be left out.
+// admit decides whether the run handles w, and returns the reason if not. For
+// SkipOrigin it also returns the origin to allow. If gone is set, w has no links or
+// digests, so filters on them do not apply.
 func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {

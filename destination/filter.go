@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// choice identifies the settings that select resources: resources left out under one choice
-// may belong to another.
+// choice returns an identifier of the settings that select resources. Resources left
+// out under one choice may belong to another.
 func (d *Destination) choice() string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	text := fmt.Appendf(nil, "%q %q %q %q %t %t", sorted(d.Include), sorted(d.Exclude), sorted(d.Types),
@@ -29,16 +29,16 @@ func (d *Destination) choice() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// filter chooses resources by the path of their URI, by media type and by their links.
+// filter selects resources by the path of their URI, by media type and by their links.
 type filter struct {
 	include, exclude      *glob.Set
 	types                 []string
 	collections, profiles []string // URIs
 	withMetadata          bool
-	accept                []string // media types of representations, the first choice first
+	accept                []string // media types of representations in order of preference
 }
 
-// GlobError is a pattern of Include or Exclude that cannot be used.
+// GlobError means that a pattern of Include or Exclude is invalid.
 type GlobError struct{ Glob string }
 
 func (e *GlobError) Error() string { return fmt.Sprintf("not a valid glob: %q", e.Glob) }
@@ -52,16 +52,16 @@ func (d *Destination) newFilter() (*filter, error) {
 	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
 }
 
-// admits reports whether a resource passes, or, if it is gone, its deletion. path is the decoded
-// path of its URI. One whose links are not known passes a filter by links: leaving it out would
-// be a guess.
+// admits reports whether a resource passes the filter; if gone is set, whether its
+// deletion passes. path is the decoded path of the URI. A resource with unknown links
+// passes a filter by links, because leaving it out would be a guess.
 func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
 	included, excluded := f.paths(path)
 	chosen := included && !excluded && f.typed(w.Type)
 	switch {
 	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
 		return chosen
-	case gone: // whatever links it had, and metadata may describe what is chosen
+	case gone: // its links are unknown, and metadata may describe a selected resource
 		return true
 	}
 	said, err := w.Remainder.Parse()
@@ -81,15 +81,15 @@ func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
 	return chosen || slices.ContainsFunc(metadata, f.describes)
 }
 
-// paths reports whether a path is among those included, and among those excluded.
+// paths reports whether a path is included, and whether it is excluded.
 func (f *filter) paths(path string) (included, excluded bool) {
 	path = strings.TrimPrefix(path, "/")
 	excluded = f.exclude.Match(path, false)
 	return f.include.Empty() || f.include.Match(path, false), excluded
 }
 
-// typed reports whether a media type passes. A resource whose type is unknown passes: leaving
-// it out would be a guess.
+// typed reports whether a media type passes the filter. A resource of unknown type
+// passes, because leaving it out would be a guess.
 func (f *filter) typed(mediaType string) bool {
 	if len(f.types) == 0 || mediaType == "" {
 		return true
@@ -97,8 +97,8 @@ func (f *filter) typed(mediaType string) bool {
 	return harvest.MatchType(f.types, mediaType) >= 0
 }
 
-// describes reports whether metadata describes, by this link, a resource that passes by its
-// path and the type that the link gives.
+// describes reports whether a describes link of metadata leads to a resource that
+// passes the filter by its path and by the type in the link.
 func (f *filter) describes(l resourcesync.Link) bool {
 	u, err := fetch.ParseReference(l.Href)
 	if err != nil {
@@ -108,15 +108,16 @@ func (f *filter) describes(l resourcesync.Link) bool {
 	return included && !excluded && f.typed(l.Type)
 }
 
-// leadsTo reports whether one of the links has the relation and leads to one of these URIs;
-// true if there are no URIs.
+// leadsTo reports whether one of the links has the relation rel and one of these URIs.
+// It returns true if there are no URIs.
 func leadsTo(links []resourcesync.Link, rel string, uris []string) bool {
 	return len(uris) == 0 || slices.ContainsFunc(links, func(l resourcesync.Link) bool {
 		return l.Rel == rel && slices.Contains(uris, l.Href)
 	})
 }
 
-// tellUnmatched reports patterns that matched no resource, after all were examined.
+// tellUnmatched reports patterns that matched no resource, after all resources were
+// examined.
 func (d *Destination) tellUnmatched(f *filter) {
 	for name, set := range map[string]*glob.Set{"include": f.include, "exclude": f.exclude} {
 		for _, pattern := range set.Unmatched() {

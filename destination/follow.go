@@ -13,15 +13,15 @@ import (
 	"instep/transfer"
 )
 
-// Change is a change of a resource of the Source.
+// Change is a change of a resource at the Source.
 type Change struct {
-	Set              string              // URI of the Capability List of the set that says so
+	Set              string              // URI of the Capability List of the set
 	Change           resourcesync.Change // created, updated or deleted
-	harvest.Resource                     // the resource after the change; of a deletion the URI and the moment
+	harvest.Resource                     // the resource after the change; for a deletion only its URI and time
 }
 
-// GapError: the Change Lists of a set do not cover everything since a moment. Then all
-// resources have to be read: Changes since the zero moment.
+// GapError means that the Change Lists of a set do not contain all changes after a
+// moment. Then all resources must be read: call Changes with the zero time.
 type GapError struct {
 	Set   string
 	Since time.Time
@@ -32,21 +32,21 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("the changes of %s since %s are not all known: %s", e.Set, e.Since.UTC().Format(time.RFC3339Nano), e.Why)
 }
 
-// Changes yields what has changed at a Source since a moment, for programs with a
-// store of their own: neither d.Source nor d.Mirror is used. source is any URI of the
-// Source. Of each resource only the last change is told, the changes of a set in the
-// order in which they happened (1.1 §12); what happened at the moment itself may be told
-// again. Since the zero moment every resource is told as created, by Resource List and
-// the changes after it.
+// Changes yields the changes at a Source after a moment, for programs with their own
+// store. It uses neither d.Source nor d.Mirror. source is any URI of the Source. It
+// yields only the last change of each resource, and the changes of a set in the order
+// of their times (1.1 §12). It may repeat changes at the moment itself. With the zero
+// time it yields every resource as created, from the Resource List and the changes
+// after it.
 //
-// Deletions may be of resources that were left out: they have no digest for Strict, and no
-// links for Collections, Profiles and WithMetadata.
+// Deletions may concern resources that were left out, because a deletion has no digest
+// for Strict, and no links for Collections, Profiles and WithMetadata.
 //
-// To go on, keep the latest Changed of each set and ask for the changes since the
-// earliest of these: a set that publishes late may still tell of what happened before
-// the changes of another. A [*GapError] ends the changes of a Source that no longer
-// reach back. Any error may be followed by the changes of other sets: only without one
-// is everything told. The bytes of a resource come from Open.
+// To continue, keep the latest Changed of each set and ask for the changes since the
+// earliest of these: a set that publishes late may still list changes from before the
+// changes of another set. A [*GapError] ends the changes of a set whose lists no longer
+// reach back. After an error the changes of other sets may follow; only without an
+// error are the changes complete. Open returns the bytes of a resource.
 func (d *Destination) Changes(ctx context.Context, source string, since time.Time) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		own := *d
@@ -72,8 +72,8 @@ func (d *Destination) Changes(ctx context.Context, source string, since time.Tim
 	}
 }
 
-// Open returns the bytes of a resource, verified by its length and digests: reading fails
-// before io.EOF if they differ. Close it.
+// Open returns the bytes of a resource and verifies them by its length and digests: if
+// they differ, reading returns an error instead of io.EOF. The caller must close it.
 func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadCloser, error) {
 	resp, err := d.Client.Get(ctx, transfer.Request(&w))
 	if err != nil {
@@ -92,12 +92,12 @@ func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadClos
 // follower yields the changes of one set.
 type follower struct {
 	scope   *scope
-	set     string // its URI
+	set     string // URI of the set
 	yield   func(Change, error) bool
 	skipped Counts
 }
 
-// errEnough says that the consumer wants no more.
+// errEnough means that the consumer has stopped.
 var errEnough = errors.New("enough")
 
 func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time) error {
@@ -114,7 +114,7 @@ func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time
 		case !found.Reaches:
 			return &GapError{f.set, since, found.Why}
 		}
-		for c, err := range ch.All() { // no package holds them, so they come in the order of their times
+		for c, err := range ch.All() { // they are in no package, so they come in the order of their times
 			if err == nil && (c.To.IsZero() || !c.To.Before(since)) {
 				err = f.tell(c.Change, &c.Resource)
 			}

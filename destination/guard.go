@@ -11,22 +11,24 @@ import (
 	"instep/resourcesync"
 )
 
-// Guard is by which count deletions are withheld.
+// Guard contains the counts because of which deletions are withheld.
 type Guard struct {
-	Before  int64 // earlier deletions that count: those of the last 24 hours, or of the run if a limit is given
-	Allowed int64 // permitted number of deletions
-	Members int64 // number of resources in the set, the base of the limit
-	Doubted int64 // deletions of the plan that follow from a list whose moment was read before, with more in it: these are withheld whatever their number
+	Before  int64 // earlier deletions that count: those of the last 24 hours, or of the run if a limit is set
+	Allowed int64 // maximum number of deletions
+	Members int64 // number of resources in the set, to which the limit relates
+	// planned deletions because of a list whose time is that of an earlier list with
+	// more resources; any number of them is withheld
+	Doubted int64
 }
 
-// guard withholds the deletions of the plan if there are too many and nobody has consented
-// to them; before is how many the run has deleted until now.
+// guard withholds the plan's deletions if there are too many and nobody has consented
+// to them. before is the number of deletions that the run has already made.
 func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	if pl.Deleted == 0 {
 		return nil
 	}
-	// The hash names the set and exactly the resources that would go: consent to
-	// these deletions is consent to no others.
+	// The hash covers the set and exactly the resources to delete, so consent to these
+	// deletions is not consent to others.
 	pl.Hash = hex.EncodeToString(pl.sum.Sum([]byte(nil)))[:32]
 	if pl.Members, err = pl.d.Mirror.Count(ctx, pl.Set); err != nil {
 		return err
@@ -49,7 +51,8 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// hold withholds the deletions of the plan if l exceeds the limit for that many members.
+// hold withholds the plan's deletions if l exceeds the limit for a set of that many
+// members.
 func (pl *planner) hold(l guard.Loss, members int64) {
 	if l.Planned > 0 && pl.d.MaxDelete.Exceeded(l.Total, members) {
 		pl.Withheld = true
@@ -57,9 +60,10 @@ func (pl *planner) hold(l guard.Loss, members int64) {
 	}
 }
 
-// watch withholds the deletions if, together with the set's recent losses, they exceed the
-// limit: a share of the members at the start of the window, or of all members since. Only
-// then it looks for moved content, which is not lost.
+// watch withholds the deletions if they and the set's recent losses exceed the limit.
+// The limit is a share of the members at the start of the window, or of all members
+// since then. Only if the limit is exceeded, watch looks for moved content, which is
+// not lost.
 func (pl *planner) watch(ctx context.Context) error {
 	w, err := pl.d.Mirror.Losses(ctx, pl.Set)
 	if err != nil {
@@ -78,7 +82,7 @@ func (pl *planner) watch(ctx context.Context) error {
 	return nil
 }
 
-// weighing reads what a guard.Weighing counts.
+// weighing collects the losses that a guard.Weighing counts.
 type weighing struct {
 	pl *planner
 	guard.Weighing
@@ -105,7 +109,8 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 	return l.forgetMoved(ctx, touched)
 }
 
-// touch records the members that the plan deletes, and those that get other bytes or none.
+// touch records the members that the plan deletes, and the members whose bytes it
+// replaces or removes.
 func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {
@@ -127,8 +132,8 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// planned counts the deletions of the plan. Those of members beyond guard.MaxMoved that joined
-// count as if they had not.
+// planned counts the deletions of the plan. It ignores when members joined beyond the
+// first guard.MaxMoved that joined recently.
 func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
 	recent := map[resourcesync.Key]bool{}
 	if joined != nil {
@@ -150,7 +155,7 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 	return nil
 }
 
-// forgetMoved removes content that an unchanged member holds, and content that the plan
+// forgetMoved removes losses whose content an unchanged member holds or the plan
 // copies.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) { l.Forget(ds.Get(resourcesync.SHA256).Sum()) }

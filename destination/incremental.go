@@ -10,7 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// incremental plans the changes after the cursor, and those left over from earlier runs.
+// incremental plans the changes after the cursor, and the resources left over from
+// earlier runs.
 func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	cur := pl.known.Cursor
 	pl.Partial, pl.served = ch.Flaw, ch.Served
@@ -41,18 +42,20 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 		return nil
 	}
 	next := cur
-	if !old { // an older state than was seen leads nowhere
+	if !old { // an older state than before does not move the cursor
 		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.Served // an older program did not take it down
+		next.Baseline = ch.Served // an earlier version of the program did not record it
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
 	next.Alone = alone
 	if next.Index == cur.Index && harvest.Recent(cur.Asked, pl.d.Client.Now()) {
-		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
+		// a list that requires its index each time would otherwise move the cursor each
+		// time
+		next.Asked = cur.Asked
 	}
 	if pl.stays {
 		next = cur
@@ -66,7 +69,7 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 }
 
 // due plans the resources whose bytes an earlier run or an audit found missing or
-// wrong, except those that the Change List speaks of anyway.
+// wrong, except those with a change in the Change List.
 func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	for h, err := range pl.d.Mirror.Due(ctx, pl.Set) {
 		if err != nil {
@@ -85,8 +88,8 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	return nil
 }
 
-// changed plans a batch of changes; old says that their documents are older than what was
-// applied.
+// changed plans a batch of changes. old says that their documents are older than the
+// applied state.
 func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
 	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(c **harvest.Change) string { return (*c).URI }))
 	if err != nil {
@@ -102,11 +105,11 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 		case gone && !h.Member && !pl.remembers(c, h):
 			continue
 		case gone && pl.Partial != nil:
-			pl.Same++ // it may have been created again
+			pl.Same++ // the resource may have been created again
 			continue
 		}
 		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {
-			pl.doubted = true // a later list named it
+			pl.doubted = true // a later list contained the resource
 		}
 		if err := pl.judge(ctx, word{Statement: said, want: w, from: c.Location}, h); err != nil {
 			return err
@@ -115,8 +118,8 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 	return nil
 }
 
-// remembers reports whether the deletion of what is not here is of use, and counts the one
-// of what never was.
+// remembers reports whether to record the deletion of a resource that the mirror does
+// not hold. It also counts deletions of resources that never existed here.
 func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false
@@ -127,6 +130,6 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	return pl.Partial == nil
 }
 
-// lookEvery is how often the cursor moves where nothing changes: by that the mirror knows
-// that time has passed, whatever the clock shows (see Losses).
+// lookEvery is the interval at which the cursor moves if nothing changes. A moved
+// cursor shows the mirror that time has passed, whatever the clock shows (see Losses).
 const lookEvery = 6 * time.Hour

@@ -12,28 +12,29 @@ import (
 // This file calls evidence.Decide with the statements of documents and the mirror's
 // records, and plans the decided actions.
 
-// within is the difference up to which two times in whole seconds are not distinguished.
+// within is the largest difference at which two times in whole seconds count as equal.
 const within = 2 * time.Second
 
-// applied is how far a cursor has followed its set. A moment in the future is from a wrong
-// clock: it orders nothing.
+// applied returns how far a cursor has followed its set. It ignores a time in the
+// future, which comes from a wrong clock and gives no order.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	now := d.Client.Now()
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
-// newest is the moment of the newest list that was read and is not dated in the future.
+// newest returns the time of the newest list that was read, except lists dated in the
+// future.
 func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }
 
-// known is the newest list's evidence about resources without a change since: held ones
-// exist, others do not.
+// known is the evidence of the newest list about resources without a later change: held
+// resources exist, others do not.
 type known struct {
 	Cursor
-	followed bool      // there is a Cursor
-	whole    bool      // it named no others that another choice left out
-	until    time.Time // latest possible moment of a list without a stated one; zero: there was none
+	followed bool      // the set has a Cursor
+	whole    bool      // the list had no resource that another choice left out
+	until    time.Time // latest possible time of a list without a stated time; zero if there was none
 }
 
 func (d *Destination) known(ctx context.Context, set string) (k known, err error) {
@@ -45,8 +46,8 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// beside is k for a list that is of latest at the latest: if that is not older than those
-// before, its own entries count.
+// beside returns k for comparison with a list whose latest possible time is latest. If
+// latest is not older than k.until, the entries of the list itself decide.
 func (k known) beside(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -54,12 +55,13 @@ func (k known) beside(latest time.Time) known {
 	return k
 }
 
-// silent is the name under which a mirror stores the latest possible moment of lists
-// without a stated one. It is separate from the cursor, since such lists are also applied
-// in runs that move none.
+// silent returns the name under which a mirror stores the latest possible time of lists
+// without a stated time. That time is separate from the cursor, because runs that do
+// not move the cursor also apply such lists.
 func silent(set string) string { return "silent lists " + set }
 
-// silentUntil returns that latest moment; zero if there was none.
+// silentUntil returns the latest possible time of lists without a stated time; zero if
+// there was no such list.
 func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, error) {
 	text, ok, err := d.Mirror.Recall(ctx, silent(set))
 	if err != nil || !ok {
@@ -72,7 +74,8 @@ func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, e
 	return at, nil
 }
 
-// keepSilent stores that moment before anything of the list is applied.
+// keepSilent stores the latest possible time of a list without a stated time before the
+// run applies anything of that list.
 func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	before, err := d.silentUntil(ctx, sp.Set)
 	if err != nil || !sp.silent.After(before) {
@@ -81,14 +84,14 @@ func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	return d.Mirror.Remember(ctx, silent(sp.Set), sp.silent.UTC().Format(time.RFC3339Nano))
 }
 
-// evidenceOf is the evidence held of a URI.
+// evidenceOf returns the mirror's evidence about a URI.
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until, Ahead: k.ahead(h)}
 	now := d.Client.Now()
 	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if h.Member { // a list of before may have named it as late as that
+	if h.Member { // a list without a stated time may have contained it at that time
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -103,8 +106,9 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	return e
 }
 
-// evidenceBeside is the evidence held of a URI beside a statement of a kind. The newest list
-// named every member, and may have described other bytes of one that a run left out.
+// evidenceBeside returns the mirror's evidence about a URI for the comparison with a
+// statement of the given kind. The newest list contained every member, but it may have
+// described other bytes for a member that a run left out.
 func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
 	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
 		k.Listed, k.Sure = time.Time{}, time.Time{}
@@ -112,21 +116,22 @@ func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, serve
 	return d.evidenceOf(h, k, served)
 }
 
-// listed is the statement of a list of a moment.
+// listed returns the statement of a list with the time at.
 func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 	return evidence.Statement{Kind: kind, From: at, To: at}
 }
 
-// match compares the recorded facts about the held bytes with a document's; it reads no
-// byte. If the Source gives no digest, its lastmod identifies them, unless they arrived so
-// soon after it that they may be an older version.
+// match compares the recorded facts about the held bytes with a description. It does
+// not read the bytes. If the Source gives no digest, it compares lastmod, unless the
+// bytes arrived so soon after lastmod that they may be an older version.
 func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:
 		return evidence.Untied
 	case len(w.Digests) > 0 || w.Length.Known() && w.Length != h.Length:
 		return w.Beside(h.Length, h.Digests)
-	case w.BytesAt != "" && w.Type != h.Type, w.BytesAt == "" && h.Remainder.Represented(w.URI) && !w.Remainder.Represented(w.URI): // of another representation
+	// the bytes of another representation
+	case w.BytesAt != "" && w.Type != h.Type, w.BytesAt == "" && h.Remainder.Represented(w.URI) && !w.Remainder.Represented(w.URI):
 		return evidence.Differs
 	}
 	return matchTimes(h, w)
@@ -134,7 +139,7 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 
 func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	since := h.Came
-	if !h.Told { // they arrived after the document that described them
+	if !h.Told { // the bytes arrived after the document that described them
 		since = evidence.Later(h.Changed, h.Came)
 	}
 	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
@@ -146,7 +151,7 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	return evidence.Untied
 }
 
-// word is the statements of the documents about one URI.
+// word contains the statements of the documents about one URI.
 type word struct {
 	evidence.Statement
 	want *harvest.Resource // the resource as described; for a deletion only its URI and time are set
@@ -154,7 +159,7 @@ type word struct {
 	from harvest.Location
 }
 
-// judge carries out the decision on w for the held state of its URI.
+// judge decides about w and the held state of its URI, and carries out the decision.
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	if w.Kind != evidence.Absent && w.Kind != evidence.Deleted {
 		pl.odd.compareProofs(h, w.want)
@@ -167,7 +172,7 @@ func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	return pl.do(ctx, d, w.want, w.from, h)
 }
 
-// do adds the decided action to the plan.
+// do adds the action for a decision to the plan.
 func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resource, from harvest.Location, h *Held) error {
 	switch d {
 	case evidence.Keep:

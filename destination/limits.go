@@ -9,19 +9,19 @@ import (
 	"instep/harvest"
 )
 
-// A run that reaches its limits ends early: it completes and keeps started transfers, the
-// cursor stays, and the next run continues.
+// These errors end a run that reaches its limits. The run completes and keeps started
+// transfers, the cursor does not move, and the next run continues.
 var (
 	ErrMaxTransfer = errors.New("the run may transfer no more (MaxTransfer)")
 	ErrMaxTime     = errors.New("the run may take no longer (MaxTime)")
 )
 
-// budget is the remaining allowance of a run.
+// budget contains the limits of a run and what the run has used of them.
 type budget struct {
-	most  int64            // bytes of resources; 0: no limit
-	until time.Time        // zero: no limit
-	now   func() time.Time // the clock of until
-	begun atomic.Int64     // bytes of started transfers; those of unknown length count when they are complete
+	most  int64            // maximum number of bytes of resources; 0 for no limit
+	until time.Time        // end of the run; zero for no limit
+	now   func() time.Time // the clock for until
+	begun atomic.Int64     // bytes of started transfers; a transfer of unknown length counts when it is complete
 }
 
 func (d *Destination) budget() *budget {
@@ -32,7 +32,7 @@ func (d *Destination) budget() *budget {
 	return b
 }
 
-// take allows an action, or says why nothing more is begun.
+// take allows an action, or returns the error of the limit that the run has reached.
 func (b *budget) take(a *Action) error {
 	if a.Kind != Fetch {
 		return nil
@@ -49,7 +49,7 @@ func (b *budget) take(a *Action) error {
 	return nil
 }
 
-// came counts a transfer whose length was unknown before.
+// came counts a completed transfer whose length was unknown before.
 func (b *budget) came(w *harvest.Resource, n int64) {
 	if !w.Length.Known() {
 		b.begun.Add(n)

@@ -13,52 +13,65 @@ import (
 	"instep/transfer"
 )
 
-// Held is a mirror's record of one URI, as seen from one set.
+// Held is a mirror's record of one URI, with its membership in one set.
 type Held struct {
-	URI      string // "" : the URI is unknown to the mirror
-	Path     string // path of the bytes, for people
+	URI      string // "" if the mirror does not know the URI
+	Path     string // path of the bytes, for display
 	Stored   bool   // the mirror has bytes for the URI
 	Length   resourcesync.Length
 	Digests  resourcesync.Digests // digests of the bytes when they were stored
 	Type     string
-	Verified bool // a length or a digest given by the Source was checked
+	Verified bool // the bytes were verified against a length or a digest of the Source
 
-	Proof resourcesync.Algorithm // strongest digest of the Source that was verified when the bytes were stored; "": none, or unknown
-	Stamp string                 // stamp by which the Mirror recognises untouched bytes; see Prober
+	// strongest digest of the Source that was verified when the bytes were stored; ""
+	// if none or unknown
+	Proof resourcesync.Algorithm
+	Stamp string // value by which the Mirror recognises unchanged bytes; see Prober
 
-	Member  bool                  // the URI belongs to the set that was asked for
-	LastMod resourcesync.Datetime // the Source's last lastmod
-	Changed time.Time             // last change applied: never replaced or deleted by a list older than this
-	Told    bool                  // Changed is of a change, not of a list
-	Until   time.Time             // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
-	Came    time.Time             // arrival time of the bytes, by their server's clock; zero if unknown, or unnecessary beside a list
-	Gone    time.Time             // if Member is false: time of the deletion that a change told of; zero if none did, or a newer list was read since
-	Due     string                // why the bytes must be fetched again; "" = good
-	Wanted  harvest.Resource      // while Due: the Source's last description
+	Member  bool                  // the URI belongs to the requested set
+	LastMod resourcesync.Datetime // the lastmod that the Source gave last
+	Changed time.Time             // time of the last applied change; an older list never replaces or deletes the resource
+	Told    bool                  // Changed is the time of a change, not of a list
+	// latest possible time of a change of unknown time, with Changed as the earliest;
+	// else zero
+	Until time.Time
+	// arrival time of the bytes by their server's clock; zero if unknown, or not needed
+	// for comparison with a list
+	Came time.Time
+	// if Member is false: time of the deletion that a change reported; zero if no
+	// change did, or a newer list was read since
+	Gone   time.Time
+	Due    string           // the reason why the bytes must be fetched again; "" if they need not be
+	Wanted harvest.Resource // if Due is set: the Source's last description
 
-	Remainder harvest.Remainder // links and other attributes that the Source gave of the stored bytes
+	Remainder harvest.Remainder // links and other attributes that the Source gave for the stored bytes
 }
 
-// Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
+// Cursor records how far a set has been followed (1.1 §12.1). It never moves back.
 type Cursor struct {
 	harvest.Position
-	Looked   time.Time // time, by our clock, of the run that moved the cursor; while nothing changes, the cursor moves every 6 hours only to renew it
-	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // set while Listed is in the future by our clock: the newest earlier Listed that is not
-	Baseline time.Time // time of the last baseline, by the Source's own clock; zero if unknown
-	Alone    Alone     // resources left alone since the last baseline
-	Silent   bool      `json:",omitzero"` // the newest list did not tell its moment: it is read in each run
-	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
+	// time, by our clock, of the run that moved the cursor. Without changes the cursor
+	// moves every 6 hours only to renew this time
+	Looked time.Time
+	Listed time.Time // the at of the newest Resource List or Resource Dump that was read
+	// set while Listed is in the future by our clock: the newest earlier value of
+	// Listed that is not in the future
+	Sure     time.Time `json:",omitzero"`
+	Baseline time.Time // time of the last baseline by the Source's own clock; zero if unknown
+	Alone    Alone     // the numbers of resources left out since the last baseline
+	Silent   bool      `json:",omitzero"` // the newest list did not state its time, so it is read in each run
+	Scope    string    // the choice of resources that left some out; "" if none were left out
 }
 
-// ahead reports whether the cursor does not cover the applied state of a resource, since
-// the run that applied it did not move the cursor.
+// ahead reports whether the applied state of a resource is later than the cursor,
+// because the run that applied it did not move the cursor.
 func (c Cursor) ahead(h *Held) bool {
 	return h.Changed.After(c.At) || h.Gone.After(c.At) || h.Until.After(c.Undated)
 }
 
-// Alone counts resources that were left alone though nobody asked for that: the mirror lacks
-// them, or has older bytes, until something else is asked for or another baseline is made.
+// Alone contains the numbers of resources that were left out although the caller did
+// not exclude them. The mirror does not have them, or has older bytes, until the
+// options change or another baseline is made.
 type Alone struct{ Origin, Unsupported, Weak int64 }
 
 func (a Alone) and(skipped map[Skip]int64) Alone {
@@ -69,132 +82,150 @@ func (a Alone) each() map[Skip]int64 {
 	return map[Skip]int64{SkipOrigin: a.Origin, SkipUnsupported: a.Unsupported, SkipWeak: a.Weak}
 }
 
-// ScopeRestored is the Scope that a Mirror gives a Cursor when it brings back earlier states:
-// no choice of resources is that, so the next run compares everything.
+// ScopeRestored is the Scope that a Mirror sets in a Cursor when it restores earlier
+// states. No choice of resources equals it, so the next run compares everything.
 const ScopeRestored = "restored"
 
-// covers reports whether this choice of resources excludes all that earlier runs left out.
+// covers reports whether this choice of resources excludes all resources that earlier
+// runs left out.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
-// Mirror is a held copy of one Source. The package instep/mirror keeps it
-// in a directory; a harvester with its own store implements this, and may implement
-// Parts and Adopter as well. A Mirror that wraps another one has a method Unwrap() Mirror,
-// so that these are found.
+// Mirror is a held copy of one Source. The package instep/mirror stores it in a
+// directory; a harvester with its own store implements this interface. It may also
+// implement Parts and Adopter. A Mirror that wraps another one has a method Unwrap()
+// Mirror, so that those optional interfaces are found.
 //
 // All methods are safe for concurrent use. set is the URI of a Capability List.
 type Mirror interface {
-	// Bind ties the mirror to its Source at the first call. A later call with another
-	// Source, judged by its URI, its origin and its sets, returns an error.
+	// Bind records the Source of the mirror at the first call. A later call with
+	// another Source returns an error; URI, origin and sets identify a Source.
 	Bind(ctx context.Context, source, origin string, sets ...string) error
 	// Sets returns the URIs of all sets that the Mirror knows.
 	Sets(ctx context.Context) ([]string, error)
 	// Documents returns the cache of the Source's documents; nil if there is none.
 	Documents() fetch.Cache
-	// Recall returns the value remembered under a name; false if there is none.
+	// Recall returns the value stored under a name; false if there is none.
 	Recall(ctx context.Context, name string) (value string, ok bool, err error)
-	// Remember keeps a value of at most 64 KiB; "" forgets it.
+	// Remember stores a value of at most 64 KiB under a name; "" deletes it.
 	Remember(ctx context.Context, name, value string) error
 
-	// Lookup returns the record of each URI, in the order of the URIs; the zero Held for an
-	// unknown one. Callers ask in batches of at most 1,000.
+	// Lookup returns the record of each URI, in the order of uris, and the zero Held
+	// for an unknown URI. Callers pass at most 1,000 URIs at once.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
-	// Open reads the stored bytes of a result of Lookup or Members, until ctx ends.
-	// fs.ErrNotExist: they do not exist, or have moved since.
+	// Open opens the stored bytes of a result of Lookup or Members. They can be read
+	// until ctx ends. It returns fs.ErrNotExist if they do not exist or have moved
+	// since.
 	Open(ctx context.Context, h *Held) (io.ReadCloser, error)
-	// Untouched reports whether the held bytes of a resource are those that were stored, as
-	// far as that is known without reading them. Absent bytes: fs.ErrNotExist.
+	// Untouched reports whether the stored bytes of a resource are unchanged, as far as
+	// that is known without reading them. It returns fs.ErrNotExist if they do not
+	// exist.
 	Untouched(ctx context.Context, h *Held) (bool, error)
 	// FindContent finds a resource, of any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
-	// Members yields all members of a set in ascending order of [resourcesync.KeyOf] their URIs. It
-	// may leave out Told, Until and Came, as Due may.
+	// Members yields all members of a set in ascending order of the
+	// [resourcesync.KeyOf] of their URIs. Like Due, it may leave Told, Until and Came
+	// unset.
 	Members(ctx context.Context, set string) iter.Seq2[Held, error]
-	// Count returns how many members a set has.
+	// Count returns the number of members of a set.
 	Count(ctx context.Context, set string) (int64, error)
-	// Due yields the members of a set whose bytes have to be fetched again.
+	// Due yields the members of a set whose bytes must be fetched again.
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
-	// Cursor returns how far a set was followed; false before its first complete baseline.
+	// Cursor returns the cursor of a set; false before the set's first complete
+	// baseline.
 	Cursor(ctx context.Context, set string) (Cursor, bool, error)
 	// Losses returns the losses of a set in the last 24 hours.
 	Losses(ctx context.Context, set string) (Losses, error)
-	// Withhold stores a plan that a guard withheld, so that it can be approved.
+	// Withhold stores a plan that a guard withheld, so that a person can approve it.
 	Withhold(ctx context.Context, set, hash, summary string) error
-	// Approved reports whether the plan of that hash was approved and the approval still holds.
+	// Approved reports whether the plan with this hash was approved and the approval is
+	// still valid.
 	Approved(ctx context.Context, hash string) (bool, error)
 	// Begin starts a batch of changes. One batch may be filled while another commits;
 	// the caller commits one at a time.
 	Begin(ctx context.Context) (Batch, error)
 }
 
-// Losses are the losses of a set in a window: the last 24 hours, or more if the clock
-// leaves that in doubt. In a younger mirror the window begins when its set was in step for
-// the first time.
+// Losses are the deleted members of a set in a window: the last 24 hours, or more if
+// the clock leaves that in doubt. In a younger mirror the window begins when the set
+// was in step for the first time.
 type Losses struct {
-	Members int64                              // members that the set had when the window began
-	Lost    int64                              // members deleted since without Consent that are no members again
-	Each    iter.Seq2[Loss, error]             // the members that Lost counts; nil if there are none
-	Joined  iter.Seq2[resourcesync.Key, error] // members that were added in the window and are not among the deleted and restored ones, in ascending order; nil if there are none
+	Members int64 // number of members of the set when the window began
+	// number of members that were deleted in the window without Consent and have not
+	// been added again
+	Lost int64
+	Each iter.Seq2[Loss, error] // the members that Lost counts; nil if there are none
+	// members that were added in the window, except deleted and restored ones, in
+	// ascending order; nil if there are none
+	Joined iter.Seq2[resourcesync.Key, error]
 }
 
-// Loss is a member that was deleted.
+// Loss is a deleted member.
 type Loss struct {
-	SHA256 resourcesync.Digest // digest of its bytes; zero if there were none
-	Old    bool                // it was a member when the window began
+	SHA256 resourcesync.Digest // digest of the member's bytes; zero if there were none
+	Old    bool                // the resource was a member when the window began
 }
 
-// ErrOccupied is what Put and Copy return (wrapped, naming the path) when something
-// that the mirror did not put there stands where the bytes belong. It is never
-// replaced; the resource fails and everything else goes on.
+// ErrOccupied is returned by Put and Copy (wrapped, with the path) if a file that the
+// mirror did not store is at the path for the bytes. The mirror never replaces that
+// file; the resource fails and the run continues.
 var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
 
-// ErrStale is what Put, Copy and Mark return (wrapped) for a state older than the one that
-// the mirror holds for the set, which stays. A moment in the future makes nothing else
-// older ([evidence.ToCome]).
+// ErrStale is returned by Put, Copy and Mark (wrapped) for a state older than the state
+// that the mirror holds for the set. The held state stays. A time in the future makes
+// no other state older ([evidence.ToCome]).
 var ErrStale = errors.New("older than what the mirror holds")
 
-// ErrNotHeld is what Mark returns (wrapped) where the bytes described are not those
-// that the mirror holds. They have to be fetched.
+// ErrNotHeld is returned by Mark (wrapped) if the mirror does not hold the described
+// bytes. Then they must be fetched.
 var ErrNotHeld = transfer.ErrNotHeld
 
-// ErrNoPlace is what Put, Copy and Mark return (wrapped) for a URI for which the mirror has
-// no valid path. The resource fails and everything else continues.
+// ErrNoPlace is returned by Put, Copy and Mark (wrapped) for a URI for which the mirror
+// has no valid path. The resource fails and the run continues.
 var ErrNoPlace = errors.New("the mirror has no place for it")
 
-// Batch collects changes to a mirror. Nothing of it is visible through the Mirror
-// before Commit, and all of it is durable when Commit has returned nil: bytes
-// first, then, in one transaction, what is known of them and the cursor. An error
-// from Commit leaves for every URI either the old or the new bytes, whole, and
-// applying the same changes again is harmless.
+// Batch collects changes to a mirror. No change is visible through the Mirror before
+// Commit, and all changes are durable when Commit has returned nil: first the bytes,
+// then, in one transaction, the records and the cursor. After an error of Commit each
+// URI has either its old or its new bytes, complete, and the same changes may be
+// applied again.
 //
-// Put, PutPart, Copy and Adopt may be called concurrently with each other; the rest may not.
+// Put, PutPart, Copy and Adopt may be called concurrently with each other; other
+// methods may not.
 type Batch interface {
-	// Expect announces resources of a set, at most 1,000, for the batch, so that they are
-	// looked up together. Nobody else changes them until the batch has been committed.
+	// Expect announces at most 1,000 resources of a set, so that the batch looks them
+	// up together. Nobody else may change them until the batch has been committed.
 	Expect(ctx context.Context, set string, uris []string) error
 	transfer.Store
 	// Adopt makes the file at path, which Stray has found, the bytes of w without
-	// copying them, if they are verified. Bytes that are not those of w are an
-	// ErrNotHeld and stay where they are. It is called only for an Adopter.
+	// copying it, if the file's bytes are verified. It returns ErrNotHeld and leaves
+	// the file in its place if the bytes are not those of w. It is called only for an
+	// Adopter.
 	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
-	// Copy is Put from the stored bytes of another URI, checked again while copied.
+	// Copy is Put with the stored bytes of another URI, which it verifies again while
+	// copying.
 	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
-	// Mark makes a URI whose bytes are stored and right a member of set with the
-	// state w, without touching the bytes. Other bytes, or none, are an ErrNotHeld.
+	// Mark makes a URI a member of set with the state w if its stored bytes are right.
+	// It does not touch the bytes. It returns ErrNotHeld if there are no bytes or other
+	// bytes.
 	Mark(ctx context.Context, set string, w harvest.Resource) error
-	// Due records that the bytes of w.URI have to be fetched, and why. Stored bytes stay.
+	// Due records that the bytes of w.URI must be fetched, and the reason. Stored bytes
+	// stay.
 	Due(ctx context.Context, set string, w harvest.Resource, reason string) error
-	// Delete ends the membership of a URI in set; the bytes go to the trash when
-	// no set holds the URI. If a change tells of the deletion, when is its moment, which is
-	// kept as Held.Gone, also of a URI that is no member; else it is zero.
+	// Delete ends the membership of a URI in set. When no set contains the URI any
+	// more, the bytes move to the trash. If a change reported the deletion, when is its
+	// time, which is stored as Held.Gone even if the URI is not a member; else when is
+	// zero.
 	Delete(ctx context.Context, set, uri string, when time.Time) error
-	// Consent says that a person has consented to the deletions in the batch: they are
-	// no Losses.
+	// Consent records that a person has consented to the deletions in the batch, so
+	// that they do not count as Losses.
 	Consent()
-	// Sync makes everything put so far durable, so that Commit need not. Another batch may
-	// commit meanwhile. After an error this one must not be committed.
+	// Sync makes everything put so far durable, so that Commit has less to do. Another
+	// batch may commit meanwhile. After an error of Sync this batch must not be
+	// committed.
 	Sync(ctx context.Context) error
-	// Commit makes the batch durable and, if move is not nil, moves the cursor of its set.
+	// Commit makes the batch durable and, if move is not nil, moves the cursor of its
+	// set.
 	Commit(ctx context.Context, move *CursorMove) error
 	// Discard drops the batch. After Commit it does nothing.
 	Discard() error
@@ -206,16 +237,17 @@ type CursorMove struct {
 	Cursor
 }
 
-// Adopter is implemented by a Mirror that can take over files which are there already
-// and which it did not put there.
+// Adopter is implemented by a Mirror that can take over existing files that it did not
+// store.
 type Adopter interface {
-	// Stray finds a file that may hold the bytes of w: at their path, or where other
-	// mirroring programs would have stored them. h is the result of Lookup for w.URI. Names
-	// and sizes are enough evidence, since Batch.Adopt verifies the bytes.
+	// Stray finds a file that may contain the bytes of w: at the path for the bytes, or
+	// at a path where other mirroring programs would have stored them. h is the result
+	// of Lookup for w.URI. Name and size are enough evidence, because Batch.Adopt
+	// verifies the bytes.
 	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
 }
 
-// optional finds the optional interfaces of a Mirror, or of one that it wraps.
+// optional finds an optional interface of a Mirror, or of a Mirror that it wraps.
 func optional[T any](m Mirror) (t T, ok bool) {
 	for m != nil {
 		if t, ok = m.(T); ok {

@@ -12,19 +12,20 @@ import (
 	"instep/transfer"
 )
 
-// This file brings the bytes of the actions of a plan.
+// This file transfers the bytes for the actions of a plan.
 
 func (d *Destination) transport() *packages.Transport {
 	return &packages.Transport{Client: d.Client, Spool: d.Spool, Parts: d.parts(), Tell: d.quirk}
 }
 
-// parts keeps large transfers that break off; nil if the Mirror does not.
+// parts returns the store for interrupted large transfers; nil if the Mirror has none.
 func (d *Destination) parts() transfer.Parts {
 	parts, _ := optional[transfer.Parts](d.Mirror)
 	return parts
 }
 
-// members yields the actions that take members of packages, in the order of the packages.
+// members yields the members of packages that the plan's actions need, in the order of
+// the packages.
 func (s *SetPlan) members() iter.Seq2[packages.Member, error] {
 	return func(yield func(packages.Member, error) bool) {
 		for a, err := range s.Actions() {
@@ -42,8 +43,8 @@ func (a *Action) member() packages.Member {
 // packaged reports whether the bytes of an action are in a package.
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
-// transfer brings the bytes of one resource into a batch, verified. An action that
-// could not copy becomes a fetch.
+// transfer puts the verified bytes of one resource into a batch. If an action cannot
+// copy or adopt the bytes, it becomes a fetch.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if a.Kind == Copy || a.Kind == Adopt {
 		if n, done, err := r.fromHere(ctx, b, a); done {
@@ -68,8 +69,8 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	return r.fetcher.Fetch(ctx, b, a.Want)
 }
 
-// fromHere takes the bytes of a Copy or an Adopt from what is here. If that is not
-// what it was taken for, the action becomes a fetch.
+// fromHere puts the bytes of a Copy or an Adopt into a batch. If the local bytes are
+// not the expected ones, the action becomes a fetch.
 func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if a.Kind == Copy {
 		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
@@ -88,12 +89,12 @@ func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, don
 	return 0, false, nil
 }
 
-// fromPackage brings the bytes of an action out of its package into a batch, verified. If
-// that fails for a reason of the Source, the action becomes a request for the resource, and
-// the error says why.
+// fromPackage extracts the bytes of an action from its package, verifies them and puts
+// them into a batch. If that fails because of the Source, it returns the error, and the
+// action becomes a request for the resource.
 func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if transfer.Timed(&a.Want) {
-		a.Want.Came = r.d.Client.Now() // the times are those of the entry, whenever it was packed
+		a.Want.Came = r.d.Client.Now() // the entry's times are exact, whenever the package was made
 	}
 	put := func(w *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error) {
 		return b.Put(ctx, r.sp.Set, *w, transfer.Verified{Reader: body, Hashed: digested}, proved)
@@ -101,7 +102,7 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 	m := a.member()
 	want, n, whole, err := r.unpacker.Take(ctx, &m, put)
 	if whole {
-		a.Via = ViaDump // also where parts were planned
+		a.Via = ViaDump // even if parts were planned
 	}
 	switch {
 	case err == nil:

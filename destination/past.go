@@ -10,15 +10,16 @@ import (
 	"instep/resourcesync"
 )
 
-// This file makes and audits mirrors of the past: each set as it was at one moment (Archives
-// §1, §4).
+// This file makes and audits mirrors of the past: each set as it was at one moment
+// (Archives §1, §4).
 
-// pastMoment is the name under which a mirror of the past remembers its moment.
+// pastMoment is the name under which a mirror of the past stores its moment.
 const pastMoment = "moment of the past"
 
-// MomentError means that a mirror is of another moment than the one that was asked for.
+// MomentError means that the mirror holds the state of another moment than the
+// requested one.
 type MomentError struct {
-	Held, Asked time.Time // zero is the present
+	Held, Asked time.Time // the zero time is the present
 }
 
 func (e *MomentError) Error() string {
@@ -32,7 +33,8 @@ func momentName(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// moment returns the moment that the mirror is of, or is to be made of.
+// moment returns the moment whose state the mirror holds or will hold; the zero time
+// for the present.
 func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	if d.Mirror == nil {
 		return d.At, nil
@@ -71,7 +73,8 @@ func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	return d.At, nil
 }
 
-// keepMoment writes down the moment of the mirror before anything of a plan is done.
+// keepMoment stores the moment of the mirror before the run carries out any of the
+// plan.
 func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	for _, sp := range p.Sets {
 		if !sp.Moment.IsZero() {
@@ -81,7 +84,7 @@ func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// state opens the state that the mirror is to have.
+// state opens the state that the mirror should have.
 func (k *setPlanner) state(ctx context.Context) (*harvest.Snapshot, error) {
 	if k.scope.moment.IsZero() {
 		return k.offer.Present(ctx)
@@ -89,7 +92,7 @@ func (k *setPlanner) state(ctx context.Context) (*harvest.Snapshot, error) {
 	return k.offer.AsOf(ctx, k.scope.moment, k.prefer != PreferList)
 }
 
-// past plans the set as it was.
+// past plans the set as it was at the scope's moment.
 func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	st, err := k.state(ctx)
 	if err != nil {
@@ -99,8 +102,8 @@ func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is of before, and the changes from there to the moment are known")
 }
 
-// prefer is by which documents bytes are brought. Of the past only packages have those of
-// then for sure.
+// prefer returns the preferred documents for bytes. For a past moment it prefers dumps,
+// because only packages surely contain the bytes of that time.
 func (pl *planner) prefer() Prefer {
 	if !pl.Moment.IsZero() {
 		return PreferDump
@@ -108,7 +111,7 @@ func (pl *planner) prefer() Prefer {
 	return pl.d.Prefer
 }
 
-// findMemento adds to a resource of the past where its bytes of then are.
+// findMemento sets the URI of the earlier bytes in a resource of a past plan.
 func (pl *planner) findMemento(w **harvest.Resource) error {
 	if pl.Moment.IsZero() {
 		return nil
@@ -119,7 +122,7 @@ func (pl *planner) findMemento(w **harvest.Resource) error {
 }
 
 func (s *scope) findMemento(w *harvest.Resource) error {
-	if w.BytesAt != "" { // it would be one of another representation
+	if w.BytesAt != "" { // a memento would be of another representation
 		return nil
 	}
 	said, err := w.Remainder.Parse()
@@ -138,8 +141,8 @@ func (s *scope) findMemento(w *harvest.Resource) error {
 	return nil
 }
 
-// asThen brings the bytes that a resource had: from its memento, else from where its present
-// bytes are, if a digest proves that they are the same.
+// asThen fetches the bytes that a resource had at the past moment: from its memento, or
+// the present bytes if a digest proves that they are the same.
 func (r *runner) asThen(ctx context.Context, b Batch, a *Action) (int64, error) {
 	var failed error
 	if a.Want.Memento != "" {

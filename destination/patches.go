@@ -10,7 +10,8 @@ import (
 	"instep/transfer"
 )
 
-// reportPatches adds what patches did to the report, with a note about what failed.
+// reportPatches adds the counts of patches to the report, and reports failed patches in
+// a note.
 func (r *runner) reportPatches() {
 	n, failure := r.patcher.Counts()
 	r.rep.Patches.Add(n)
@@ -20,8 +21,8 @@ func (r *runner) reportPatches() {
 	}
 }
 
-// fromPatches makes the bytes of an action by patches from those held, and puts them into a
-// batch. done is false if the resource has to be fetched whole.
+// fromPatches applies patches to the held bytes of an action's resource and puts the
+// result into a batch. done is false if the resource must be fetched whole.
 func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if len(a.Want.Patches) == 0 || r.d.NoPatches || !r.patcher.Usable() {
 		return 0, false, nil
@@ -43,14 +44,14 @@ func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, 
 	case err != nil && ctx.Err() != nil:
 		return 0, true, err
 	case err != nil:
-		r.budget.begun.Add(w.Length.Int64()) // it is fetched whole
+		r.budget.begun.Add(w.Length.Int64()) // the resource is fetched whole
 		return 0, false, nil
 	}
 	defer release()
 	return r.putPatched(ctx, b, a, made, fetched)
 }
 
-// patchesFrom returns the patches that lead from the bytes held to w.
+// patchesFrom returns the patches that convert the held bytes into w.
 func patchesFrom(w *harvest.Resource, h *Held) []harvest.Patch {
 	if !h.Stored || len(h.Digests) == 0 {
 		return nil
@@ -58,7 +59,7 @@ func patchesFrom(w *harvest.Resource, h *Held) []harvest.Patch {
 	return w.PatchesFrom(h.Length, h.Digests)
 }
 
-// putPatched puts the bytes that patches have made into a batch.
+// putPatched puts the result of the patches into a batch.
 func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made []byte, fetched int64) (int64, bool, error) {
 	w := a.Want
 	if transfer.Timed(&w) {
@@ -72,7 +73,7 @@ func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made []byte
 	return fetched, true, nil
 }
 
-// cost returns how many bytes the fetch of an action transfers, about.
+// cost returns the estimated number of bytes that the fetch of an action transfers.
 func (a *Action) cost() int64 {
 	if len(a.Want.Patches) > 0 {
 		return harvest.CostOf(a.Want.Patches)

@@ -15,11 +15,11 @@ import (
 	"instep/resourcesync"
 )
 
-// Mode says how a set is brought in step.
+// Mode is the way in which a set is synchronised.
 type Mode string
 
-// The modes of 1.1 §5.2: a baseline compares with the whole set, an incremental
-// synchronisation follows its changes.
+// These are the modes of 1.1 §5.2: a baseline compares the mirror with the whole set,
+// an incremental synchronisation applies its changes.
 const (
 	Baseline    Mode = "baseline"
 	Incremental Mode = "incremental"
@@ -28,46 +28,48 @@ const (
 // ActionKind is the kind of an Action.
 type ActionKind string
 
-// The kinds of action.
+// These are the kinds of actions.
 const (
-	Fetch    ActionKind = "fetch"    // GET the resource
+	Fetch    ActionKind = "fetch"    // request the resource
 	Copy     ActionKind = "copy"     // copy the held bytes of another URI
 	Adopt    ActionKind = "adopt"    // take over a file in the directory that the mirror did not store
-	Mark     ActionKind = "mark"     // the held bytes are right: only the recorded facts change
-	Delete   ActionKind = "delete"   // end the membership
+	Mark     ActionKind = "mark"     // update only the recorded metadata, because the held bytes are right
+	Delete   ActionKind = "delete"   // end the membership in the set
 	Remember ActionKind = "remember" // record the deletion of a resource that is not held
 )
 
-// Via is the way by which the bytes of a resource are obtained.
+// Via is the way in which the bytes of a resource are obtained.
 type Via string
 
-// The ways.
+// These are the ways to obtain bytes.
 const (
 	ViaGet     Via = "get"     // a request for the resource
-	ViaDump    Via = "dump"    // from a package that is transferred whole (1.1 §11, §13)
-	ViaRange   Via = "range"   // out of a package of which only some bytes are transferred
-	ViaMemento Via = "memento" // a request for the bytes as they were (1.1 §14.6)
-	ViaPatch   Via = "patch"   // made from the held bytes by patches (1.1 §14.4)
-	ViaLocal   Via = "local"   // without a request: copied from bytes that the mirror holds, or taken from a file already at the path of the resource
+	ViaDump    Via = "dump"    // a package that is transferred whole (1.1 §11, §13)
+	ViaRange   Via = "range"   // a package of which only some bytes are transferred
+	ViaMemento Via = "memento" // a request for the bytes of an earlier version (1.1 §14.6)
+	ViaPatch   Via = "patch"   // patches applied to the held bytes (1.1 §14.4)
+	// no request: bytes copied from another held resource, or a file that is already at
+	// the resource's path
+	ViaLocal Via = "local"
 )
 
 // Action is one step of a Plan.
 type Action struct {
 	Kind    ActionKind
 	Change  resourcesync.Change // the effect on the mirror; "" for a Mark
-	Repair  bool                // the bytes were held and are damaged or missing
-	Again   bool                // an earlier run was to bring it in this state and could not, or has found it wrong
+	Repair  bool                // the bytes were held, but are damaged or missing
+	Again   bool                // an earlier run failed to fetch this state, or found its bytes wrong
 	Want    harvest.Resource
-	Via     Via    // of actions with bytes
-	From    string // of a Copy the URI of the bytes, of an Adopt the path of the file
-	Package int    // of ViaDump and ViaRange: number of the package in the plan, from 1
-	Member  string // of ViaDump and ViaRange: rs:md/@path in that package
+	Via     Via    // for actions that need bytes
+	From    string // for a Copy: the URI of the bytes; for an Adopt: the path of the file
+	Package int    // for ViaDump and ViaRange: number of the package in the plan, counted from 1
+	Member  string // for ViaDump and ViaRange: rs:md/@path in that package
 }
 
 // Counts are the totals of a plan or a run, in resources.
 type Counts struct {
 	Same, Created, Updated, Deleted int64
-	Skipped                         map[Skip]int64 // named by the Source and left alone
+	Skipped                         map[Skip]int64 // resources in the Source's documents that were left out
 }
 
 func (c *Counts) skip(s Skip) { c.skipMany(s, 1) }
@@ -82,64 +84,72 @@ func (c *Counts) skipMany(s Skip, n int64) {
 	c.Skipped[s] += n
 }
 
-// Plan is the actions of a run: a value, made without touching the mirror. Close it.
+// Plan contains the actions of a run. Making it does not change the mirror. The caller
+// must close it.
 type Plan struct {
-	Source string // the Source Description that was found, or the given document
+	Source string // URI of the Source Description that was found, or of the given document
 	Origin string // the Source's own origin
 	Sets   []*SetPlan
 
-	Orphans []Orphan // sets that the mirror holds and the Source does not offer any more
+	Orphans []Orphan // sets that the mirror holds and the Source no longer offers
 }
 
 // SetState is the common part of a set's plan and report.
 type SetState struct {
 	Set, Name string
 	Mode      Mode
-	Why       string           // one sentence: why this mode
-	Origins   map[string]int64 // resources skipped by the origin that would have to be allowed
-	Moment    time.Time        // the past moment that the plan is of; zero: the present
-	Latest    time.Time        // newest moment in the set's documents, in this run or an earlier one
-	Partial   error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
+	Why       string           // the reason for the mode, in one sentence
+	Origins   map[string]int64 // number of skipped resources for each origin that is not allowed
+	Moment    time.Time        // the past moment of the plan; zero for the present
+	Latest    time.Time        // newest time in the set's documents, in this run or an earlier one
+	// error of an unusable document of the Source; nothing is deleted and the cursor
+	// does not move
+	Partial error
 
-	// RolledBack describes how the Source shows an older state than before; "" if it does
-	// not. Unless AcceptRollback is set, the mirror and the cursor stay unchanged.
+	// RolledBack describes how the Source shows an older state than before; "" if it
+	// does not. Unless AcceptRollback is set, the mirror and the cursor stay unchanged.
 	RolledBack string
 
-	// Gap describes the unknown changes after the moment of the lists; "" if there are
-	// none, or the Source offers none. The plan gives the state of that moment.
+	// Gap describes the unknown changes after the time of the lists; "" if there are
+	// none, or the Source offers no changes. The plan leads to the state at that time.
 	Gap string
 }
 
-// SetPlan is the part of a Plan that concerns one set.
+// SetPlan is the part of a Plan for one set.
 type SetPlan struct {
 	SetState
 	Counts
 	Bytes    int64    // bytes to transfer, as far as the Source gives lengths
-	Requests int64    // requests for the resources, packages and parts of packages
-	Reasons  []string // why each choice was made, one sentence each, in the order in which they were made
-	Members  int64    // members of the set before the run, where deletions are planned
+	Requests int64    // number of requests for resources, packages and parts of packages
+	Reasons  []string // the reasons for the planner's choices, one sentence each, in order
+	Members  int64    // number of members of the set before the run, set if deletions are planned
 	Pulse    Pulse    // how often the Source changes the set
 	Hash     string   // hash of the deletions; "" if there are none
-	Withheld bool     // the guard holds the deletions until this Hash is approved
-	Guard    Guard    // the guard that withholds them
+	Withheld bool     // the deletions are withheld until a person approves this Hash
+	Guard    Guard    // the guard that withholds the deletions
 
-	asOf      time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
-	silent    time.Time             // latest possible moment of a list without a stated one; zero: there is none
-	consent   bool                  // somebody has consented to the deletions
-	set       discover.Set          // the set during planning
-	scope     *scope                // scope of the next plan of the set; nil: it is not planned again in this run
-	move      *CursorMove           // nil: the cursor stays
-	actions   *spool.Log[Action]    // Package counts decisions, from 1
-	ordered   *spool.Sorter[Action] // requests of a first baseline, by the keys of their URIs: see planner.add
-	decisions []int                 // the packages in planned, from 1, whose members were wanted; 0: these are requested one by one
-	retries   int64                 // number of actions that are a retry
-	first     int64                 // index of the first retry
+	asOf    time.Time          // time at which the Source sent the documents, by its own clock; zero if unknown
+	silent  time.Time          // latest possible time of a list without a stated time; zero if there is no such list
+	consent bool               // a person has consented to the deletions
+	set     discover.Set       // the set during planning
+	scope   *scope             // scope for further plans of the set; nil if it is not planned again in this run
+	move    *CursorMove        // nil if the cursor does not move
+	actions *spool.Log[Action] // the actions; Action.Package is an index in decisions, counted from 1
+	// the requests of a first baseline, sorted by the keys of their URIs; see
+	// planner.add
+	ordered *spool.Sorter[Action]
+	// for each package with wanted members: its number in planned, counted from 1; 0 if
+	// the members are requested one by one
+	decisions []int
+	retries   int64 // number of actions that are retries
+	first     int64 // index of the first retry
 	deletes   *spool.Log[Action]
-	planned   []packages.Planned // from which Actions take members; those of one package follow each other
+	planned   []packages.Planned // the packages of the plan; members of one package are consecutive in Actions
 }
 
-// decided yields the actions that are a retry, or the others, with the way that was chosen for each
-// package. That is known when all its wanted members are, so the actions are written before.
+// decided yields the retries, or the other actions, with the way chosen for each
+// package. A way is chosen when all wanted members of a package are known, which is
+// after the actions were written.
 func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range s.actions.All() {
@@ -160,17 +170,18 @@ func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	}
 }
 
-// retry reports whether an action repeats a failed one of an earlier run. Retries come
-// last, so that permanent failures delay nothing.
+// retry reports whether an action repeats a failed action of an earlier run. Retries
+// come last, so that permanent failures delay nothing.
 func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
-// URIs lists the URIs of the plan's sets.
+// URIs returns the URIs of the plan's sets.
 func (p *Plan) URIs() []string {
 	return urisOf(p.Sets, func(s **SetPlan) string { return (*s).Set })
 }
 
-// Actions yields all actions of the plan, in order: retries after all others, and deletions
-// last; it leaves out withheld ones. It can be ranged over any number of times.
+// Actions yields all actions of the plan in order: retries after all others, and
+// deletions last. It leaves out withheld deletions. It can be ranged over any number of
+// times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		all := []iter.Seq2[Action, error]{s.decided(false), s.ordered.All(), s.rotated(), s.deletes.All()}
@@ -187,7 +198,8 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	}
 }
 
-// rotated yields the retries, from the first on and round to it.
+// rotated yields the retries, beginning with the first one in rotation and ending with
+// the one before it.
 func (s *SetPlan) rotated() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		if s.retries == 0 {
@@ -210,7 +222,7 @@ func (s *SetPlan) rotated() iter.Seq2[Action, error] {
 // Deletions yields the deletions, withheld or not.
 func (s *SetPlan) Deletions() iter.Seq2[Action, error] { return s.deletes.All() }
 
-// Close frees the plan's temporary files.
+// Close removes the plan's temporary files.
 func (p *Plan) Close() {
 	for _, s := range p.Sets {
 		s.close()
@@ -227,14 +239,15 @@ func (s *SetPlan) close() {
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {
-			_ = p.Opened.Leave() // of no consequence
+			_ = p.Opened.Leave() // an error here has no consequence
 		}
 	}
 }
 
-// Plan reads the Source's documents and decides the actions that synchronise the mirror. It
-// changes nothing. A set whose documents cannot be used is Partial and without actions, if
-// there is another one. An error means that no set can be planned.
+// Plan reads the Source's documents and decides the actions that synchronise the
+// mirror. It changes nothing. If the documents of a set are unusable and there is
+// another set, that set's plan is Partial and has no actions. An error means that no
+// set can be planned.
 func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
@@ -262,8 +275,8 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// eachSet does something with each set: once more, with its Err, where its documents cannot be used,
-// as long as there is another set.
+// eachSet calls do for each set. If a set's documents are unusable and there are other
+// sets, it calls do again with the error in set.Err.
 func eachSet(ctx context.Context, sets []discover.Set, do func(discover.Set) error) error {
 	unusable := 0
 	for _, set := range sets {

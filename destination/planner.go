@@ -14,24 +14,26 @@ import (
 	"instep/resourcesync"
 )
 
-// planner makes one plan of a set. A setPlanner may make several before it keeps one.
+// planner makes one plan of a set. A setPlanner may make several plans and keep one.
 type planner struct {
 	*SetPlan
-	d       *Destination
-	known   known     // how far the set was followed, and evidence of the newest list
-	view    *view     // for a baseline: the Source's state of the set
-	served  time.Time // for an increment: time at which the Source sent its changes, by its own clock; zero if unknown
-	doubted bool      // for an increment: the times of the changes contradict each other, or the held state
-	stays   bool      // something is disputed: the cursor stays where it is
-	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
+	d     *Destination
+	known known // how far the set was followed, and the evidence of the newest list
+	view  *view // for a baseline: the Source's state of the set
+	// for an increment: time at which the Source sent its changes, by its own clock;
+	// zero if unknown
+	served  time.Time
+	doubted bool // for an increment: the times of the changes contradict each other or the held state
+	stays   bool // a resource is disputed, so the cursor does not move
+	empty   bool // the mirror holds nothing of the set, so no look-up for held content is needed
 	sum     hash.Hash
-	left    bool  // something was left out that another choice of resources would not leave out
-	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
+	left    bool  // the options left out a resource that other options would include
+	asked   int64 // bytes of the resources that are requested one by one, with an estimate for unknown lengths
 
-	twice     map[spool.Key]bool // resources that several documents of the view name
-	named     int64              // resources that the view names
-	bulk      *bulk              // members of the package that is being planned
-	questions []question         // URIs that are to be asked
+	twice     map[spool.Key]bool // resources that appear in several documents of the view
+	named     int64              // number of resources in the view
+	bulk      *bulk              // the wanted members of the package that is being planned
+	questions []question         // open questions about disputed URIs
 	asks      int                // number of questions
 
 	odd tally
@@ -49,21 +51,22 @@ func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	return pl
 }
 
-// discard frees the spooled actions of a plan that is dropped; a nil planner has none.
+// discard removes the temporary files of a dropped plan. A nil planner has none.
 func (pl *planner) discard() {
 	if pl != nil {
 		pl.SetPlan.close()
 	}
 }
 
-// gets is the cost of the requests for single resources.
+// gets returns the cost of requesting resources one by one.
 func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 
-// SkipStale: the resource may have been deleted since the only list that names it: the
-// mirror has followed the Source further than that.
+// SkipStale means that only a list older than the applied state contains the resource,
+// so it may have been deleted since.
 const SkipStale Skip = "only in a list older than what is here"
 
-// sent returns when the Source sent the documents, by its own clock; zero if unknown.
+// sent returns the time at which the Source sent the documents, by its own clock; zero
+// if unknown.
 func (pl *planner) sent() time.Time {
 	if pl.view != nil {
 		return pl.view.Served
@@ -93,14 +96,15 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
 
-// outlasts reports whether a list's confirmation of bytes without a digest has to be
-// recorded, since it discards their arrival time.
+// outlasts reports whether a list's confirmation of bytes without a digest must be
+// recorded. Recording it discards their arrival time.
 func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
-// notBefore returns w with the moment of the held state, if that is later: a statement that
-// counts by its position is not older. A moment in the future does not count.
+// notBefore returns w with the time of the held state if that is later. A statement
+// that is later by position is then not dated earlier. notBefore ignores a time in the
+// future.
 func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -121,7 +125,7 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
-	if w.BytesAt != "" { // the package has another representation
+	if w.BytesAt != "" { // the package contains another representation
 		from = harvest.Location{}
 	}
 	if err := pl.findMemento(&w); err != nil {
@@ -148,12 +152,13 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 	return pl.add(a, from)
 }
 
-// sameWant reports whether two descriptions are of the same bytes, whenever they were given.
+// sameWant reports whether two descriptions describe the same bytes, regardless of
+// their times.
 func sameWant(v, w *harvest.Resource) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
-// add adds an action that brings bytes.
+// add adds an action that needs bytes.
 func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
@@ -169,15 +174,17 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.retry() {
 		pl.retries++
 	}
-	// The rows of a mirror are in this order, and a Source lists its resources in any. A mirror
-	// of a million takes three times as long to write its rows at random.
+	// The rows of a mirror are in this order, and a Source lists its resources in any
+	// order. A mirror of a million resources takes three times as long to write its
+	// rows in random order.
 	if pl.empty && !a.retry() {
 		return pl.ordered.Append(string(resourcesync.KeyOf(a.Want.URI))+"\x00", a)
 	}
 	return pl.actions.Append(a)
 }
 
-// findStray turns a fetch into the adoption of a file that may hold the bytes already.
+// findStray turns a fetch into the adoption of a file that may already contain the
+// bytes.
 func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	m, ok := optional[Adopter](pl.d.Mirror)
 	if !ok {
@@ -190,10 +197,10 @@ func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	return err
 }
 
-// findContent turns a fetch into a copy where the mirror holds the same bytes under
-// another URI. Only sha-256 or stronger and the length together prove that.
+// findContent turns a fetch into a copy if the mirror holds the same bytes under
+// another URI. Only the length and a digest of sha-256 or stronger together prove that.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
-	best := a.Want.Digests.Get(resourcesync.SHA256) // the one that every mirror records
+	best := a.Want.Digests.Get(resourcesync.SHA256) // the algorithm that every mirror records
 	if best.IsZero() {
 		best = a.Want.Digests.Strongest()
 	}
@@ -207,7 +214,8 @@ func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	return err
 }
 
-// sha256Of is the sha-256 of the bytes held; none if there are no bytes, or others are wanted.
+// sha256Of returns the sha-256 of the held bytes; nil if there are no bytes or no
+// sha-256.
 func sha256Of(h *Held) resourcesync.Digests {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	if !h.Stored || sum.IsZero() {
@@ -216,8 +224,8 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds the deletion of a member; w has the time if a change gave it; doubted ones
-// are withheld.
+// remove adds the deletion of a member. w has the time if a change gave it. If doubted
+// is set, the guard withholds the deletion.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

@@ -8,34 +8,37 @@ import (
 	"instep/internal/packages"
 )
 
-// This file chooses how the members of packages are brought.
+// This file chooses how the members of packages are obtained.
 
 const (
-	directoryRequests = 2   // requests that the directory of a remote package takes
-	memberName        = 100 // estimate of a member in that directory, in bytes: the plan does not read it
+	directoryRequests = 2 // number of requests for the directory of a remote package
+	// estimated bytes of one member in that directory, because planning does not read
+	// it
+	memberName = 100
 )
 
-// bulk is the members that a plan wants of one package, and what the package could spare.
+// bulk collects the members that a plan wants from one package, to compare the ways to
+// obtain them.
 type bulk struct {
 	pkg      *harvest.Package
-	number   int   // of the bulk
-	again    int64 // members that an earlier run could not bring
+	number   int   // index in decisions, counted from 1
+	again    int64 // members that an earlier run failed to fetch
 	unsized  int64 // members of unknown length
 	unproved bool  // some members have no strong digest
-	end      int64 // end of the last run
+	end      int64 // end of the last run of consecutive members
 
-	length  int64 // of the package
-	here    bool  // it has been transferred already
-	wanted  int64 // members that are wanted
-	gets    int64 // bytes of these, by a request for each
-	runs    int64 // in which they stand in the package
-	span    int64 // bytes of these runs; -1 if unknown
-	names   int64 // bytes of the directory of the package, if it has to be read
-	opening int64 // requests for that
+	length  int64 // length of the package
+	here    bool  // the package has already been transferred
+	wanted  int64 // number of wanted members
+	gets    int64 // total bytes of the members if they are requested one by one
+	runs    int64 // number of runs of consecutive wanted members in the package
+	span    int64 // total bytes of these runs; -1 if unknown
+	names   int64 // bytes of the package's directory, if it must be read
+	opening int64 // number of requests for the directory
 	prefer  Prefer
 }
 
-// add counts the member that an action wants, and writes its place into the action.
+// add counts the member that an action needs, and records its place in the action.
 func (b *bulk) add(a *Action, c harvest.Location) {
 	size := harvest.LengthOr(a.Want.Length)
 	b.wanted++
@@ -57,7 +60,7 @@ func (b *bulk) add(a *Action, c harvest.Location) {
 	a.Member, a.Package = c.Path, b.number
 }
 
-// complete takes the package into account, once all wanted members are counted.
+// complete adds the facts about the package after all wanted members were counted.
 func (b *bulk) complete(opened *packages.Opened) {
 	p := b.pkg
 	b.length, b.here = p.Size(), opened != nil && opened.Here()
@@ -67,14 +70,14 @@ func (b *bulk) complete(opened *packages.Opened) {
 	switch {
 	case p.Unsized || p.Listed == 0:
 		b.span = -1
-	case b.length < p.Listed: // compressed
+	case b.length < p.Listed: // the package is compressed
 		b.span = int64(float64(b.span) * float64(b.length) / float64(p.Listed))
 	}
 }
 
-// carriage is the cheapest way to bring members of a package, what it costs in bytes
-// and requests, and why. A tie is for requests for each, which need nothing of the
-// package to be right.
+// carriage returns the cheapest way to obtain members of a package, its cost in bytes
+// and requests, and the reason. If costs are equal it chooses single requests, which do
+// not depend on the package being right.
 func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	type way struct {
 		via             Via
@@ -97,7 +100,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	if b.span >= 0 && !b.here {
 		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
 		why += fmt.Sprintf(", %d in %d by parts of it", parts.bytes, parts.requests)
-		// The whole package has its own digest, so parts have to cost much less.
+		// The whole package has its own digest, so parts must cost much less.
 		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 			ways = append(ways, parts)
 		}
@@ -108,8 +111,8 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	return best.via, best.bytes, best.requests, why
 }
 
-// addMember adds an action whose bytes may be in a package. Actions of one package follow
-// each other; others may be between them.
+// addMember adds an action whose bytes may be in a package. Actions for one package
+// come in a row, possibly with other actions between them.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()
@@ -149,10 +152,10 @@ func (pl *planner) dispatch() {
 	pl.Requests += requests
 }
 
-// maxReasons bounds the reasons kept in a plan.
+// maxReasons is the maximum number of reasons in a plan.
 const maxReasons = 1000
 
-// reason records why a choice was made, for people.
+// reason records the reason for a choice, for display.
 func (pl *planner) reason(format string, args ...any) {
 	if len(pl.Reasons) < maxReasons {
 		pl.Reasons = append(pl.Reasons, fmt.Sprintf(format, args...))

@@ -16,43 +16,46 @@ import (
 	"instep/resourcesync"
 )
 
-// queue fills batches with actions: one is open while the one before commits.
+// queue fills batches with actions. One batch is filled while the previous one is
+// committed.
 type queue struct {
 	r      *runner
-	save   context.Context // for writes that must not be lost when the run is interrupted
+	save   context.Context // context for writes that must not be lost when the run is interrupted
 	open   *openBatch
-	before *openBatch // that commits, or has
-	commit chan error // result of the batch before; nil: none
+	before *openBatch // the batch that is being committed, or was committed last
+	commit chan error // receives the result of the commit of before; nil if no commit is running
 }
 
-// openBatch is a batch being filled.
+// openBatch is a batch that is being filled.
 type openBatch struct {
 	r       *runner
 	b       Batch
-	n       int          // resources, in parts of 1 / cheap
-	more    atomic.Int64 // the same for resources that were requested individually after all
+	n       int          // size of the batch, in units of 1/cheap of a resource
+	more    atomic.Int64 // the same for resources that unexpectedly needed a request of their own
 	bytes   int64
 	uris    map[resourcesync.Key]bool
-	waiting []Action // not started yet
+	waiting []Action // actions that have not been started
 	workers sync.WaitGroup
 
-	marks []Action // marks and deletions, done after the transfers
+	marks []Action // marks and deletions, applied after the transfers
 
-	ended   chan struct{} // closed when the transfers have, and what they brought is durable or syncErr; nil: nobody waits
+	// closed when the transfers have ended and their bytes are durable or syncErr is
+	// set; nil if end was not called
+	ended   chan struct{}
 	syncErr error
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards done
 	done []outcome
 }
 
-// outcome is what has become of an action: so many bytes came, or it failed.
+// outcome is the result of an action: the number of bytes, or an error.
 type outcome struct {
 	Action
 	n   int64
 	err error
 }
 
-// brief reports whether an action moves no bytes.
+// brief reports whether an action transfers no bytes.
 func (a *Action) brief() bool { return a.Kind == Mark || a.Kind == Delete || a.Kind == Remember }
 
 func weight(a *Action) int64 {
@@ -62,8 +65,9 @@ func weight(a *Action) int64 {
 	return harvest.LengthOr(a.Want.Length)
 }
 
-// room is how much of the room for resources an action takes, in parts of 1 / cheap. What
-// is said of the resource takes some, too: it is in memory until the batch is committed.
+// room returns the size of an action in a batch, in units of 1/cheap of a resource. The
+// resource's Remainder counts too, because it stays in memory until the batch is
+// committed.
 func room(a *Action) int {
 	n := 1
 	if a.Kind == Fetch && !a.packaged() {
@@ -72,16 +76,17 @@ func room(a *Action) int {
 	return n + a.Want.Remainder.Held()/textRoom
 }
 
-// full reports whether a, whose URI has this key, has to wait for the next batch.
+// full reports whether the action a, whose URI has the given key, must wait for the
+// next batch.
 func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
 
-// lookAhead is how many actions are looked up together.
+// lookAhead is the number of actions that are looked up together.
 const lookAhead = 64
 
-// add puts an action into the open batch. It waits for free workers when there are
-// enough actions to start.
+// add puts an action into the open batch. When enough actions are waiting, it starts
+// them, and waits for free workers.
 func (q *queue) add(ctx context.Context, a Action) error {
 	key := resourcesync.KeyOf(a.Want.URI)
 	if q.open != nil && q.open.full(&a, key) {
@@ -92,7 +97,8 @@ func (q *queue) add(ctx context.Context, a Action) error {
 			return err
 		}
 	}
-	if q.commit != nil && q.before.uris[key] { // its results count there
+	// the previous batch has an action for the same URI, so its commit must end first
+	if q.commit != nil && q.before.uris[key] {
 		if err := q.committed(); err != nil {
 			return err
 		}
@@ -118,7 +124,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 	return q.flush(ctx)
 }
 
-// flush starts what waits in the open batch.
+// flush starts the waiting actions of the open batch.
 func (q *queue) flush(ctx context.Context) error {
 	l := q.open
 	if l == nil {
@@ -154,7 +160,7 @@ func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	return l.b.Expect(ctx, l.r.sp.Set, urisOf(actions, func(a *Action) string { return a.Want.URI }))
 }
 
-// rotate waits for the last commit and starts the commit of the open batch.
+// rotate waits for the previous commit and starts to commit the open batch.
 func (q *queue) rotate(move *CursorMove) error {
 	q.open.end(q.save)
 	if err := q.committed(); err != nil {
@@ -171,8 +177,8 @@ func (q *queue) rotate(move *CursorMove) error {
 	return nil
 }
 
-// finish commits what is left, with the cursor if the whole plan was done. That is
-// known only when the transfers of both halves have ended.
+// finish commits the last batch, and moves the cursor if the whole plan was carried
+// out. That is known only when the transfers of both batches have ended.
 func (q *queue) finish() {
 	r := q.r
 	q.open.end(q.save)
@@ -199,7 +205,7 @@ func (q *queue) finish() {
 	}
 }
 
-// committed waits for the commit that is under way, if there is one.
+// committed waits for the running commit, if there is one, and returns its error.
 func (q *queue) committed() error {
 	if q.commit == nil {
 		return nil
@@ -209,9 +215,9 @@ func (q *queue) committed() error {
 	return err
 }
 
-// end starts a goroutine that waits for the transfers of the batch and makes their bytes
-// durable, while the batch before is committed. Nothing may be added to the batch after
-// this call.
+// end starts a goroutine that waits for the transfers of the batch and makes their
+// bytes durable while the previous batch is committed. Nothing may be added to the
+// batch after this call.
 func (l *openBatch) end(ctx context.Context) {
 	if l == nil || l.ended != nil {
 		return
@@ -238,10 +244,12 @@ func (l *openBatch) bring(ctx context.Context, a *Action) {
 	n, err := l.r.transfer(ctx, l.b, a)
 	l.more.Add(int64(room(a) - planned))
 	switch {
-	case err != nil && ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
+	// the action is neither done nor failed, so the cursor must not move past it
+	case err != nil && ctx.Err() != nil:
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
-		// newer here already: neither done nor failed
+		// the mirror already has a newer state, so the action is neither done nor
+		// failed
 	case err == nil || harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		if err != nil {
 			n = 0
@@ -256,7 +264,8 @@ func (l *openBatch) bring(ctx context.Context, a *Action) {
 	}
 }
 
-// answered counts failures in a row for lack of an answer.
+// answered counts consecutive failures without an answer. After maxOutage of them it
+// ends the run.
 func (r *runner) answered(a *Action, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -274,7 +283,8 @@ func (r *runner) answered(a *Action, ok bool) {
 	}
 }
 
-// skipRetry says why what failed before is not requested again in this run; nil if it is.
+// skipRetry returns an error if a resource that failed in an earlier run should not be
+// requested again in this run; else nil.
 func (r *runner) skipRetry(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,14 +294,14 @@ func (r *runner) skipRetry(a *Action) error {
 	return &harvest.SourceError{Err: fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
 }
 
-// isSilence reports whether the Source did not answer, or was too busy to. One that fails
-// over a resource (500) has answered.
+// isSilence reports whether the Source did not answer or was too busy. An error for one
+// resource (status 500) is an answer.
 func isSilence(err error) bool {
 	var fe *fetch.Error
 	return errors.As(err, &fe) && fe.Kind == fetch.Temporary && fe.Status != http.StatusInternalServerError || errors.Is(err, ErrOutage)
 }
 
-// maxReason bounds the reason kept with a resource that is due, in bytes.
+// maxReason is the maximum length in bytes of the reason stored with a due resource.
 const maxReason = 500
 
 func reason(err error) string {
@@ -299,7 +309,8 @@ func reason(err error) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
 }
 
-// finish waits for the transfers, adds the rest and commits.
+// finish waits for the transfers, applies the marks and deletions, and commits the
+// batch.
 func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	defer func() { _ = l.discard() }()
 	<-l.ended
@@ -327,7 +338,8 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 			err = l.b.Delete(ctx, set, a.Want.URI, time.Time{})
 		}
 		switch {
-		case errors.Is(err, ErrNotHeld): // another set of this run has changed it since the plan
+		// another set of this run has changed the resource since the plan was made
+		case errors.Is(err, ErrNotHeld):
 			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):
 			return err
@@ -338,8 +350,10 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	for _, o := range l.done {
 		switch {
 		case o.err == nil:
-		case errors.Is(o.err, ErrNoPlace): // nor is there a place to remember it: the list names it again
-		case o.Again && errors.Is(o.err, ErrOutage): // it is due already, for a more informative reason
+		// the mirror cannot record it either; the next list contains it again
+		case errors.Is(o.err, ErrNoPlace):
+		// the resource is already due, with a more informative reason
+		case o.Again && errors.Is(o.err, ErrOutage):
 		default:
 			if err := l.b.Due(ctx, set, o.Want, reason(o.err)); err != nil {
 				return err

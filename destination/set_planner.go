@@ -13,8 +13,8 @@ import (
 	"instep/internal/packages"
 )
 
-// setPlanner plans or audits one set. It holds what the mirror knows of the set and what was read of
-// the Source.
+// setPlanner plans or audits one set. It contains the mirror's evidence about the set
+// and the documents read from the Source.
 type setPlanner struct {
 	planInputs
 	offer *harvest.Offer
@@ -24,7 +24,7 @@ type setPlanner struct {
 	known known
 }
 
-// newSetPlanner returns a setPlanner that has not asked the mirror.
+// newSetPlanner returns a setPlanner without the mirror's evidence.
 func (d *Destination) newSetPlanner(sc *scope, set discover.Set) *setPlanner {
 	o := harvest.NewOffer(d.reader(sc), set)
 	o.DumpsFirst = d.Prefer == PreferDump
@@ -43,7 +43,8 @@ func (d *Destination) openSetPlanner(ctx context.Context, sc *scope, set discove
 	return k, err
 }
 
-// planSet makes the plan of one set, of which the run has deleted some resources before.
+// planSet makes the plan of one set. deleted is the number of the set's resources that
+// this run has already deleted.
 func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, deleted int64) (*SetPlan, error) {
 	if set.Err != nil {
 		pl := d.newSetPlanner(sc, set).newPlanner("", "")
@@ -63,7 +64,9 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		pl.discard()
 		return nil, err
 	}
-	if n := pl.retries; n > maxOutage { // or those behind so many that fail for good would never be asked for
+	// start at a random retry: otherwise many permanent failures would keep the later
+	// ones from ever being requested
+	if n := pl.retries; n > maxOutage {
 		pl.first = rand.New(rand.NewPCG(uint64(d.Client.Now().UnixNano()), 0)).Int64N(n)
 	}
 	pl.asOf = pl.sent()
@@ -74,16 +77,17 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if pl.move != nil {
 		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
 		known := k.known.Cursor
-		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked // our own requests are no news of the Source
+		// our own requests are no news about the Source
+		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
-	if !pl.Moment.IsZero() { // it is no news that the past is old
+	if !pl.Moment.IsZero() { // a past moment stays old, which is no news
 		pl.Latest = time.Time{}
 	}
 	return pl.SetPlan, nil
 }
 
-// plan follows the set from its cursor, or makes a baseline.
+// plan plans an increment from the cursor, or else a baseline.
 func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if !k.scope.moment.IsZero() {
 		return k.past(ctx)
@@ -117,12 +121,12 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	return k.increment(ctx, tr, found.Why)
 }
 
-// DefaultBaselineEvery is how long increments are trusted alone, unless
-// Destination.BaselineEvery says otherwise.
+// DefaultBaselineEvery is the maximum time between two baselines, unless
+// Destination.BaselineEvery gives another.
 const DefaultBaselineEvery = 30 * 24 * time.Hour
 
-// age says why it is time for a baseline, now by the Source's own clock, or by ours if that
-// is unknown; "" if it is not.
+// age returns the reason why a baseline is due, or "" if none is. now is the time by
+// the Source's clock; if it is zero, age uses our clock.
 func (k *setPlanner) age(now time.Time) string {
 	if now.IsZero() {
 		now = k.d.Client.Now()
@@ -139,8 +143,9 @@ func (k *setPlanner) age(now time.Time) string {
 	return fmt.Sprintf("the last baseline was made %d days ago, and not every Source tells every deletion", int(now.Sub(last).Hours()/24))
 }
 
-// increment plans the changes of a track. Where the packages of a Change Dump save
-// more than it costs to read their manifests, they bring what the Change Lists name.
+// increment plans the changes of a track. If the packages of a Change Dump save more
+// than it costs to read their manifests, the changed resources are extracted from
+// packages.
 func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string) (*planner, error) {
 	ch := k.offer.Changes[tr]
 	pl := k.newPlanner(Incremental, why)
@@ -166,9 +171,9 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	return pl, pl.incremental(ctx, ch)
 }
 
-// recount makes a baseline because the times of the changes contradict each other, or what
-// is here: a clock was wrong by which some are dated, and a newer list tells what came of
-// it. nil if there is no newer list.
+// recount plans a baseline because the times of the changes contradict each other or
+// the mirror: they come from a wrong clock, and a newer list shows the true state. It
+// returns nil if there is no newer list.
 func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	if !k.Usable(harvest.ResourceList) {
 		return nil, nil

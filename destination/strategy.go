@@ -8,23 +8,24 @@ import (
 	"instep/internal/packages"
 )
 
-// This file chooses: functions of what the Source offers, what is held and what was
-// asked for. They read nothing; the planner gathers the inputs and does what was chosen.
+// This file contains the choices of the planner, as functions of the Source's offer,
+// the held state and the options. They read nothing; the planner collects the inputs
+// and carries out the choice.
 
-// planInputs are what the choice of a way depends on.
+// planInputs are the facts on which the choices of the planner depend.
 type planInputs struct {
 	*harvest.Offered
 	prefer   Prefer
-	followed bool   // a baseline was completed earlier
-	covered  bool   // resources left out since then are also left out now
-	restored bool   // states were brought back here since the last run
-	overdue  string // why it is time for a baseline all the same; "" if it is not
-	members  int64  // that the mirror has
+	followed bool   // an earlier run completed a baseline
+	covered  bool   // resources that earlier runs left out are also left out now
+	restored bool   // earlier states were restored in the mirror since the last run
+	overdue  string // the reason why a baseline is due although an increment is possible; "" if none is due
+	members  int64  // number of members of the set in the mirror
 }
 
-// mode is how the set is brought in step, by which track if it is by one, and why
-// (1.1 §5.2): an increment needs a cursor and a track that reaches back to it. follow looks along a
-// track, and may find that it is time for a baseline.
+// mode chooses how the set is synchronised, by which track in case of an increment, and
+// the reason (1.1 §5.2). An increment needs a cursor and a track that reaches back to
+// it. follow reads a track, and may find that a baseline is due.
 func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
 	case !f.followed && f.members > 0:
@@ -54,7 +55,8 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 	return Baseline, 0, cmp.Or(why, "the Source offers no Change List"), nil
 }
 
-// baselineSource is the snapshot by which a baseline is made, and why; false if there is none.
+// baselineSource chooses the snapshot for a baseline and returns the reason; false if
+// there is no usable snapshot.
 func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it tells what is missing here"
 	switch {
@@ -77,7 +79,7 @@ func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	return s, why, true
 }
 
-// lacks says why a snapshot is not taken.
+// lacks returns the reason why a snapshot is not used.
 func (f *planInputs) lacks(s harvest.SnapshotKind) string {
 	if f.Shows[s] {
 		return s.String() + " cannot be used"
@@ -85,27 +87,27 @@ func (f *planInputs) lacks(s harvest.SnapshotKind) string {
 	return "no " + strings.TrimPrefix(s.String(), "the ") + " is offered"
 }
 
-// weighs reports whether a plan by Resource List, whose requests cost so much, is to
-// be compared with one by Resource Dump.
+// weighs reports whether a plan from a Resource List, whose requests cost gets, should
+// be compared with a plan from a Resource Dump.
 func (f *planInputs) weighs(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
-// pays reports whether a dump may cost less than the requests for single resources:
-// all of its packages, or after a look at their manifests parts of them.
+// pays reports whether a dump may cost less than requests for single resources: either
+// all its packages, or parts of them after reading their manifests.
 func pays(gets, whole, count, members int64) bool {
 	return whole < gets || packages.Cost(members*manifestEntry, count*(1+directoryRequests+1)) < gets/2
 }
 
-// manifestEntry is about what a manifest takes for each bitstream, in bytes.
+// manifestEntry is the estimated size in bytes of one entry of a manifest.
 const manifestEntry = 300
 
-// worthLooking is how many requests have to be saved before a further document is read
-// for their sake.
+// worthLooking is the minimum number of saved requests for which reading a further
+// document is worthwhile.
 const worthLooking = 8
 
-// carries reports whether what Change Lists name, whose requests cost so much, is
-// worth looking for in the packages of Change Dumps.
+// carries reports whether it is worthwhile to look for changed resources, whose
+// requests cost gets, in the packages of Change Dumps.
 func (f *planInputs) carries(tr harvest.Track, gets int64) bool {
 	return f.prefer != PreferList && f.Tells[harvest.ChangeDumps] && tr != harvest.ChangeDumps && tr != harvest.ChangeDumpArchive && gets > packages.Cost(0, worthLooking)
 }

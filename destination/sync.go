@@ -2,9 +2,9 @@ package destination
 
 import "context"
 
-// Sync makes one run: Plan, then Mirror.Bind, then Apply. The Report is nil if nothing was
-// begun, and valid beside an error of Apply. A run that another one follows costs what has
-// changed between them.
+// Sync makes one run: Plan, then Mirror.Bind, then Apply. The Report is nil if the run
+// ended before Apply, and it is valid even if Apply returns an error. The cost of a
+// later run depends only on what has changed since.
 func (d *Destination) Sync(ctx context.Context) (*Report, error) {
 	p, err := d.Plan(ctx)
 	if err != nil {

@@ -9,15 +9,21 @@ import (
 	"instep/transfer"
 )
 
-// The oddities of what the Source says, after those of its answers.
+// These are the oddities of the Source's documents. Their numbers follow those of
+// transfer's oddities.
 const (
-	oddDeletion = iota + transfer.Oddities // of what was never listed: a Source that deletes by other URIs than it lists never gets rid of anything
-	oddProof                               // a sha-256 or better was taken back: who wants to put other bytes in their place has to do that
-	oddSize                                // a remainder that was dropped
+	// a deletion of a resource that was never listed: a Source that deletes other URIs
+	// than it lists never deletes anything
+	oddDeletion = iota + transfer.Oddities
+	// a digest of sha-256 or better was taken back, as an attacker must do who wants to
+	// replace the bytes
+	oddProof
+	oddSize // a dropped remainder
 	oddities
 )
 
-// oddNotes are the notes on oddities, each made once for a set: of how many resources, and the URI of the first one.
+// oddNotes are the notes on oddities. Each is made once per set, with the number of
+// resources and the URI of the first one.
 var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -34,9 +40,9 @@ var oddNotes = [oddities]struct {
 		strconv.Itoa(resourcesync.MaxRemainder>>10) + " KiB{| each}"},
 }
 
-// tally counts resources by their oddities.
+// tally counts resources by oddity.
 type tally struct {
-	mu sync.Mutex // guards the rest
+	mu sync.Mutex // guards the counts
 	of [oddities]struct {
 		n     int64
 		first string // URI
@@ -59,9 +65,10 @@ func (t *tally) note(d *Destination, set string) {
 	}
 }
 
-// compareProofs compares what the Source says with the proof by which the bytes held were taken.
+// compareProofs counts a resource if the Source no longer gives the strong digest that
+// proved the held bytes.
 func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
-	older := h.Changed.After(w.Changed) // the document is older than what was applied
+	older := h.Changed.After(w.Changed) // the document is older than the applied state
 	switch h.Proof {
 	case resourcesync.SHA256, resourcesync.SHA384, resourcesync.SHA512:
 		if h.Member && !older && !w.Digests.Strong() {
@@ -70,6 +77,6 @@ func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
 	}
 }
 
-// weak reports whether bytes are proved, if at all, by nothing better than md5, sha-1
-// or sha-224: against somebody who wants to deceive these prove nothing.
+// weak reports whether the only digests are md5, sha-1 or sha-224, which prove nothing
+// against an attacker.
 func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !ds.Strong() }

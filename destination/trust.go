@@ -13,21 +13,22 @@ import (
 	"instep/harvest"
 )
 
-// ErrWithdrawn means that the Capability List of a set which was followed no longer offers
-// a list or a dump, so the set cannot be followed any more. The mirror keeps its resources.
+// ErrWithdrawn means that the Capability List of a set no longer offers a list or a
+// dump, although earlier runs followed the set. The set cannot be followed any more.
+// The mirror keeps its resources.
 var ErrWithdrawn = errors.New("the Source no longer offers a list of this set, which was followed before")
 
-// Orphan is a set that the mirror holds and that its Source does not offer any more.
-// Nothing is concluded from that: what is held stays, and each run says so until
-// somebody has approved to forget the set.
+// Orphan is a set that the mirror holds and the Source no longer offers. Its resources
+// stay, and each run reports it until a person approves forgetting the set.
 type Orphan struct {
 	Set     string
 	Members int64
-	Hash    string // by which forgetting it is approved
-	Forget  bool   // that was approved
+	Hash    string // hash that a person gives to approve forgetting the set
+	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans are the sets of the mirror that are missing from a whole Source Description.
+// orphans returns the sets of the mirror that are missing from a complete Source
+// Description.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -41,7 +42,7 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
 			continue
 		}
-		if _, err := fetch.Parse(set); err != nil { // one of the mirror's own, of no Source
+		if _, err := fetch.Parse(set); err != nil { // a set of the mirror itself, not of a Source
 			continue
 		}
 		o, err := d.orphan(ctx, set)
@@ -55,10 +56,11 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 	return all, nil
 }
 
-// forgotten is the name under which a mirror remembers that a set was let go.
+// forgotten returns the name under which a mirror stores that a set was forgotten.
 func forgotten(set string) string { return "forgotten " + set }
 
-// orphan looks at a set that is not offered; nil if nobody needs to know.
+// orphan returns the Orphan for a set that is not offered; nil if the set is empty or
+// already forgotten.
 func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	n, err := d.Mirror.Count(ctx, set)
 	if err != nil || n == 0 {
@@ -73,8 +75,9 @@ func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	return o, err
 }
 
-// keepOrphans lets the orphans be approved of, or forgets those that are, and remembers
-// the sets that are offered again.
+// keepOrphans stores the orphans so that a person can approve forgetting them, and
+// forgets approved ones. If a forgotten set is offered again, keepOrphans clears the
+// mark.
 func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	for _, s := range p.Sets {
 		if _, was, err := d.Mirror.Recall(ctx, forgotten(s.Set)); err != nil {
@@ -99,12 +102,12 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// tick is the least step by which a moment is later than another.
+// tick is the smallest difference between two times.
 const tick = time.Microsecond
 
-// refuse takes down that the Source shows an older state than it did. Nothing here
-// goes back, and the cursor stays, so that each run says so until the Source is past that
-// state, or the older one is accepted.
+// refuse records that the Source shows an older state than before. The mirror does not
+// go back, and the cursor does not move, so that each run reports it until the Source
+// is past the held state or the older state is accepted.
 func (pl *planner) refuse(how string) {
 	if how == "" || pl.d.AcceptRollback {
 		return

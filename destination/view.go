@@ -15,27 +15,28 @@ import (
 	"instep/resourcesync"
 )
 
-// view is a state of a Source beside which the mirror is put.
+// view is a Source's state of a set, for comparison with the mirror.
 type view struct {
 	*harvest.Snapshot
 	d     *Destination
 	of    string    // URI of the set
-	known known     // how far that was followed before
-	lift  time.Time // the documents count as of this moment if they are older
+	known known     // evidence about the state that earlier runs applied
+	lift  time.Time // documents with an earlier time are treated as if they had this time
 }
 
 func (k *setPlanner) view(st *harvest.Snapshot) *view {
 	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.beside(st.Latest)}
 }
 
-// named is a resource as one document names it, and as others do that count no less.
+// named is a resource from one document, with equally valid descriptions from other
+// documents.
 type named struct {
 	harvest.Item
 	others []harvest.Item
 }
 
-// compare hands every resource that admit lets through to each, with what is held of it. It adds
-// all that the Source names to seen, unless that is nil.
+// compare calls each with every resource that admit accepts, and with its held record.
+// It adds all resources at the Source to seen, unless seen is nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
 	return batched(v.admitted(ctx, seen, twice, admit), func(batch []named) error {
 		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(batch, func(w *named) string { return w.URI }))
@@ -53,8 +54,9 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 	})
 }
 
-// admitted yields every resource that admit lets through. Those in twice come last, with all that
-// counts. Changes that are older than what was applied count for nothing beside a list.
+// admitted yields every resource that admit accepts. Resources in twice come last, with
+// all their valid descriptions. If the changes are older than the applied state, the
+// list's description is used instead of a change's.
 func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {
@@ -91,12 +93,13 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 	}
 }
 
-// unnamed hands every member that is not in seen to each, with what the documents say of it; told
-// says that a change does.
+// unnamed calls each with every member that is not in seen, and with the documents'
+// statement about it. told says that a change makes the statement.
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
 	members := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
 	return batched(members, func(members []Held) error {
-		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI })) // Members may leave out what changes have said
+		// Members may leave out facts that changes gave
+		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI }))
 		if err != nil {
 			return err
 		}
@@ -115,17 +118,18 @@ func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, 
 
 func keyOf(h *Held) resourcesync.Key { return resourcesync.KeyOf(h.URI) }
 
-// decide says what a statement means for what is held.
+// decide returns the decision about a statement for the held state.
 func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 	d, _ := evidence.Decide(s, v.d.evidenceBeside(s.Kind, h, v.known, v.Served))
 	return d
 }
 
-// maxOthers is how many documents that say different things of one resource are compared.
+// maxOthers is the maximum number of contradicting documents that are compared for one
+// resource.
 const maxOthers = 4
 
-// beside is what is left when another document names the resource, too: the later word, or
-// both.
+// beside adds the description of another document. It keeps the later one of the two,
+// or both if neither is later.
 func (n *named) beside(w *harvest.Item) *named {
 	switch {
 	case n == nil, w.Changed.After(n.Changed):
@@ -136,14 +140,15 @@ func (n *named) beside(w *harvest.Item) *named {
 	return n
 }
 
-// choose is what counts of what documents say of a resource: what the bytes held are, else
-// something that did not fail when it was last tried.
+// choose returns the description to use for a resource: the one that matches the held
+// bytes, else one that did not fail in the last attempt.
 func (n *named) choose(h *Held) *harvest.Item {
 	if len(n.others) == 0 {
 		return &n.Item
 	}
 	all := append([]harvest.Item{n.Item}, n.others...)
-	slices.SortFunc(all, func(a, b harvest.Item) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) }) // in whatever order the documents came
+	// independent of the order in which the documents were read
+	slices.SortFunc(all, func(a, b harvest.Item) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) })
 	for i := range all {
 		if h.Due == "" && match(h, &all[i].Resource) == evidence.Same {
 			return &all[i]
@@ -157,7 +162,8 @@ func (n *named) choose(h *Held) *harvest.Item {
 	return &n.Item
 }
 
-// applied is how far the set was followed, in the time of the view.
+// applied returns how far earlier runs followed the set. It returns the zero Applied if
+// lift is set.
 func (v *view) applied() evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}
@@ -165,7 +171,8 @@ func (v *view) applied() evidence.Applied {
 	return v.d.applied(v.known.Cursor, v.Served)
 }
 
-// said is what is said of a resource that was yielded, beside what is held of it.
+// said returns the documents' statement about a yielded resource, taking the held
+// record into account.
 func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.Statement {
 	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)
@@ -176,18 +183,19 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		return s
 	}
 	s, _ := w.By.Word()
-	if h.Member && !w.At.After(a.Listed) { // no newer list lacks it
+	if h.Member && !w.At.After(a.Listed) { // no newer list lacks the resource
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
-	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied { // the list says that it exists, too
+	// the list also says that the resource exists
+	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied {
 		s.From = evidence.Later(s.From, w.At)
 	}
 	return s
 }
 
-// absent is what the documents say of a member that they do not name, and when: a change,
-// which is told, or else the lists.
+// absent returns the documents' statement about a member that they do not list, with
+// its time. told is set if the statement comes from a change, not from the lists.
 func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
 	a := v.applied()
 	c, err := v.Changes.Of(h.URI)
@@ -200,7 +208,8 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
 		d := v.decide(said, h)
 		if v.Unsure && !h.Told && !said.Old && d == evidence.Keep {
-			// A list named it later; but where lists are of several moments, that is the time of none.
+			// A later list contained the resource; but if the lists have several times,
+			// that time belongs to none of them.
 			said.Torn, said.Denied = true, true
 			d = v.decide(said, h)
 		}
@@ -214,9 +223,9 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 
-// wentBack says that the Resource List is older than one that was read before. "" if
-// it is not, or if the clock was wrong by which that one was dated. Dumps and archives may be
-// older, if the changes since lead beyond what was applied.
+// wentBack describes that the Resource List is older than one that was read before. It
+// returns "" if it is not, or if the time of the earlier list came from a wrong clock.
+// Dumps and archives may be older if their changes lead beyond the applied state.
 func (v *view) wentBack() string {
 	newest := v.known.newest(v.Served, v.Reader.Now())
 	if v.At.IsZero() || !v.At.Before(newest) || v.By != harvest.ResourceList && !v.Old(v.At, v.applied()) {
@@ -225,10 +234,11 @@ func (v *view) wentBack() string {
 	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), newest.UTC().Format(time.RFC3339Nano))
 }
 
-// lookupBatch is how many URIs the mirror is asked for at a time.
+// lookupBatch is the number of URIs per look-up in the mirror.
 const lookupBatch = 500
 
-// batched hands on values in batches. It does not keep a batch that was handed on.
+// batched calls each with batches of the values. It reuses the memory of a batch after
+// the call.
 func batched[V any](all iter.Seq2[V, error], each func([]V) error) error {
 	batch := make([]V, 0, lookupBatch)
 	for v, err := range all {
@@ -248,7 +258,7 @@ func batched[V any](all iter.Seq2[V, error], each func([]V) error) error {
 	return each(batch)
 }
 
-// urisOf is the URI of each of some values.
+// urisOf returns the URI of each value.
 func urisOf[V any](some []V, uri func(*V) string) []string {
 	uris := make([]string, len(some))
 	for i := range some {

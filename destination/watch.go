@@ -12,39 +12,41 @@ import (
 	"instep/resourcesync"
 )
 
-// Watch makes runs for as long as its context lasts, as often as the Source changes.
-// All that it knows lies in the mirror, so it can be ended and begun again at any time.
+// Watch makes runs until its context ends, as often as the Source changes. All its
+// state is in the mirror, so it can be stopped and started again at any time.
 type Watch struct {
 	Run   func(context.Context) (Pulse, error) // makes one run
-	Every time.Duration                        // between two runs; 0: by the rhythm of the Source
-	Most  time.Duration                        // between two runs by that rhythm; 0: 1 h
-	Rand  func() float64                       // in [0,1), for the jitter of a tenth; required
+	Every time.Duration                        // time between two runs; 0 to derive it from the rhythm of the Source
+	Most  time.Duration                        // maximum time between two runs if it is derived from the rhythm; 0 for 1 h
+	Rand  func() float64                       // returns a random number in [0,1) for a jitter of one tenth; required
 	Told  func(Wait)                           // called before each wait; may be nil
 }
 
-// Pulse is what a run showed of how often its Source changes.
+// Pulse describes how often the Source changes, as observed in one run.
 type Pulse struct {
-	News   bool                    // the Source has said something that was not known
-	Gap    time.Duration           // usual time between the changes in the newest Change List; 0: unknown
-	Freq   resourcesync.ChangeFreq // of the Change List, as the Capability List says; "" if it does not
-	MaxAge time.Duration           // freshness lifetime of the Change List (Cache-Control)
+	News bool          // the run found something new at the Source
+	Gap  time.Duration // usual time between two changes in the newest Change List; 0 if unknown
+	// change frequency of the Change List according to the Capability List; "" if not
+	// given
+	Freq   resourcesync.ChangeFreq
+	MaxAge time.Duration // freshness lifetime of the Change List (Cache-Control)
 }
 
-// Wait is what a Watch does between two runs.
+// Wait describes the wait of a Watch between two runs.
 type Wait struct {
 	For time.Duration
-	Err error // the error that ended the run before; nil if there was none
+	Err error // the error of the previous run; nil if it succeeded
 }
 
 const (
 	leastWait   = 10 * time.Second
 	mostWait    = time.Hour
-	defaultWait = time.Minute // for a Source of which nothing is known yet
+	defaultWait = time.Minute // for a Source whose rhythm is unknown
 )
 
-// Loop makes runs until ctx ends, which is no error. An error of the Source is waited
-// out, longer each time; one of the mirror ends the loop, and so does a first run that
-// finds no Source although it is answered.
+// Loop makes runs until ctx ends, and then returns nil. After an error of the Source it
+// waits, longer each time, and tries again. It returns an error of the mirror. It also
+// returns an error if the first run finds no Source although the server answered.
 func (w *Watch) Loop(ctx context.Context) error {
 	r := rhythm{every: w.Every, most: cmp.Or(w.Most, mostWait)}
 	for first := true; ; first = false {
@@ -70,29 +72,30 @@ func (w *Watch) Loop(ctx context.Context) error {
 	}
 }
 
-// survivable reports whether another time may be better: the trouble is the Source's.
+// survivable reports whether the error is the Source's, so that a later run may
+// succeed.
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
-	var set *discover.UnknownSetError // offered before: it may come back
+	var set *discover.UnknownSetError // the set was offered before and may come back
 	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 
-// isOutage reports whether the Source did not answer, or asked to be left alone.
+// isOutage reports whether the Source did not answer, or asked for fewer requests.
 func isOutage(err error) bool {
 	return errors.Is(err, fetch.Temporary) || errors.Is(err, ErrOutage)
 }
 
-// rhythm decides when a Source is asked again.
+// rhythm computes the wait before the next run.
 type rhythm struct {
 	every, most time.Duration
-	quiet       int // runs in a row that found nothing
-	failed      int // runs in a row that failed
+	quiet       int // consecutive runs that found nothing new
+	failed      int // consecutive runs that failed
 }
 
-// next is how long to wait after a run that showed p, or failed. While a Source is
-// quiet the waits grow by half each time, so that a change is seen late by no more than
-// half the time that it let wait for itself.
+// next returns the time to wait after a run with the pulse p or the error err. While
+// the Source does not change, the waits grow by half each time. So a change is seen
+// late by at most half the time since the previous change.
 func (r *rhythm) next(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++
@@ -115,7 +118,7 @@ func (r *rhythm) next(p Pulse, err error) time.Duration {
 	return wait
 }
 
-// grown is d grown by a factor n times, up to the bound.
+// grown returns d multiplied n times by factor, but at most r.most.
 func (r *rhythm) grown(d time.Duration, factor float64, n int) time.Duration {
 	for ; n > 0 && d < r.most; n-- {
 		d = time.Duration(float64(d) * factor)
@@ -123,7 +126,7 @@ func (r *rhythm) grown(d time.Duration, factor float64, n int) time.Duration {
 	return min(d, r.most)
 }
 
-// base is how long to wait after a change.
+// base returns the time to wait after a change.
 func (p *Pulse) base() time.Duration {
 	if p.Gap > 0 {
 		return p.Gap / 2
@@ -139,7 +142,7 @@ func (p *Pulse) base() time.Duration {
 	return defaultWait
 }
 
-// Pulse is how often the Source changes the sets of a plan.
+// Pulse returns how often the Source changes the sets of a plan.
 func (p *Plan) Pulse() (all Pulse) {
 	for i, s := range p.Sets {
 		if i == 0 {
@@ -150,7 +153,7 @@ func (p *Plan) Pulse() (all Pulse) {
 	return all
 }
 
-// join makes the pulse of several sets: that of the set with the most frequent changes.
+// join returns the pulse of several sets: that of the set that changes most often.
 func (p Pulse) join(q Pulse) Pulse {
 	if q.base() < p.base() {
 		p, q = q, p

@@ -2,19 +2,21 @@ package evidence
 
 import "time"
 
-// skew is by how much a time may be later than our clock and still be one: a later one is
-// unknown, and orders nothing.
+// skew is the tolerated difference between clocks. A time that is later than our clock
+// by more than skew is treated as unknown and gives no order.
 const skew = 24 * time.Hour
 
-// ToCome reports whether t is later than any clock near the right time shows.
+// ToCome reports whether t is later than now by more than a day. No clock that is
+// roughly right can show such a time.
 func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 
-// Misdated reports whether t is in the future: by our clock, and by the Source's clock when
-// it sent the document. Either alone may be wrong. If sent is unknown it is the zero time,
-// which all times are later than.
+// Misdated reports whether t is in the future both by our clock and by the Source's
+// clock, which sent shows. Both are checked because one of them may be wrong. The zero
+// value of sent means that the Source's clock is unknown; then our clock alone decides.
 func Misdated(t, sent, now time.Time) bool { return ToCome(t, now) && ToCome(t, sent) }
 
-// Placed is t, or the zero time if it is misdated: such a moment orders nothing.
+// Placed returns t, or the zero time if t is misdated, because a misdated time gives no
+// order.
 func Placed(t, sent, now time.Time) time.Time {
 	if Misdated(t, sent, now) {
 		return time.Time{}
@@ -22,7 +24,7 @@ func Placed(t, sent, now time.Time) time.Time {
 	return t
 }
 
-// Later is the later of two moments.
+// Later returns the later of two times.
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -30,14 +32,14 @@ func Later(a, b time.Time) time.Time {
 	return a
 }
 
-// Applied is how far a set was followed.
+// Applied records how far a mirror has applied the changes of a set.
 type Applied struct {
-	Listed  time.Time // the moment of the newest Resource List or Resource Dump
-	Changed time.Time // the latest change
+	Listed  time.Time // the time of the newest applied Resource List or Resource Dump
+	Changed time.Time // the time of the latest applied change
 }
 
-// UpTo returns a limited to the moment up to which everything was read: a later change may
-// have been applied before older ones, which are still news.
+// UpTo returns a with Changed limited to cursor, the time up to which every change was
+// read. Later changes may have been applied before older changes that are still unread.
 func (a Applied) UpTo(cursor time.Time) Applied {
 	if cursor.Before(a.Changed) {
 		a.Changed = cursor
@@ -45,31 +47,33 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 	return a
 }
 
-// Span is the period that Change Lists cover: all changes from one moment to another.
+// Span is the period that Change Lists cover: they contain every change from From to
+// Latest.
 type Span struct {
-	From   time.Time // zero: unknown
+	From   time.Time // start of the period; zero if unknown
 	Latest time.Time // time of the latest listed change
-	Until  time.Time // latest moment at which a change of unknown time may have happened; zero if the times of all changes are known
-	Goes   bool      // their first part is exactly what was applied, and they continue from there
+	Until  time.Time // upper bound for changes of unknown time; zero if the times of all changes are known
+	Goes   bool      // the lists begin with exactly the changes that were applied, and continue after them
 }
 
-// Since reports whether all changes since t are covered.
+// Since reports whether the span covers all changes after t.
 func (s Span) Since(t time.Time) bool { return !s.From.IsZero() && !s.From.After(t) }
 
-// Old reports whether the changes end before others that were applied, as those of a copy
-// from a cache do.
+// Old reports whether the changes end before changes that were already applied, as in
+// an outdated copy from a cache.
 func (s Span) Old(a Applied) bool {
 	return !s.Goes && s.Latest.Before(a.Changed) && s.Until.Before(a.Changed) && s.From.Before(a.Changed)
 }
 
-// Snapshot is a list of everything at one moment, and the changes after it.
+// Snapshot is the complete list of a set at one moment, with the changes after that
+// moment.
 type Snapshot struct {
 	At   time.Time
-	Then Span // the zero Span: there are none
+	Then Span // changes after At; the zero Span if there are none
 }
 
-// Old reports whether a list is older than what was applied, unless changes lead from it
-// beyond that.
+// Old reports whether the snapshot is older than the applied state. It isn't old if its
+// changes continue beyond the applied state.
 func (s Snapshot) Old(a Applied) bool {
 	at := s.At
 	if s.Then.Since(at) {

@@ -1,14 +1,15 @@
 // Package evidence decides how a Source's statement about one URI applies to the mirror
 // (1.1 §5.2). Every kind of synchronisation uses it: a baseline by list or by dump, an
-// increment, an archive, an audit, and the search for resources that are no longer listed.
-// It does no input or output; docs/promise.md explains the consequences.
+// increment, an archive, an audit, and the search for resources that are no longer
+// listed. It does no input or output; docs/promise.md explains the consequences.
 //
-// The order of evidence, in short: a document that is older than what was applied changes
-// nothing. Of two statements the later one counts, by position where both come from one
-// Change List, else by time. A list of a moment tells what was before that moment, so a
-// change of the same moment comes after it. Where time and position disagree, or neither
-// is known, and a deletion depends on it, the URI itself is asked. A change of unknown time
-// happened between two moments: nothing that is of a moment between them is placed beside it.
+// The order of evidence, in short: a document that is older than the applied state
+// changes nothing. Of two statements the later one counts; their order is that of their
+// positions if both come from one Change List, else that of their times. A list with a
+// moment describes the state before that moment, so a change at the same moment comes
+// after the list. If a deletion depends on an order that is unknown or contradictory,
+// the mirror requests the URI itself. A change of unknown time happened between two
+// known moments; its order against statements from the time between them is unknown.
 package evidence
 
 import (
@@ -18,82 +19,90 @@ import (
 // Kind is the kind of a statement about a URI.
 type Kind uint8
 
-// The kinds of statement.
+// These are the kinds of statement.
 const (
-	Listed  Kind = iota // a Resource List or a Resource Dump names it (1.1 §10, §11)
-	Absent              // a complete list does not name it
-	Created             // so says a Change List or a Change Dump (1.1 §12, §13)
-	Updated             // likewise
-	Deleted             // likewise
-	Kinds               // number of kinds
+	Listed  Kind = iota // a Resource List or a Resource Dump contains the URI (1.1 §10, §11)
+	Absent              // a complete list does not contain the URI
+	Created             // a Change List or a Change Dump reports the creation of the resource (1.1 §12, §13)
+	Updated             // a Change List or a Change Dump reports an update
+	Deleted             // a Change List or a Change Dump reports the deletion
+	Kinds               // the number of kinds
 )
 
 func (k Kind) String() string {
 	return [...]string{"listed", "absent", "created", "updated", "deleted"}[k]
 }
 
-// change reports whether a Change List or Change Dump says it.
+// change reports whether the statement comes from a Change List or a Change Dump.
 func (k Kind) change() bool { return k >= Created }
 
-// Match compares the held bytes with those that a statement describes.
+// Match is the result of comparing the held bytes with a statement's description.
 type Match uint8
 
-// The matches.
+// These are the results of a comparison.
 const (
-	Untied  Match = iota // nothing ties them: there are none, or the Source gives nothing to compare
-	Differs              // they are others
-	Same                 // a digest proves them, or as much as the Source gives of them
-	matches              // number of matches
+	// no comparison is possible: no bytes are held, or the Source gives no length or
+	// digest
+	Untied  Match = iota
+	Differs       // the held bytes are not the described ones
+	Same          // a digest proves that the bytes are equal, or all values that the Source gives agree
+	matches       // the number of matches
 )
 
 // Statement is one document's statement about one URI.
 type Statement struct {
-	Kind   Kind
-	Old    bool      // the document is older than what was applied: see Snapshot and Span
-	Again  bool      // for a list: a list of the same moment was applied before
-	From   time.Time // the statement is not from before this moment; zero: unknown
-	To     time.Time // nor of a later one; zero: unknown. A statement with a time has it in both
-	Last   bool      // by its position it is after all entries of its Change List that were applied
-	Torn   bool      // its document contradicts itself: neither times nor positions show which statement is the last
-	Denied bool      // if Torn: one of the contradicting statements is that the URI does not exist, which an answer can confirm
+	Kind  Kind
+	Old   bool      // the document is older than the applied state; see Snapshot.Old and Span.Old
+	Again bool      // another list of the same moment was already applied; used for lists only
+	From  time.Time // the earliest time of the statement; zero if unknown
+	// the latest time of the statement; zero if unknown. A statement of known time has
+	// it in From and To
+	To   time.Time
+	Last bool // the entry comes after all applied entries of its Change List
+	Torn bool // the document contradicts itself: neither times nor positions show which statement is the last
+	// one of the contradictory statements is a deletion, which a request for the URI
+	// can confirm; only if Torn
+	Denied bool
 	Bytes  Match
 }
 
-// Held is the evidence that a mirror has of one URI in one set.
+// Held is the state of one URI in one set of a mirror, as evidence for decisions.
 type Held struct {
-	Member   bool
-	Due      bool      // the bytes have to be fetched again, although the recorded facts stay
-	At       time.Time // the moment of the last statement that was applied
-	Until    time.Time // its time is unknown: at the latest then, and at At at the earliest; zero: At is its time
-	Change   bool      // that was a change
-	Ahead    bool      // a run has applied that and left the cursor before it, so position is no evidence
-	Misdated bool      // dated in the future: a clock was wrong, and At is zero
-	Gone     bool      // that was a deletion, and no newer list was read since: not with Member
+	Member bool
+	Due    bool      // the bytes must be fetched again; the recorded metadata stays valid
+	At     time.Time // the time of the last applied statement
+	// if the time of the last applied statement is unknown: its latest possible time,
+	// with At as the earliest. Zero if At is exact
+	Until    time.Time
+	Change   bool // the last applied statement was a change
+	Ahead    bool // the last applied statement is later than the cursor, so its position is no evidence
+	Misdated bool // the last applied statement had a time in the future, from a wrong clock; At is zero
+	Gone     bool // the last applied statement was a deletion, and no newer list was read; excludes Member
 }
 
-// Decision is the action that a statement demands.
+// Decision is the action that a statement requires.
 type Decision uint8
 
-// The decisions.
+// These are the decisions.
 const (
-	Keep      Decision = iota // the held state stays
-	Retry                     // it stays, and bytes that are due are fetched as recorded
-	Confirm                   // the held bytes are right; update the recorded facts
+	Keep      Decision = iota // keep the held state
+	Retry                     // keep the held state, and fetch its bytes again if they are due
+	Confirm                   // the held bytes are right; update the recorded metadata
 	Fetch                     // fetch the bytes
-	Remove                    // it is deleted
-	Remember                  // it is not held; remember that it was deleted
-	Withhold                  // delete it, if somebody approves
-	Ask                       // the URI itself is asked
-	PassOver                  // nothing is concluded, and the run says so
-	Decisions                 // number of decisions
+	Remove                    // delete the resource from the mirror
+	Remember                  // the mirror does not hold the resource; record its deletion
+	Withhold                  // delete the resource only after approval
+	Ask                       // request the URI itself
+	PassOver                  // decide nothing, and report the statement
+	Decisions                 // the number of decisions
 )
 
 func (d Decision) String() string {
 	return [...]string{"keep", "retry", "confirm", "fetch", "remove", "remember", "withhold", "ask", "pass over"}[d]
 }
 
-// Decide returns the action that a statement demands for the held state, and the reason in
-// a few words.
+// Decide returns the action that a statement requires for the held state, and a short
+// reason.
 func Decide(s Statement, h Held) (Decision, string) {
 	known := h.Member || h.Gone
 	s.Last = s.Last && !h.Ahead
@@ -116,7 +125,8 @@ func Decide(s Statement, h Held) (Decision, string) {
 	return s.apply(h), "nothing that is held is newer"
 }
 
-// stay leaves the held state.
+// stay returns the decision that keeps the held state: Retry if its bytes are due, else
+// Keep.
 func (h Held) stay() Decision {
 	if h.Due {
 		return Retry
@@ -124,7 +134,7 @@ func (h Held) stay() Decision {
 	return Keep
 }
 
-// The order of a statement and the held state.
+// place is the position of a statement in time, relative to the held state.
 type place uint8
 
 const (
@@ -134,15 +144,18 @@ const (
 	unknown
 )
 
-// order returns whether a statement is later than the held state.
+// order returns the position of the statement relative to the held state.
 func (s Statement) order(h Held) place {
 	ends := !s.To.IsZero()
 	switch {
-	case s.Last && ends && s.To.Before(h.At): // its time is wrong, or the document is a copy from before
+	// the statement's time is wrong, or the document is an outdated copy
+	case s.Last && ends && s.To.Before(h.At):
 		return unknown
-	case s.Kind == Listed && h.At.IsZero() && !h.Change: // the held state, if any, is also from a list without a moment
+	// the held state, if any, also comes from a list without a moment
+	case s.Kind == Listed && h.At.IsZero() && !h.Change:
 		return later
-	case s.Last || s.From.After(Later(h.At, h.Until)), s.From.Equal(h.At) && s.Kind.change() && !h.Change: // a list describes the state before its moment
+	// a list describes the state before its moment, so a change at that moment is later
+	case s.Last || s.From.After(Later(h.At, h.Until)), s.From.Equal(h.At) && s.Kind.change() && !h.Change:
 		return later
 	case ends && s.To.Before(h.At):
 		return earlier
@@ -152,8 +165,8 @@ func (s Statement) order(h Held) place {
 	return unknown
 }
 
-// apply decides by a statement that is later. A held state with a moment in the future may
-// still be newer than a deletion.
+// apply decides about a statement that is later than the held state. If the held state
+// has a time in the future, it may still be newer than a deletion.
 func (s Statement) apply(h Held) Decision {
 	switch s.Kind {
 	case Absent:
@@ -178,7 +191,7 @@ func (s Statement) apply(h Held) Decision {
 	return s.bring(h)
 }
 
-// bring decides by a statement that the resource exists.
+// bring decides about a statement that the resource exists.
 func (s Statement) bring(h Held) Decision {
 	if s.Bytes == Same && !h.Due {
 		return Confirm
@@ -186,12 +199,13 @@ func (s Statement) bring(h Held) Decision {
 	return Fetch
 }
 
-// unplaced decides by a statement whose order is unknown.
+// unplaced decides about a statement whose order relative to the held state is unknown.
 func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
-	case s.Kind == Listed && !h.Gone && s.Bytes == Untied: // the present bytes of the URI are not older than the held ones
+	// the current bytes of the URI are not older than the held bytes
+	case s.Kind == Listed && !h.Gone && s.Bytes == Untied:
 		return Fetch
 	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
 		return Confirm
@@ -199,7 +213,7 @@ func (s Statement) unplaced(h Held) Decision {
 	return Ask
 }
 
-// beside decides by a statement of the same moment as the held state.
+// beside decides about a statement of the same time as the held state.
 func (s Statement) beside(h Held) (Decision, string) {
 	const before = "a list tells what was before its moment"
 	switch {

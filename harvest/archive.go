@@ -9,15 +9,15 @@ import (
 	"instep/resourcesync"
 )
 
-// openArchive puts the archived lists of a track before the current ones (Archives §5, §6).
-// Without current lists an archive does not lead to the present.
+// openArchive returns the archived lists of a track followed by the current lists
+// (Archives §5, §6). Without current lists an archive does not lead to the present.
 func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	now, err := o.chain(ctx, tr-1, since)
 	if err != nil {
 		return nil, err
 	}
 	c := o.reader.newSequence(o.set.URI, now.name)
-	begin := o.reader.until.Add(1) // a past that ends before the current lists begin needs none of them
+	begin := o.reader.until.Add(1) // a past that ends before the current lists begin needs no current list
 	switch {
 	case len(now.windows) > 0:
 		begin = now.windows[0].from.Time()
@@ -52,8 +52,8 @@ func (c *sequence) archived(ctx context.Context, tr Track, entries []resourcesyn
 	return nil
 }
 
-// archived reads an archive, or an index and its parts (Archives §3.1). The entries name
-// documents that may be read.
+// archived reads an archive, or an archive index and its parts (Archives §3.1). It
+// returns the entries of the archived documents, whose URIs have been checked.
 func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capability, level int) (all []resourcesync.Entry, err error) {
 	doc, err := o.reader.Read(ctx, uri, want)
 	if err != nil {
@@ -87,8 +87,8 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newest returns the entry of the newest snapshot of the archives, up to a moment unless that
-// is zero; it has no URI if none says of which moment it is.
+// newest returns the entry of the newest snapshot in the archives, at or before until
+// unless until is zero. The entry has no URI if no snapshot has a time.
 func (o *Offer) newest(ctx context.Context, s SnapshotKind, until time.Time) (last resourcesync.Entry, err error) {
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {

@@ -15,100 +15,126 @@ import (
 	"instep/resourcesync"
 )
 
-// Changes is what the Change Lists of a set say since a moment (1.1 §12), or after
-// what was read before. Only the last state of each resource is kept: a few in memory, the others
-// in temporary files. A run reads no further list once there are many (Reader.MaxChanges).
+// Changes are the changes of a set that its Change Lists contain since a moment (1.1
+// §12), or after the entries that an earlier run read. They keep only the last state of
+// each resource: a few states in memory, the others in temporary files. A run stops
+// reading further lists when there are many changes (Reader.MaxChanges).
 type Changes struct {
-	Since   resourcesync.Datetime // start of the oldest list read: all changes from here on are included
+	Since   resourcesync.Datetime // start of the oldest list read; all later changes are included
 	latest  *spool.Table[*storedChange]
-	rivals  *spool.Log[Resource] // Reader.rivals
-	in      []*Package           // the packages, which a storedChange refers to by number, from 1
-	resumed bool                 // the first list begins with exactly what was read before
-	oldest  time.Time            // of the first entry of the oldest list read
-	slid    bool                 // the list of the position has lost entries since it was last read, and nothing reaches back to the position
-	Back    string               // how the list of the position is an older one than it was; "" if it is not
-	Flaw    error                // some entry cannot be used: any resource may have changed since
-	Rest    error                // there are more lists than one run reads
-	End     time.Time            // of the last change
-	undated time.Time            // latest moment at which a change without a time may have happened
-	known   found                // where the position is
-	First   string               // URI of the oldest list read
-	Jumbled bool                 // the lists are in the order of their index, not in that of their times
-	clear   time.Time            // if jumbled: from when on their times tell their order
-	Early   bool                 // some are dated before others that were applied earlier
-	newest  *changeList          // the last one read, without its entries: where the position is
-	index   string               // what need not be asked while that list stays as it is: Position.Index
-	asked   time.Time            // when that was read
-	lists   int                  // read
-	Served  time.Time            // when the Source sent the last of them, by its own clock; zero if that is unknown
-	stand   *changeList          // the first list that its index calls closed and that is open: the position stays in it; may be nil
+	rivals  *spool.Log[Resource] // the log of the Reader that stores rival descriptions
+	in      []*Package           // the packages; a storedChange refers to them by number, counted from 1
+	resumed bool                 // the first list begins with exactly the entries that an earlier run read
+	oldest  time.Time            // time of the first entry of the oldest list read
+	// the list of the position has dropped entries since it was last read, and no list
+	// reaches back to the position
+	slid bool
+	// describes how the Source went back to an older version of the position's list; ""
+	// if it did not
+	Back    string
+	Flaw    error     // an error in some entry; any resource may have changed since
+	Rest    error     // set if there are more lists than one run reads
+	End     time.Time // time of the last change
+	undated time.Time // latest possible time of a change without a time
+	known   found     // whether a list was read up to the position
+	First   string    // URI of the oldest list read
+	Jumbled bool      // the lists are in the order of their index, not in the order of their times
+	// if Jumbled: the latest start of a list; entries of different lists before it have
+	// no known order
+	clear  time.Time
+	Early  bool        // some entries have earlier times than entries that were applied before
+	newest *changeList // the last list read, without its entries; the next position is in it
+	// the document that need not be requested again while the newest list is unchanged;
+	// see Position.Index
+	index  string
+	asked  time.Time // time of the last request for index, by our clock
+	lists  int       // the number of lists read
+	Served time.Time // time at which the Source sent the last list, by its own clock; zero if unknown
+	// the first list that is open although its index calls it closed; the position
+	// stays in it. Nil if there is none
+	stand *changeList
 }
 
-// ErrLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
+// ErrLeft marks the error of a plan that contains only a part of the changes. Its text
+// ends the error's sentence.
 var ErrLeft = errors.New("left for the next run")
 
-// changeList is one Change List, read whole: its entries from the position on, if that is in it.
+// changeList is one completely read Change List. It contains the entries after the
+// position if the position is in the list, else all entries.
 type changeList struct {
-	URI     string
-	from    resourcesync.Datetime
-	until   resourcesync.Datetime     // zero while the list is open
-	entries *spool.Log[*storedChange] // as the document has them; those after what was read before, if it can go on
-	first   time.Time                 // of the entry that happened first
+	URI   string
+	from  resourcesync.Datetime
+	until resourcesync.Datetime // end of the list's period; zero while the list is open
+	// the entries in the order of the document; only those after the position if the
+	// list is resumed
+	entries *spool.Log[*storedChange]
+	first   time.Time // time of the entry that happened first
 	ordering
-	resumed bool                      // the document begins with exactly what was read before
-	total   int                       // entries of the document
-	told    int                       // number of entries with a usable change
-	end     time.Time                 // time of the latest entry; of one without a time the earliest possible
-	packed  bool                      // it is the manifest of a package
-	in      *Package                  // the package that it is the manifest of; nil if none, or if nothing was read
-	ended   time.Time                 // moment up to which the document claims to be complete; zero if it claims none
-	prefix  string                    // digest over all of them
-	over    *spool.Keys               // if the position is in it: the resources of which it told up to there
-	known   found                     // where the position is
-	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
-	flaw    error                     // some entry cannot be used
-	rhythm  rhythm                    // how often the list grows
-	maxAge  time.Duration             // freshness lifetime in its answer
-	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
-	placed  func(time.Time) time.Time // returns a moment, or zero if it is in the future
-	odd     [len(oddities)]int        // number of entries by oddity
+	resumed bool        // the document begins with exactly the entries that an earlier run read
+	total   int         // the number of entries in the document
+	told    int         // the number of entries with a usable change
+	end     time.Time   // time of the latest entry; the earliest possible time if the entry has none
+	packed  bool        // the list is the manifest of a package
+	in      *Package    // the package of the manifest; nil if the list is not a manifest or nothing was read
+	ended   time.Time   // time up to which the document claims to be complete; zero if it makes no claim
+	prefix  string      // digest of all entries, in hex
+	over    *spool.Keys // if the position is in the list: the resources of the entries before the position
+	known   found       // whether a list was read up to the position
+	// the index says that the list is closed, but the list itself is open; it may be an
+	// outdated copy
+	open   bool
+	flaw   error                     // an error if some entry cannot be used
+	rhythm rhythm                    // estimate of how often the list grows
+	maxAge time.Duration             // freshness lifetime in the response
+	served time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
+	placed func(time.Time) time.Time // returns its argument, or the zero time if that is in the future
+	odd    [len(oddities)]int        // the number of entries for each oddity
 }
 
-// The oddities of entries.
+// These are the oddities of entries.
 const (
-	oddTime  = iota // it has no datetime
-	oddLate         // it is dated after the end of the list, or in the future
-	oddKind         // it is a bitstream of a package and has no change
-	oddEarly        // it is dated before entries that were applied earlier
+	oddTime  = iota // the entry has no datetime
+	oddLate         // the entry has a time after the end of the list, or in the future
+	oddKind         // the entry is a bitstream of a package and does not give the kind of change
+	oddEarly        // the entry has an earlier time than entries that were applied before
 )
 
-// ChangeEntry is what one entry of a Change List says. Changed is its datetime; without one the
-// earliest moment at which it can have happened: that of the entry before it, or of
-// the run that had not seen it yet. In the order of Changed they count.
+// ChangeEntry is one entry of a Change List. Changed is its datetime. Without a
+// datetime, Changed is the earliest possible time of the change: the time of the
+// preceding entry, or of the run that had not seen the entry yet. Entries take effect
+// in the order of Changed.
 type ChangeEntry struct {
 	Resource
-	Change    resourcesync.Change
-	From, To  time.Time // between these it happened; To is zero if nothing bounds it, and both are its time if that is known
-	Least     time.Time // if ByLastMod: From, in case the lastmod is not the time of the deletion
-	Most      time.Time // if ByLastMod: To in that case
-	ByLastMod bool      // a deletion with its lastmod as time: this may be the lastmod of the version that was deleted
-	OfBytes   bool      // a creation or update with its lastmod as time: the bytes may be older than the change
-	Last      bool      // it comes after all that was read before
-	Torn      bool      // the order by time and the order by position disagree on whether the resource exists in the end
-	Rival     *Resource // for a torn deletion: the description that holds if the resource exists
-	Denied    bool      // torn, and some of what is told is that it does not exist
-	News      bool      // the first thing said of its URI since the position
+	Change resourcesync.Change
+	// earliest and latest time of the change; both are equal if the time is known, and
+	// To is zero if there is no upper bound
+	From, To time.Time
+	Least    time.Time // if ByLastMod: the value of From in case the lastmod is not the time of the deletion
+	Most     time.Time // if ByLastMod: the value of To in that case
+	// the entry is a deletion whose time is its lastmod, which may be the lastmod of
+	// the deleted version
+	ByLastMod bool
+	// the entry is a creation or update whose time is its lastmod; the bytes may be
+	// older than the change
+	OfBytes bool
+	Last    bool      // the entry comes after all entries that earlier runs read
+	Torn    bool      // time and position disagree on whether the resource exists in the end
+	Rival   *Resource // for a torn deletion: the description that is valid if the resource exists
+	Denied  bool      // the entry is torn, and one of the contradictory statements is a deletion
+	News    bool      // the entry is the first one about its URI after the position
 }
 
-// Change is what became of a resource, and where its bytes are beside its URI.
+// Change is the last change of a resource, with the package that contains the
+// resource's bytes, if any.
 type Change struct {
 	ChangeEntry
 	Location
-	aged bool // OfBytes, and torn for no other reason than that newer lists do not name the resource
+	aged bool // the change is OfBytes, and it is torn only because newer lists do not contain the resource
 }
 
-// found tells whether a list was read up to where the position is: at which moment that is,
-// and when the last change before it happened. These are zero if they are still to come.
+// found says whether a list was read up to the position. Then at is the time of the
+// position and last the time of the latest change before it; each is zero if it is in
+// the future.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -117,8 +143,9 @@ type found struct {
 // Timed reports whether the time of a change is known.
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
-// listOf reads the entries of a Change List, or of the manifest of a package, from the
-// position on if that is in it. Its changes are later than known.
+// listOf reads the entries of a Change List or of a package's manifest. If the position
+// cur is in the list, it reads only the entries after it. The entries are later than
+// known.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
@@ -134,7 +161,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
-		l.ended = time.Time{} // it is in the future
+		l.ended = time.Time{} // the end is in the future
 	}
 	if err := l.read(r, doc, w.pkg, cur, tell); err != nil {
 		return nil, err
@@ -145,16 +172,16 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 	return l, l.order(r, tell)
 }
 
-// Last is the URI of the last list that was read.
+// Last returns the URI of the last list that was read.
 func (ch *Changes) Last() string { return ch.newest.URI }
 
-// add lays a list over those that were read before it.
+// add applies the entries of a list on top of the lists that were read before it.
 func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 	if ch.lists++; ch.lists == 1 {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the rest came later, whatever its time says
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the other lists came later, whatever their times are
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
@@ -184,7 +211,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 	return l.close()
 }
 
-// take lays the entries of a list over those before.
+// take applies the entries of a list on top of the earlier changes.
 func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	n := 0
 	for e, err := range l.bounded() {
@@ -219,7 +246,7 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	return nil
 }
 
-// oddities are the notes about odd changes of a list.
+// oddities are the messages that report odd entries of a list.
 var oddities = [...]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -230,8 +257,8 @@ var oddities = [...]struct {
 	oddEarly: {resourcesync.QuirkClock, "%d {change is|changes are} dated before others that were listed earlier; taken as the later {one|ones}"},
 }
 
-// read takes the entries of a document after those read before, or all of them if it does
-// not begin with those.
+// read reads the entries of a document after those that an earlier run read. If the
+// document does not begin with those, it reads all entries.
 func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
@@ -253,8 +280,8 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 	return nil
 }
 
-// goOn takes the entries. If the list is taken to be resumed, those read before are passed over;
-// false if they turn out to be others.
+// goOn reads the entries. If the list is assumed to be resumed, goOn skips the entries that
+// an earlier run read, and returns false if they turn out to differ.
 func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
@@ -272,11 +299,12 @@ func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, t
 		} else if !known {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
-		// An entry without a usable change still counts: positions are those of the document.
+		// An entry without a usable change still counts, because positions refer to the
+		// entries of the document.
 		text = appendEntry(text[:0], &e)
-		_, _ = sum.Write(text) // it never fails
+		_, _ = sum.Write(text) // a hash never returns an error
 		l.rhythm.add(c.Changed)
-		end := c.From // of one without a time: it did not happen before that
+		end := c.From // an entry without a time did not happen before From
 		if c.Timed() {
 			end = c.Changed
 		}
@@ -295,10 +323,10 @@ func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, t
 	return goes, nil
 }
 
-// overBudget is how many bytes of the keys of changes that were read before stay in memory.
+// overBudget is the memory in bytes for the keys of changes that earlier runs read.
 const overBudget = 1 << 20
 
-// keep adds an entry, and what carries says of its bytes.
+// keep stores an entry and the place of its bytes.
 func (l *changeList) keep(r *Reader, c *ChangeEntry, from Location) error {
 	if err := r.Lighten(&c.Resource); err != nil {
 		return err
@@ -311,7 +339,7 @@ func (l *changeList) keep(r *Reader, c *ChangeEntry, from Location) error {
 	return l.entries.Append(s)
 }
 
-// fresh is how many entries come after what was read before.
+// fresh returns the number of entries after those that an earlier run read.
 func (l *changeList) fresh() int64 {
 	if l.entries == nil {
 		return 0
@@ -319,7 +347,7 @@ func (l *changeList) fresh() int64 {
 	return l.entries.Len()
 }
 
-// close frees the entries.
+// close releases the entries.
 func (l *changeList) close() error {
 	if l.entries == nil {
 		return nil
@@ -331,14 +359,15 @@ func (l *changeList) close() error {
 	return err
 }
 
-// holds reports whether a position is in this list, as it was then.
+// holds reports whether a position is in this list: URI and start are the same.
 func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume notes that the remaining entries come after those read before, if all of these
-// were read again: sum is the digest over them. False if they are others. The remaining ones happened
-// later, whatever their times say: a clock can be wrong, a position cannot.
+// resume checks, as soon as all entries before the position were read again, that they
+// are the same: sum is the digest of them. It returns false if they differ. The entries
+// after the position happened later, whatever their times are: a clock may be wrong, a
+// position cannot.
 func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	if !l.resumed || l.total != cur.Applied {
 		return true
@@ -349,7 +378,7 @@ func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// appendEntry appends an entry in the form over which the digest of a list is computed.
+// appendEntry appends an entry in the form that the digest of a list is computed from.
 func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	for _, s := range [...]string{e.Loc, e.LastMod.String(), string(e.Change), e.Datetime.String(), e.Digests.String()} {
 		b = append(strconv.AppendQuote(b, s), ' ')
@@ -357,9 +386,9 @@ func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	return append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
 }
 
-// lost reports whether a list that was followed before has dropped entries that were
-// applied, as a list of only the newest changes does, although its from is unchanged: then
-// changes in between may be lost.
+// lost reports whether a list that earlier runs read has dropped applied entries while
+// its from is unchanged. A list of only the newest changes does that, and changes in
+// between may be lost.
 func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
@@ -367,17 +396,17 @@ func (l *changeList) lost(cur Position) bool {
 	return l.fresh() == 0 || l.first.After(cur.At)
 }
 
-// join lays the changes of another track over these, which reach back further: a Change Dump
-// often ends before the Change Lists do, and a copy from before always. Where they do not
-// join, gap says so.
+// join applies the changes of another track on top of ch, which reaches back further. A
+// Change Dump often ends before the Change Lists do, and an outdated copy always does.
+// If there are missing changes between the two, join describes them in gap.
 func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
-	open := ch.newest.until.IsZero() && !ch.newest.packed // it tells everything until now
+	open := ch.newest.until.IsZero() && !ch.newest.packed // an open list contains all changes until now
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
 		return "", nil
 	}
 	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
-	if other.newest.placed != nil { // it was read
+	if other.newest.placed != nil { // the list was read
 		begins = other.newest.placed(begins)
 	}
 	switch {
@@ -386,13 +415,14 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
-	ch.lists++ // what follows is of none of those that were read
+	ch.lists++ // the following changes belong to none of the lists read so far
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) { // else it may be in a package
+		// without this check a change from a package might be replaced
+		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) {
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
 			err = ch.put(s, cur, &ordering{})
@@ -421,8 +451,8 @@ func (ch *Changes) Span() evidence.Span {
 	return s
 }
 
-// Mark is c moved to the end of the last list, now by our clock, unless all of that
-// happened before c already. In a list that may lack its end it stays.
+// Mark returns c moved to the end of the last list. It returns c unchanged if that list
+// ended before c, unless the list may be incomplete. now is the time by our clock.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
 	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
@@ -437,14 +467,15 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 		c.Left = time.Time{}
 	case c.Left.IsZero():
 		c.Left = now.UTC().Truncate(time.Second)
-	case !same: // the list before was believed: this one was read as often
+	case !same: // the previous list was accepted as closed; the current one has been open since that end
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) { // otherwise some of them come after the position
+	// otherwise some of the undated changes come after the position
+	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
 	c.At = evidence.Later(c.At, end)
-	if c.Ended = at.ended; ch.stand != nil { // its end was not read
+	if c.Ended = at.ended; ch.stand != nil { // the list was not read to its end
 		c.Ended = time.Time{}
 	}
 	c.List, c.From, c.Applied, c.Prefix = at.URI, at.from.String(), at.total, at.prefix
@@ -455,8 +486,9 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	return c
 }
 
-// wentBack says how a Change List is one that the Source has gone back to: it has lost
-// its end, not its beginning, since the position was there. "" if it is not.
+// wentBack describes how the Source went back to an older version of a Change List:
+// since the position was recorded, the list has lost its end but not its beginning. It
+// returns "" if that is not so.
 func (l *changeList) wentBack(cur Position) string {
 	if l.resumed || !l.holds(cur) || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
@@ -465,19 +497,31 @@ func (l *changeList) wentBack(cur Position) string {
 		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
 }
 
-// Position is how far the changes of a set were read (1.1 §12.1): the caller passes it to
-// the next reading. It has to be stored in the same transaction as the results.
+// Position records how far the changes of a set were read (1.1 §12.1). The caller
+// passes it to the next reading, and stores it in the same transaction as the results.
 type Position struct {
-	At      time.Time // everything the Source recorded up to here was read; from the Source's documents, never our clock
-	List    string    // URI of the Change List last read; "" after a baseline
-	From    string    // its rs:md/@from as written
-	Applied int       // number of entries read
-	Prefix  string    // digest over those entries, in hex
-	Index   string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
-	Asked   time.Time // time of the last request for Index, by our clock; zero if there is none
-	Last    time.Time // the latest of their datetimes
-	Changed time.Time // moment of the latest change read; zero if none was, or an earlier version read the set last
-	Ended   time.Time `json:",omitzero"` // the end of List, if it was read to that: the next list may begin there without a gap; zero while it is open
-	Undated time.Time `json:",omitzero"` // latest moment at which a change read without a time may have happened; zero if all have a time
-	Left    time.Time // time since which, by our clock, List is open although its index calls it closed; zero if it is not
+	// time up to which everything that the Source recorded was read; from the Source's
+	// documents, never from our clock
+	At      time.Time
+	List    string // URI of the last Change List read; "" after a baseline
+	From    string // the list's rs:md/@from as written
+	Applied int    // number of entries of List that were read
+	Prefix  string // digest of those entries, in hex
+	// URI of the document that led to List as the last of several, and that has no news
+	// while List is open; "" if it may have news
+	Index string
+	Asked time.Time // time of the last request for Index, by our clock; zero if there is no Index
+	Last  time.Time // the latest datetime of those entries
+	// time of the latest change read; zero if no change was read, or if an earlier
+	// version of the program read the set last
+	Changed time.Time
+	// the end of List if List was read to its end, so that the next list may begin
+	// there without a gap; zero while List is open
+	Ended time.Time `json:",omitzero"`
+	// latest possible time of a change that was read without a time; zero if all
+	// changes have times
+	Undated time.Time `json:",omitzero"`
+	// time, by our clock, since which List is open although its index calls it closed;
+	// zero if that is not so
+	Left time.Time
 }

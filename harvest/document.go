@@ -19,15 +19,17 @@ import (
 	"instep/resourcesync"
 )
 
-// Document is a document of the Source that was read to its end tag, with the facts that
-// are needed before anything acts on its entries.
+// Document is a document of the Source that was read to its end tag, with the facts
+// that are needed before its entries take effect.
 type Document struct {
 	*document.Document
-	lists  bool                     // some entries are documents of its own capability, as in an index
-	last   map[resourcesync.Key]int // of a Resource List: position of the last entry of each resource that has several
-	maxAge time.Duration            // freshness lifetime in its answer
-	count  int                      // usable entries
-	after  []*Document              // of a Change List: its further pages
+	lists bool // some entries are documents of the same capability, as in an index
+	// for a Resource List: position of the last entry of each resource that has several
+	// entries
+	last   map[resourcesync.Key]int
+	maxAge time.Duration // freshness lifetime in the response
+	count  int           // the number of usable entries
+	after  []*Document   // for a Change List: its further pages
 }
 
 // Close removes the temporary files of the document and of its pages.
@@ -38,7 +40,7 @@ func (doc *Document) Close() {
 	}
 }
 
-// Read fetches the document at uri, which must have the promised capability.
+// Read fetches the document at uri, which must have the wanted capability.
 func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
 	resp, err := r.Client.Document(ctx, uri, 0, fetch.Validators{})
 	if err != nil {
@@ -47,7 +49,7 @@ func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capabil
 	return r.answered(ctx, uri, want, resp)
 }
 
-// readFresh is read past every cache that honours it.
+// readFresh fetches a document like Read, but asks caches for a fresh copy.
 func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
 	resp, err := r.Client.FreshDocument(ctx, uri, 0)
 	if err != nil {
@@ -56,13 +58,14 @@ func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Ca
 	return r.answered(ctx, uri, want, resp)
 }
 
-// answered reads the document of an answer, which may be a package in its place.
+// answered reads the document in a response. The response may also be a package in
+// place of the document.
 func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	body := resp.Body
 	defer body.Close()
 	text := bufio.NewReaderSize(SourceReader{uri, body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(text) {
-		_ = body.Close() // the package is read by its parts, or anew
+		_ = body.Close() // the package is read in parts, or requested again
 		return r.onePackage(ctx, uri, want, resp)
 	}
 	resp.Body = io.NopCloser(text)
@@ -73,7 +76,7 @@ func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Cap
 		return doc, err
 	case bad.Transfer != nil:
 		return nil, fmt.Errorf("reading a document: %w", bad.Transfer)
-	case bad.Page() != nil: // the Source may send the document another time
+	case bad.Page() != nil: // the Source may send the document next time
 		return nil, &SourceError{bad.Page()}
 	}
 	return nil, unusable(bad)
@@ -83,8 +86,8 @@ func unusable(bad *document.Error) error {
 	return &DocumentError{URI: bad.URI, Reason: "cannot be used", Err: bad.Err}
 }
 
-// Keep reads a document that was not fetched by its URI, such as a manifest in a package.
-// It has to have one of these capabilities.
+// Keep reads a document that was not fetched by its URI, such as a manifest in a
+// package. The document must have one of the wanted capabilities.
 func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourcesync.Capability) (*Document, error) {
 	doc, err := r.take(uri, &fetch.Response{URL: base.String(), Body: io.NopCloser(body)}, want...)
 	var bad *document.Error
@@ -92,7 +95,7 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 		return doc, err
 	}
 	if bad.Transfer == nil {
-		_, bad.Transfer = io.Copy(io.Discard, body) // damage that shows at the end explains the rest
+		_, bad.Transfer = io.Copy(io.Discard, body) // damage that appears at the end explains the first error
 	}
 	if bad.Transfer != nil {
 		return nil, bad.Transfer
@@ -100,14 +103,14 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 	return nil, unusable(bad)
 }
 
-// take reads the document of an answer, of one of these capabilities. It returns errors of
-// package document unchanged.
+// take reads the document in a response. It must have one of the wanted capabilities.
+// take returns errors of package document unchanged.
 func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Capability) (_ *Document, err error) {
 	var tally resourcesync.NoteTally
 	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
 	defer named.Close()
-	var failed error // of named, not of the document
+	var failed error // an error of named, not of the document
 	in := document.Reader{Spool: r.Spool, Limit: r.Client.MaxDocument(), Strict: r.Strict, Notes: &tally}
 	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
 		failed = r.entry(doc, named, want[0], d, e, err)
@@ -129,12 +132,13 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 	return doc, nil
 }
 
-// namedBudget bounds the memory for keys of the resources that a document names, in bytes:
-// a list of a million takes no more than one of the 50,000 that the standard allows.
+// namedBudget is the memory in bytes for the keys of the resources that a document
+// contains. A list of a million resources needs no more memory than one of the 50,000
+// that the standard allows.
 const namedBudget = 8 << 20
 
-// entry records the facts about the entries of a document that are needed before anything
-// acts on them. It adds the resources that the document should name once to named.
+// entry records the facts about an entry that are needed before the document takes
+// effect. It adds a resource to named if the document should contain it only once.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())
@@ -143,13 +147,15 @@ func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capab
 	doc.lists = doc.lists || e.Capability == want
 	doc.count++
 	switch want {
-	case resourcesync.CapabilityResourceList, resourcesync.CapabilityResourceDumpManifest: // a Change List may well name a resource again
+	// a Change List may contain a resource several times
+	case resourcesync.CapabilityResourceList, resourcesync.CapabilityResourceDumpManifest:
 		return named.Add(resourcesync.KeyOf(d.Absolute(e.Loc)))
 	}
 	return nil
 }
 
-// repeated finds the last entry of each resource that the document names more than once.
+// repeated finds the last entry of each resource that the document contains more than
+// once.
 func (doc *Document) repeated(named *spool.Keys) error {
 	twice, err := named.Repeated()
 	switch {
@@ -172,17 +178,19 @@ func (doc *Document) repeated(named *spool.Keys) error {
 	return nil
 }
 
-// tolerated reports tolerated deviations of a document, except legal ones.
+// tolerated reports the tolerated deviations of a document from the standard, except
+// legal ones.
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" { // lister reports the consequence
+		// lister reports the consequence
+		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" {
 			continue
 		}
 		r.Tell(n.Quirk, "", fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Repeated(times)))
 	}
 }
 
-// flaw says that entries cannot be used; nil if all can.
+// flaw returns an error if the document has unusable entries.
 func (doc *Document) flaw() error {
 	bad := doc.Bad
 	for _, page := range doc.after {
@@ -194,8 +202,8 @@ func (doc *Document) flaw() error {
 	return &DocumentError{URI: doc.URI, Reason: Counted(bad, "has %d {entry|entries} that cannot be used", bad)}
 }
 
-// Entries yields the usable entries of the document and its pages, any number of times,
-// with absolute URIs. Decoding runs beside the consumer.
+// Entries yields the usable entries of the document and its pages, with absolute URIs.
+// It can be called any number of times. A goroutine decodes ahead of the consumer.
 func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	return prefetch(func(yield func(resourcesync.Entry, error) bool) {
 		for _, page := range append([]*Document{doc}, doc.after...) {
@@ -208,8 +216,8 @@ func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	}, sizeOf)
 }
 
-// sizeOf is about how many bytes of memory an entry refers to: the Source decides how many
-// links, attributes and foreign elements it has.
+// sizeOf estimates the memory of an entry in bytes. The Source decides how many links,
+// attributes and foreign elements an entry has.
 func sizeOf(e *resourcesync.Entry) int {
 	const fixed = 256 // bytes of a link or a digest
 	n := len(e.Loc) + len(e.Type) + len(e.Encoding) + len(e.Path) + len(e.Foreign) + fixed*len(e.Digests) + sizeOfAttrs(e.Attrs)
@@ -227,8 +235,8 @@ func sizeOfAttrs(attrs []resourcesync.Attr) (n int) {
 	return n
 }
 
-// latest returns the latest possible moment of a list without at, and the evidence: its
-// from, else its Last-Modified, else the time at which it was sent or read.
+// latest returns the latest possible time of a list without at, and the source of that
+// time: the list's from, its Last-Modified, or the time at which it was sent or read.
 func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	sent := doc.clock()
 	for _, c := range []struct {
@@ -242,8 +250,9 @@ func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	return now, "when it was read"
 }
 
-// clock returns the time at which the Source sent the document, by its own clock; zero if
-// unknown, or before the stated moment of the document.
+// clock returns the time at which the Source sent the document, by its own clock. It
+// returns the zero time if that is unknown or earlier than the time stated in the
+// document.
 func (doc *Document) clock() time.Time {
 	h := &doc.Header
 	for _, t := range []resourcesync.Datetime{h.At, h.From} {

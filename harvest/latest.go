@@ -11,16 +11,19 @@ import (
 	"instep/resourcesync"
 )
 
-// This file keeps the last change of each resource, in memory or in temporary files.
+// This file stores the last change of each resource, in memory or in temporary files.
 
-// storedChange is a Change as it is kept: one that a list has read, or the last of a resource.
+// storedChange is the stored form of a Change: an entry of a list, or the last change
+// of a resource.
 type storedChange struct {
-	Entry   ChangeEntry
-	Package int // Changes counts it; of a list 1 for its own; 0: none
+	Entry ChangeEntry
+	// number of the package in Changes.in, counted from 1; 0 if there is none. In the
+	// entries of a list, 1 is the list's own package
+	Package int
 	Path    string
 	Offset  int64
-	List    int          // Changes counts it
-	Rival   *spool.Place // of Entry.Rival, in Reader.rivals; nil: in Entry, if there is one
+	List    int          // number of the list, as Changes.lists counts it
+	Rival   *spool.Place // place of Entry.Rival in Reader.rivals; nil if the rival is in Entry or there is none
 }
 
 func (c *storedChange) key() string { return c.Entry.URI }
@@ -32,8 +35,8 @@ func (r *Reader) newChanges() *Changes {
 	return ch
 }
 
-// forget drops the changes of resources of which the part of a later list tells that was read before:
-// they are over.
+// forget deletes the changes of the resources in over. A later list contains newer
+// changes of these resources, and an earlier run has applied them.
 func (ch *Changes) forget(over *spool.Keys) error {
 	for key, err := range over.Sorted() {
 		if err == nil {
@@ -46,9 +49,9 @@ func (ch *Changes) forget(over *spool.Keys) error {
 	return nil
 }
 
-// put takes a change in place of an earlier one of the same resource. It comes from a list in this
-// order: of two of one moment, or of one list and an unknown time, the later put counts, unless
-// their list has the newest first.
+// put stores a change and replaces an earlier one of the same resource. in is the order
+// of its list. If two changes have the same time, or one of the same list has an
+// unknown time, the one stored later wins, unless the list has its newest entry first.
 func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 	c := &s.Entry
 	if c.Change == "" {
@@ -69,7 +72,8 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 		c.bound(before.Entry.From, time.Time{})
 		c.News = false
 		c.continuePatches(&before.Entry)
-	case byPosition && in.backward && !before.Entry.Timed(): // this one was said before it
+	// the list has its newest entry first, so c happened earlier
+	case byPosition && in.backward && !before.Entry.Timed():
 		before.Entry.bound(c.From, time.Time{})
 		before.Entry.News = false
 		return ch.latest.Put(before)
@@ -78,7 +82,7 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 		if !beside || !in.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // likewise
+		before.Entry.News = false // c happened earlier, so the stored entry is not the first one
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && in.backward && before.Entry.News
@@ -88,18 +92,19 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 	return ch.latest.Put(s)
 }
 
-// maybeLater reports whether a change that is placed before another, of another list, may be the
-// later one, and whether the resource exists depends on that.
+// maybeLater reports whether c may be later than a change of another list although it
+// is placed before that change, and the two disagree on whether the resource exists.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
-	if before.Last { // by its position
+	if before.Last { // the order is known by position
 		least = before.Changed
 	}
 	contradict := (c.Change == resourcesync.Deleted) != (before.Change == resourcesync.Deleted)
 	return contradict && c.Changed.Before(before.Changed) && !(c.Timed() && before.Timed()) && (c.To.IsZero() || !c.To.Before(least))
 }
 
-// dispute keeps a change beside which another may be the later one.
+// dispute marks the stored change as torn, because c may be later. If the stored change
+// is a deletion, dispute also keeps the description in c as its rival.
 func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	if before.Entry.Change == resourcesync.Deleted && !before.Entry.Torn {
 		at, err := ch.rivals.AppendAt(c.Resource)
@@ -112,9 +117,10 @@ func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	return ch.latest.Put(before)
 }
 
-// number is how a storedChange counts a package.
+// number returns the number by which a storedChange refers to a package. It adds the
+// package to ch.in if needed.
 func (ch *Changes) number(p *Package) int {
-	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // most come package by package
+	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // most changes come package by package
 		return n
 	}
 	i := slices.Index(ch.in, p)
@@ -124,14 +130,14 @@ func (ch *Changes) number(p *Package) int {
 	return i + 1
 }
 
-// lay writes down where the bytes of a change are.
+// lay records the place of a change's bytes.
 func (ch *Changes) lay(s *storedChange, at Location) {
 	if s.Package, s.Path, s.Offset = 0, at.Path, at.Offset; at.Package != nil {
 		s.Package = ch.number(at.Package)
 	}
 }
 
-// change is a change as it was stored.
+// change returns the Change of a stored change.
 func (ch *Changes) change(s *storedChange) (*Change, error) {
 	c := &Change{ChangeEntry: s.Entry}
 	if s.Package > 0 {
@@ -147,9 +153,9 @@ func (ch *Changes) change(s *storedChange) (*Change, error) {
 	return c, nil
 }
 
-// carriedBy records where the bytes of a change are, if the entry of a manifest is
-// about the same state of the same resource. Of several in a package the first counts: each
-// record that is put takes room.
+// carriedBy records the place of a change's bytes, if a manifest entry describes the
+// same state of the same resource. If a package contains several such entries, the
+// first one is used, because each stored record needs space.
 func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error) {
 	s, ok, err := ch.latest.Get(e.Loc)
 	if !ok || err != nil || s.Entry.Change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&s.Entry.Resource, e) {
@@ -162,9 +168,8 @@ func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error)
 	return true, ch.latest.Put(s)
 }
 
-// sameState reports whether an entry describes the bytes that are wanted: by digest,
-// or where none of one algorithm is given by both, by length and the moment of the
-// change.
+// sameState reports whether an entry describes the wanted bytes. It compares digests of
+// a common algorithm; without one it compares length and time of change.
 func sameState(w *Resource, e *resourcesync.Entry) bool {
 	switch w.Beside(e.Length, e.Digests) {
 	case evidence.Same:
@@ -175,7 +180,7 @@ func sameState(w *Resource, e *resourcesync.Entry) bool {
 	return w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
 }
 
-// Of returns the last entry of a URI, or nil.
+// Of returns the last change of a URI, or nil.
 func (ch *Changes) Of(uri string) (*Change, error) {
 	if ch == nil {
 		return nil, nil
@@ -187,8 +192,9 @@ func (ch *Changes) Of(uri string) (*Change, error) {
 	return ch.change(s)
 }
 
-// All yields the last state of each URI: first those that are in no package, then those of each
-// package together, in the order of their places in it, else of their times.
+// All yields the last state of each URI: first the resources that are in no package,
+// then those of each package. Within a package they are sorted by their offset, else by
+// their time.
 func (ch *Changes) All() iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for s, err := range ch.latest.Sorted(ch.rank) {
@@ -203,13 +209,13 @@ func (ch *Changes) All() iter.Seq2[*Change, error] {
 	}
 }
 
-// rank appends by what All sorts.
+// rank appends the sort key of All.
 func (ch *Changes) rank(b []byte, s *storedChange) []byte {
 	if s.Package > 0 {
 		b = append(b, ch.in[s.Package-1].URI...)
 	}
 	t := s.Entry.Changed
 	b = binary.BigEndian.AppendUint64(append(b, 0), uint64(s.Offset))
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Unix())+1<<63) // with 1<<63 times before 1970 come first
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Unix())+1<<63) // adding 1<<63 sorts times before 1970 first
 	return binary.BigEndian.AppendUint32(b, uint32(t.Nanosecond()))
 }

@@ -11,43 +11,44 @@ import (
 )
 
 const (
-	maxDocuments = 10_000 // documents of one set that a run reads (FAULTS §5)
-	maxNamed     = 20     // unusable packages that are reported one by one
-	maxLevels    = 4      // lists that are named by lists; 1.1 §10.2 has one level
+	maxDocuments = 10_000 // maximum number of documents of one set that a run reads (FAULTS §5)
+	maxNamed     = 20     // maximum number of unusable packages that are reported one by one
+	maxLevels    = 4      // maximum depth of lists that contain lists; 1.1 §10.2 allows one level
 )
 
-// lister walks the Resource Lists of a set: lists, their indexes (1.1 §10.2), chains of
-// pages, and lists that list lists.
+// lister reads the Resource Lists of a set: plain lists, their indexes (1.1 §10.2),
+// chains of pages, and lists that contain other lists.
 type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed *spool.Index                                           // URIs of the changes that were listed
-	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // takes the nth entry of a document that is no index
+	listed *spool.Index // URIs of the changes whose resource is in the lists
+	// handles the nth entry of a document that is not an index
+	leaf func(doc *Document, e *resourcesync.Entry, n int) bool
 
-	read     map[string]bool // documents that were read, or could not be
+	read     map[string]bool // URIs of the documents that were requested, including unreadable ones
 	indexes  map[string]bool // URIs of documents that are indexes
-	full     bool            // there are more documents than a run reads
-	opened   int             // open packages, as keep counts them
-	unusable int             // packages
-	before   []page          // pages that come after others
+	full     bool            // set if there are more documents than a run reads
+	opened   int             // number of packages that stay open, as keep counts them
+	unusable int             // number of unusable packages
+	before   []page          // the pages that name a predecessor
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
 	return &lister{st: st, ctx: ctx, yield: yield, listed: spool.NewIndex(st.Reader.Spool, 0), read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
-// page is a page that names its predecessor.
+// page is a document that names its predecessor.
 type page struct{ doc, prev string }
 
-// lists yields the resources of all lists. It returns false when the consumer has
-// had enough, as all its methods do.
+// lists yields the resources of all lists. Like the other methods of lister, it returns
+// false when the consumer stops.
 func (r *lister) lists(uris []string) bool {
 	var failed error
 	usable := false
 	for _, uri := range uris {
 		if r.read[uri] {
-			usable = true // as a part or page of another
+			usable = true // the document was read as a part or page of another one
 			continue
 		}
 		doc, err := r.open(uri)
@@ -61,7 +62,7 @@ func (r *lister) lists(uris []string) bool {
 		case !OfSource(err) || r.ctx.Err() != nil || len(uris) == 1:
 			r.yield(Item{}, err)
 			return false
-		default: // a wrong entry of the Capability List does not affect the others
+		default: // an unusable list in the Capability List does not affect the others
 			failed = err
 			quirk := resourcesync.Quirk(0)
 			if !IsSourceError(err) {
@@ -82,14 +83,13 @@ func (r *lister) lists(uris []string) bool {
 	return true
 }
 
-// open reads a document, once.
+// open reads a document and records that it was read.
 func (r *lister) open(uri string) (*Document, error) {
 	r.read[uri] = true
 	return r.st.open(r.ctx, uri)
 }
 
-// follows records that a list is the continuation of another one, which has to be read as
-// well.
+// follows records the predecessor of a page, which must be read as well.
 func (r *lister) follows(doc *Document) {
 	ref := doc.Header.Link(relPrev)
 	if ref == "" {
@@ -103,8 +103,8 @@ func (r *lister) follows(doc *Document) {
 	r.before = append(r.before, page{doc.URI, uri})
 }
 
-// pages yields the entries of a document and the pages after it, and closes them. The pages
-// are one list: it is complete only if the last one was read.
+// pages yields the entries of a document and of the pages after it, and closes them.
+// All pages form one list, which is complete only if the last page was read.
 func (r *lister) pages(doc *Document, level int) bool {
 	first, chain := doc, map[string]bool{}
 	for doc != nil {
@@ -118,7 +118,8 @@ func (r *lister) pages(doc *Document, level int) bool {
 		if err != nil {
 			return r.partFailed(resourcesync.QuirkPages, err)
 		}
-		if doc = next; doc != nil && first.Header.At != doc.Header.At { // between two moments a resource may have gone from one page to another, unseen
+		// between two moments a resource may have moved unseen from one page to another
+		if doc = next; doc != nil && first.Header.At != doc.Header.At {
 			r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
 				doc.URI, doc.Header.At, first.Header.At))
 		}
@@ -126,7 +127,8 @@ func (r *lister) pages(doc *Document, level int) bool {
 	return true
 }
 
-// next opens the page after doc; nil if there is none or it was read in another way.
+// next opens the page after doc. It returns nil if there is none or if the page was
+// already read.
 func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	uri, err := r.st.Reader.pageAfter(doc, chain)
 	if err != nil || uri == "" || r.read[uri] || !r.room(doc) {
@@ -135,13 +137,15 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	return r.open(uri)
 }
 
-// doubt makes absence from the lists no evidence; another reading may change that.
+// doubt records that absence from the lists proves no deletion, but that another
+// reading of them may. It reports the reason like unsure.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.unsure(q, text)
 }
 
-// unsure makes absence from the lists no evidence, and says why, once.
+// unsure records that absence from the lists proves no deletion. It reports the first
+// reason.
 func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	if !r.st.Unsure {
 		r.st.Unsure = true
@@ -161,14 +165,16 @@ func (r *lister) room(doc *Document) bool {
 	return false
 }
 
-// document yields the resources of a Resource List and of the lists it names.
+// document yields the resources of a Resource List and of the lists that it contains.
 func (r *lister) document(doc *Document, level int) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex { // the document that names it, or its parts, may give another moment
+		// the document that contains this one, or one of its parts, may give another
+		// time
+		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
 		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no at, so its moment is unknown: it is of %s at the latest (%s), and nothing is deleted for not being in it",
@@ -192,7 +198,7 @@ func (r *lister) document(doc *Document, level int) bool {
 	})
 }
 
-// entries hands on the entries of a document, and which ones they are.
+// entries calls take with each entry of a document and the entry's number.
 func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) bool) bool {
 	n := 0
 	for e, err := range doc.Entries() {
@@ -208,14 +214,14 @@ func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) 
 	return true
 }
 
-// twice reports resources that a document lists more than once.
+// twice reports the resources that a document lists more than once.
 func (r *lister) twice(doc *Document) {
 	if n := len(doc.last); n > 0 {
 		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, Counted(n, "%s: %d {resource is listed more than once; its last entry|resources are listed more than once; the last entry of each} counts", doc.URI, n))
 	}
 }
 
-// resource takes an entry of a Resource List.
+// resource yields the resource of an entry of a Resource List.
 func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	if e.Change != "" {
 		r.doubt(0, doc.URI+": tells changes as a Change List does, so it may not be a list of everything: nothing is deleted for not being in it")
@@ -226,8 +232,8 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.take(doc, e, n, doc.Header.At, Location{})
 }
 
-// take yields the resource of the nth entry of a document as of a moment, unless a later
-// entry is about the same resource.
+// take yields the resource of the nth entry of a document, with the time at. It skips
+// the entry if a later entry describes the same resource.
 func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if doc.superseded(e.Loc, n) {
 		return true
@@ -245,7 +251,7 @@ func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesy
 	return !ok || r.yield(w, nil)
 }
 
-// unlisted yields what a change says of a resource that the lists do not name.
+// unlisted yields the resource of a change if the lists do not contain it.
 func (r *lister) unlisted(c *Change, err error) bool {
 	listed := false
 	if err == nil {
@@ -259,8 +265,8 @@ func (r *lister) unlisted(c *Change, err error) bool {
 	return !ok || listed || r.yield(w, nil)
 }
 
-// pkg takes the package of an entry of a Resource Dump. What is wrong with it makes the state
-// partial.
+// pkg adds the package of an entry of a Resource Dump to the snapshot. An unusable
+// package makes the snapshot partial.
 func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
@@ -274,7 +280,7 @@ func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	return true
 }
 
-// manifests yields the resources of the packages of a Resource Dump.
+// manifests yields the resources in the packages of a Resource Dump.
 func (r *lister) manifests() bool {
 	for _, p := range r.st.Packages {
 		doc, err := r.st.manifest(r.ctx, p)
@@ -299,7 +305,7 @@ func (r *lister) manifests() bool {
 	return true
 }
 
-// packaged yields the entries of a manifest.
+// packaged yields the resources of a manifest.
 func (r *lister) packaged(p *Package, doc *Document) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
@@ -314,7 +320,8 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.take(doc, e, n, at, p.carries(e)) })
 }
 
-// superseded reports whether a later entry than n is about the same resource.
+// superseded reports whether the document has a later entry than the nth about the same
+// resource.
 func (doc *Document) superseded(uri string, n int) bool {
 	if len(doc.last) == 0 {
 		return false
@@ -323,8 +330,9 @@ func (doc *Document) superseded(uri string, n int) bool {
 	return several && last != n
 }
 
-// part yields the entries of a part of an index. A part that is unusable, or older than
-// the index says, makes the state partial; the other parts still count.
+// part yields the entries of a document that an index contains. If that document is
+// unusable, or older than the index says, the snapshot becomes partial; the other
+// documents are still used.
 func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	uri, err := r.st.Reader.named(e.Loc, index.Base)
 	switch {
@@ -333,7 +341,7 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	case r.indexes[uri] && index.Header.Root == resourcesync.SitemapIndex:
 		return r.partFailed(0, indexInIndex(uri))
 	case r.read[uri]:
-		return true // named twice: its resources are known
+		return true // the index names it twice; its resources are already known
 	case level > maxLevels:
 		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
 	case !r.room(index):
@@ -348,17 +356,18 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 		return r.partFailed(0, indexInIndex(uri))
 	}
 	r.sameGeneration(doc, e.At, &index.Header)
-	// The index may be of a later moment than a part that it states so (1.1 §10.2): together
-	// they are as of the oldest part.
+	// The time of an index may be later than the time of a part if the index states the
+	// part's time (1.1 §10.2). Then the whole has the time of the oldest part.
 	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
-		r.fail(err) // it may be an old copy; its entries count as of its own moment
+		r.fail(err) // it may be an outdated copy; its entries have its own time
 	}
 	return r.pages(doc, level)
 }
 
-// sameGeneration checks that a document belongs to its index or dump: it has the moment
-// stated there, or at least is from the time in which the whole was made. Between two
-// generations a resource may have moved from a part that is new to one that is old.
+// sameGeneration checks that a document belongs to its index or dump: its time is the
+// one stated there, or at least in the period in which the index or dump was made.
+// Otherwise a resource may have moved from a part that is new to a part that is old,
+// and appear in neither.
 func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
 	at := doc.Header.At.Time()
 	end := whole.At.Time()
@@ -371,7 +380,8 @@ func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole
 	r.doubt(0, fmt.Sprintf("%s: of another moment (at %s) than what names it: nothing is deleted for not being in it", doc.URI, doc.Header.At))
 }
 
-// behind reports a document with an earlier moment than the document that names it.
+// behind returns an error if a document has an earlier time than the document that
+// contains its URI.
 func behind(doc *Document, root resourcesync.Datetime) error {
 	if at := doc.Header.At; !at.IsZero() && at.Before(root) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than what names it (at %s)", at, root)}
@@ -379,7 +389,8 @@ func behind(doc *Document, root resourcesync.Datetime) error {
 	return nil
 }
 
-// EndsBefore reports a manifest with fewer changes than the entry of its package promises.
+// EndsBefore returns an error if a manifest ends before the time that its package's
+// entry in the dump gives.
 func EndsBefore(doc *Document, until resourcesync.Datetime) error {
 	if u := doc.Header.Until; !u.IsZero() && u.Before(until) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("ends (until %s) before what names it says (until %s)", u, until)}
@@ -391,7 +402,7 @@ func indexInIndex(uri string) error {
 	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
 
-// partFailed continues without a document, unless the error is on our side.
+// partFailed continues without a document, unless the error is not the Source's.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	if r.ctx.Err() != nil || !OfSource(err) {
 		r.yield(Item{}, err)
@@ -401,8 +412,8 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	return true
 }
 
-// packageFailed continues without a package, unless a Resource List can be used instead:
-// then the dump is given up.
+// packageFailed continues without a package. If a Resource List can be used instead, it
+// gives up the dump.
 func (r *lister) packageFailed(err error) bool {
 	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
 		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not told of", maxNamed)}
@@ -418,7 +429,7 @@ func (r *lister) packageFailed(err error) bool {
 
 func (r *lister) fail(err error) { r.failAs(0, err) }
 
-// failAs makes the state partial.
+// failAs reports an error and makes the snapshot partial.
 func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	r.st.Reader.Tell(q, r.st.set, err.Error())
 	if r.st.Partial == nil {
@@ -426,15 +437,15 @@ func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	}
 }
 
-// setAt moves the moment of the state to the older of the documents' moments.
+// setAt sets the time of the snapshot to at if at is earlier.
 func (r *lister) setAt(at resourcesync.Datetime) {
 	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
 		r.st.At = t
 	}
 }
 
-// overlay replaces what a Resource List or a manifest says of a resource by what
-// happened later; ok is false if the resource was deleted since.
+// overlay replaces the description from a Resource List or manifest by that of a later
+// change. ok is false if the change deleted the resource.
 func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	c, err := r.st.overlay().Of(w.URI)
 	if c == nil || err != nil {
@@ -447,17 +458,18 @@ func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	return over, ok, nil
 }
 
-// over is what a change says of a resource that is listed; ok is false if it was deleted since.
+// over combines a listed resource with a change of it. ok is false if the change
+// deleted the resource.
 func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}
 	switch tied := w.Beside(told.Length, told.Digests); {
 	case !w.Changed.IsZero():
-	case said.Kind == evidence.Deleted: // it may be listed since
+	case said.Kind == evidence.Deleted: // the list may be newer than the deletion
 		held.Until = r.st.Latest
 	case tied == evidence.Untied:
 		held.At = w.LastMod.Time()
-	default: // another version, from its lastmod at the earliest
+	default: // another version of the resource, which is not older than its lastmod
 		held.At, held.Until, said.Bytes = w.LastMod.Time(), r.st.Latest, tied
 	}
 	d, _ := evidence.Decide(said, held)
@@ -470,7 +482,9 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	listed := w
 	if d == evidence.Ask {
 		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.Denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		if said.Kind != evidence.Deleted { // it is as listed, if it exists, or as the change says
+		// if the resource exists, it is as the list describes it or as the change
+		// describes it
+		if said.Kind != evidence.Deleted {
 			item.Or = told
 		}
 		if c.Rival != nil && !c.Rival.Changed.Before(w.Changed) {
@@ -481,8 +495,8 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	return Item{Resource: *told, Location: c.Location, By: c, Listed: &listed}, true
 }
 
-// disputed is c where it is open which version of the resource exists, or, if some document
-// says that it does not, whether any does.
+// disputed returns a copy of c that leaves open which version of the resource exists.
+// If denied is set, it also leaves open whether the resource exists at all.
 func (c *Change) disputed(denied bool) *Change {
 	open := *c
 	open.Torn, open.Denied, open.Change = true, denied, resourcesync.Updated

@@ -13,30 +13,30 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrNothingOffered means that a set has nothing to begin with.
+// ErrNothingOffered means that a set has no document that lists all its resources.
 var ErrNothingOffered = errors.New("the Source offers neither a Resource List nor a Resource Dump of this set")
 
-// Offer is one set of a Source during reading: snapshots of everything, and tracks of
-// changes. Close it.
+// Offer is one set of a Source during reading, with its snapshots of all resources and
+// its tracks of changes. The caller must close it.
 type Offer struct {
 	Offered
 	reader     *Reader
 	set        discover.Set
-	Position   Position // from where on changes are asked for; the zero Position: from no earlier reading
-	Empty      bool     // the reader holds nothing of the set
-	DumpsFirst bool     // changes are read of the manifests of Change Dumps if they are offered
+	Position   Position // changes are read from here on; the zero Position if there was no earlier reading
+	Empty      bool     // the caller holds no resource of the set
+	DumpsFirst bool     // read changes from the manifests of Change Dumps first, if the Source offers them
 
 	chains  [Tracks]*sequence
-	since   [Tracks]time.Time // start of the period of each chain
+	since   [Tracks]time.Time // start of the period that each chain covers
 	stands  *window           // the list of the Position, if it was read and has changed
-	current *sequence         // only the list of the Position: it has no earlier history
-	Changes [Tracks]*Changes  // changes after the Position, of the tracks that were followed
-	Heard   *Changes          // the last changes read, by which the rhythm of the set is estimated
-	dropped string            // the Change List that has lost changes which the Position has not passed: it begins with the oldest that it has; "" if none has
-	unread  error             // why changes after the last snapshot can't be had now; nil: they can
+	current *sequence         // a sequence of only the Position's list, without earlier history
+	Changes [Tracks]*Changes  // the changes after the Position for each track that was followed
+	Heard   *Changes          // the last changes read, from which the rhythm of the set is estimated
+	dropped string            // URI of the Change List that has dropped changes after the Position; "" if none has
+	unread  error             // the reason why changes after the last snapshot cannot be read now; nil if they can
 }
 
-// NewOffer makes an Offer of the documents of a set; it reads none of them.
+// NewOffer returns an Offer of a set's documents without reading them.
 func NewOffer(r *Reader, set discover.Set) *Offer {
 	o := &Offer{reader: r, set: set}
 	for tr, c := range trackDocuments {
@@ -48,7 +48,7 @@ func NewOffer(r *Reader, set discover.Set) *Offer {
 	return o
 }
 
-// Close releases open documents, and the remainders of all entries.
+// Close closes the documents and frees the stored remainders of all entries.
 func (o *Offer) Close() {
 	for _, c := range append(o.chains[:], o.current) {
 		if c != nil {
@@ -58,7 +58,7 @@ func (o *Offer) Close() {
 	o.reader.Close()
 }
 
-// Follow reads a track from the Position on.
+// Follow reads the changes of a track after the Position.
 func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error) {
 	c, err := o.from(ctx, tr)
 	if err != nil {
@@ -68,8 +68,8 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	if before := o.Changes[tr]; before != nil { // whoever follows on is done with it
-		_ = before.latest.Close() // a temporary file
+	if before := o.Changes[tr]; before != nil { // the caller no longer uses the earlier changes
+		_ = before.latest.Close() // closes a temporary file
 	}
 	o.Changes[tr], o.Heard = ch, ch
 	if ch != nil && ch.slid && ch.latest.Len() > 0 {
@@ -97,7 +97,7 @@ func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	return c, err
 }
 
-// chain opens a track with the changes since a moment, as far as it has them.
+// chain opens a track for the changes since a moment, as far as the track has them.
 func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	if c := o.chains[tr]; c != nil {
 		if !since.Before(o.since[tr]) {
@@ -118,7 +118,8 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	if err != nil {
 		return nil, err
 	}
-	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] { // the index is a copy from before
+	// the index is an outdated copy
+	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] {
 		c.add(*o.stands)
 		c.added = o.stands.uri
 		c.arrange()
@@ -127,7 +128,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	return c, nil
 }
 
-// reach says whether changes are all since a position (1.1 §12.1).
+// reach reports whether ch contains all changes after a position (1.1 §12.1).
 func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	no := func(format string, args ...any) Outcome {
 		return Outcome{Why: fmt.Sprintf(format, args...)}
@@ -156,8 +157,9 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined lays the changes of tracks that were read before, and do not reach back to the position,
-// over ch, which does. found is the outcome of ch alone; there is a gap if they do not join.
+// joined adds the changes of the tracks that were read earlier to ch. Those tracks do
+// not reach back to the position; ch does, with the outcome found. If changes between
+// them are missing, joined returns a gap.
 func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
@@ -170,10 +172,10 @@ func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	return found, nil
 }
 
-// after reads the changes after a moment, along the first track that reaches back to it; if
-// none does, along the current one, and gap describes the unknown changes. Change Lists
-// that are known already are not requested again. If the moment is unknown, latest bounds
-// it if it is not zero.
+// after reads the changes after a moment from the first track that reaches back to it.
+// If no track does, it reads the current one, and gap describes the missing changes. It
+// does not request known Change Lists again. If the moment is unknown, latest is its
+// upper bound, unless zero.
 func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
 	for _, tr := range TrackOrder(o.DumpsFirst) {
@@ -200,21 +202,23 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 			first = ch
 		}
 		gap = cmp.Or(gap, lacks)
-		if ch != nil && at.IsZero() { // no track is known to reach back, and packages are not asked for in vain
+		if ch != nil && at.IsZero() { // no track is known to reach back, so reading packages would be useless
 			break
 		}
 	}
 	return first, gap, nil
 }
 
-// along reads the changes of one track after a moment; lacks describes those that are
-// missing.
+// along reads the changes of one track after a moment. lacks describes the missing
+// changes.
 func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
 		return nil, "", err
 	}
-	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now())) // otherwise all of them would be older than what was applied
+	// reading must go on past the latest applied change: otherwise all changes would be
+	// older than the applied state
+	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now()))
 	if ch != nil {
 		o.Heard = ch
 	}
@@ -223,21 +227,23 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	}
 	switch {
 	case !at.IsZero():
-	case o.Position.List != "": // a list of unknown moment proves no deletion: changes do, from the position on
+	case o.Position.List != "": // a list of unknown time proves no deletion; changes after the position do
 		at = evidence.Later(o.Position.At, o.Position.Ended)
-	case c.Why != "" && ch != nil: // whatever its moment is, there is a gap before these changes
+	case c.Why != "" && ch != nil: // there is a gap before these changes, whatever the time of the list is
 		return ch, unknownSince(at, c.Why), nil
 	default:
 		at = latest
 	}
-	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) { // some of the lost entries were later than the moment
-		ch.Since = resourcesync.DatetimeOf(ch.oldest) // whatever it says
+	// some of the dropped entries were later than the moment
+	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) {
+		// the list is incomplete before this entry, whatever its from is
+		ch.Since = resourcesync.DatetimeOf(ch.oldest)
 	}
 	return ch, c.gapAfter(ch, at), nil
 }
 
-// gapAfter describes the changes after a moment that are missing in a chain, although there
-// are lists of them; "" if there is no sign of that.
+// gapAfter describes missing changes after a moment in the lists of a chain. It returns
+// "" if there is no sign of missing changes.
 func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
@@ -255,7 +261,8 @@ func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	return unknownSince(at, lacks)
 }
 
-// unknownSince says that changes after a moment are unknown, and why.
+// unknownSince returns the message that the changes after a moment are unknown, and the
+// reason.
 func unknownSince(at time.Time, why string) string {
 	if at.IsZero() {
 		return "as of a moment that is unknown; changes since are unknown: " + why
@@ -263,11 +270,13 @@ func unknownSince(at time.Time, why string) string {
 	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
 
-// maxUnusable is how many packages of Change Dumps are tried in vain.
+// maxUnusable is the number of unusable packages of Change Dumps after which Carry
+// gives up.
 const maxUnusable = 3
 
-// Carry looks for the bytes of changes in the packages of Change Dumps, if fewer than most
-// have to be opened. It returns how many were found, and a description.
+// Carry looks for the bytes of changes in the packages of Change Dumps, if fewer than
+// most packages must be opened. It returns the number of changes found, and a
+// description.
 func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, why string, err error) {
 	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
@@ -298,7 +307,8 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 	return found, Counted(found, "%d of the changed resources {is|are} in ", found) + Counted(len(windows), "%d {package|packages} of Change Dumps", len(windows)), nil
 }
 
-// match finds changes in one package. A manifest that cannot be used is passed over.
+// match looks for changes in one package. It skips a manifest that cannot be used, and
+// reports it.
 func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -327,9 +337,9 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 	return found, nil
 }
 
-// Snapshot opens a snapshot and reads the changes after it. A Resource Dump that is older
-// than the Resource List, with no changes that lead from one to the other, is an error,
-// since it does not give the present state.
+// Snapshot opens a snapshot and reads the changes after it. A Resource Dump that is
+// older than the Resource List does not give the present state; it is an error unless
+// changes lead from its time to the present.
 func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err error) {
 	st := &Snapshot{Reader: o.reader, set: o.set.URI, By: s, lists: o.set.Documents(snapshotDocuments[s]), fresh: o.Empty}
 	defer func() {
@@ -353,7 +363,8 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		if err := st.readDumps(ctx); err != nil {
 			return nil, err
 		}
-		if len(st.Packages) == 0 && o.Usable(ResourceList) { // this shows whether anything exists
+		// the Resource List shows whether any resource exists
+		if len(st.Packages) == 0 && o.Usable(ResourceList) {
 			return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
 		}
 		at = st.At
@@ -370,8 +381,8 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	return st, nil
 }
 
-// latest returns why a state without changes after it is not the present one; nil if the
-// Resource List knows nothing newer.
+// latest returns an error if a snapshot without later changes is not the present state.
+// It returns nil if the Resource List is not newer.
 func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes are told from then on", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
@@ -386,15 +397,15 @@ func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	return nil
 }
 
-// ListMoment is the moment of the Resource List, as Snapshot.moment returns it.
+// ListMoment returns the time of the Resource List, as Snapshot.moment does.
 func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
 	list := &Snapshot{Reader: o.reader, set: o.set.URI, lists: o.set.ResourceLists}
 	defer list.Close()
 	return list.moment(ctx)
 }
 
-// Present is the state for a caller that needs no bytes: that of the Resource List if it
-// can be used. Unavailable changes are an error, since the state has to be the present one.
+// Present returns the state for a caller that needs no bytes. It prefers the Resource
+// List. Unavailable changes are an error, because the state must be the present one.
 func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	var failed error
 	for {
@@ -415,7 +426,8 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Lose continues without a snapshot.
+// Lose records that a kind of snapshot is unusable, and reports the reason if another
+// kind remains.
 func (o *Offer) Lose(s SnapshotKind, why error) {
 	o.Lost[s] = true
 	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {

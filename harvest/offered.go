@@ -6,56 +6,57 @@ import (
 	"instep/resourcesync"
 )
 
-// Track is a kind of document that lists changes.
+// Track is a kind of document that contains changes.
 type Track int
 
-// The tracks.
+// These are the tracks.
 const (
 	ChangeLists       Track = iota // Change Lists and their index (1.1 §12)
-	ChangeListArchive              // these and the ones before them (Archives §5)
+	ChangeListArchive              // current and archived Change Lists (Archives §5)
 	ChangeDumps                    // the manifests of the packages of Change Dumps (1.1 §13)
-	ChangeDumpArchive              // these and the ones before them (Archives §6)
-	Tracks                         // number of tracks
+	ChangeDumpArchive              // current and archived Change Dumps (Archives §6)
+	Tracks                         // the number of tracks
 )
 
-// SnapshotKind is one kind of documents that list the whole set at one moment.
+// SnapshotKind is a kind of document that lists the whole set at one moment.
 type SnapshotKind int
 
-// The snapshots.
+// These are the kinds of snapshots.
 const (
 	ResourceList        SnapshotKind = iota // Resource Lists and their index (1.1 §10)
 	ResourceDump                            // the manifests of the packages of Resource Dumps (1.1 §11)
-	resourceListArchive                     // the newest archived one (Archives §3)
-	ResourceDumpArchive                     // the newest archived one (Archives §4)
-	SnapshotKinds                           // number of kinds
+	resourceListArchive                     // the newest archived Resource List (Archives §3)
+	ResourceDumpArchive                     // the newest archived Resource Dump (Archives §4)
+	SnapshotKinds                           // the number of kinds
 )
 
-// trackDocuments are the documents that lead to a track.
+// trackDocuments maps each track to the capability of its documents.
 var trackDocuments = [Tracks]resourcesync.Capability{
 	resourcesync.CapabilityChangeList, resourcesync.CapabilityChangeListArchive,
 	resourcesync.CapabilityChangeDump, resourcesync.CapabilityChangeDumpArchive,
 }
 
-// snapshotDocuments are the documents that lead to a snapshot.
+// snapshotDocuments maps each kind of snapshot to the capability of its documents.
 var snapshotDocuments = [SnapshotKinds]resourcesync.Capability{
 	resourcesync.CapabilityResourceList, resourcesync.CapabilityResourceDump,
 	resourcesync.CapabilityResourceListArchive, resourcesync.CapabilityResourceDumpArchive,
 }
 
-// Offered lists the documents that a Source offers for a set.
+// Offered records which documents a Source offers for a set.
 type Offered struct {
 	Tells [Tracks]bool
 	Shows [SnapshotKinds]bool
-	Lost  [SnapshotKinds]bool // kinds of snapshots that cannot be used
+	Lost  [SnapshotKinds]bool // kinds of snapshots that turned out to be unusable
 }
 
-// Usable reports whether a kind of snapshot is offered and was not found unusable.
+// Usable reports whether a kind of snapshot is offered and has not turned out to be
+// unusable.
 func (f *Offered) Usable(s SnapshotKind) bool { return f.Shows[s] && !f.Lost[s] }
 
-// Archived are the snapshots that are taken where no present one can be used.
+// Archived are the kinds of snapshots that are used if no present one is usable.
 var Archived = []SnapshotKind{resourceListArchive, ResourceDumpArchive}
 
-// First is the first of some snapshots that can be used; false if none can.
+// First returns the first usable kind of snapshot. It returns false if there is none.
 func (f *Offered) First(some ...SnapshotKind) (SnapshotKind, bool) {
 	i := slices.IndexFunc(some, f.Usable)
 	if i < 0 {
@@ -64,7 +65,7 @@ func (f *Offered) First(some ...SnapshotKind) (SnapshotKind, bool) {
 	return some[i], true
 }
 
-// TrackOrder is in which order the tracks are followed.
+// TrackOrder returns the order in which the tracks are tried.
 func TrackOrder(dumpsFirst bool) []Track {
 	if dumpsFirst {
 		return []Track{ChangeDumps, ChangeDumpArchive, ChangeLists, ChangeListArchive}
@@ -78,6 +79,6 @@ func (s SnapshotKind) String() string {
 
 // Outcome is the result of following a track from a position.
 type Outcome struct {
-	Reaches bool   // it covers everything after the position
-	Why     string // one sentence
+	Reaches bool   // the track contains all changes after the position
+	Why     string // the reason in one sentence
 }

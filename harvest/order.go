@@ -11,12 +11,12 @@ import (
 	"instep/resourcesync"
 )
 
-// This file finds out when the changes of a list happened, and in which order.
+// This file determines the time and the order of the changes in a list.
 
-// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. A lastmod
-// counts if it lies in the time that the list covers, one before that is the time of the bytes:
-// a file that is moved or copied often keeps its own, and that of a deletion may be the one of
-// the version that is gone.
+// entry interprets one entry. Its time is its datetime, else its lastmod (1.0), else
+// unknown. A lastmod counts as the time of the change only if it lies in the period of
+// the list. An earlier one belongs to the bytes: a moved or copied file often keeps its
+// lastmod, and the lastmod of a deletion may be that of the deleted version.
 func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
@@ -27,9 +27,11 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		}
 	}
 	when := told.Time()
-	unplaced := false // if the lastmod is its time it was before what is known otherwise
+	// set if the lastmod, taken as the time of the deletion, would place it before the
+	// known position
+	unplaced := false
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
-	if until.Before(from) { // a clock went back between the two
+	if until.Before(from) { // a clock went back between the two times
 		until = time.Time{}
 	}
 	switch {
@@ -48,10 +50,10 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	case when.IsZero():
 		c.From, c.To = c.Least, c.Most
 		c.Changed = c.From
-	case !told.Complete(): // a day, a month: it happened then, nobody knows when
+	case !told.Complete(): // the time is only a day or a month: the exact time is unknown
 		c.To = earliest(told.End(), until, l.served)
 	}
-	if c.Change == "" && e.Path != "" { // there are bytes, so it exists
+	if c.Change == "" && e.Path != "" { // the entry has bytes, so the resource exists
 		l.odd[oddKind]++
 		c.Change = resourcesync.Updated
 	}
@@ -66,7 +68,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	return c, false
 }
 
-// earliest returns the first of a moment and those others that are known.
+// earliest returns the earliest of t and those other times that are not zero.
 func earliest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if !o.IsZero() && o.Before(t) {
@@ -76,9 +78,9 @@ func earliest(t time.Time, others ...time.Time) time.Time {
 	return t
 }
 
-// follow records that a change comes after what was read before. One that is dated
-// before that, though not before the last change that was applied, may have happened before
-// the list of the position: where the position is was then found in a copy from before.
+// follow marks a change that comes after the entries that were read before. A change
+// dated before them, but not before the last applied change, may really have happened
+// before the position's list: then the position was found in an outdated copy.
 func (l *changeList) follow(c *ChangeEntry) {
 	k := l.known
 	if !k.yes {
@@ -94,25 +96,28 @@ func (l *changeList) follow(c *ChangeEntry) {
 	c.Changed = evidence.Later(c.Changed, k.at)
 }
 
-// ordering is what the entries show of the order in which they are, as far as their times are known.
+// ordering describes the order of a list's entries, as far as their times show it.
 type ordering struct {
-	anchors  int       // entries of known time, unless that is the lastmod of a deletion: the others are placed by them
-	loose    int       // the others
-	at       time.Time // of the last anchor
-	of       string    // its URI
-	up, down bool      // some anchor is later, or earlier, than the one before it
-	several  bool      // they are of more than one resource
-	back     [2]string // the resources of the first step back: without one of them the others are out of order
-	mixed    bool      // the list is in neither order
-	backward bool      // it has the newest first
-	straight [2]bool   // of back: without that resource the anchors are in forward order
+	// the number of anchors: entries of known time, except deletions dated by lastmod.
+	// They give bounds to the other entries
+	anchors  int
+	loose    int       // the number of entries that are not anchors
+	at       time.Time // time of the last anchor
+	of       string    // URI of the last anchor
+	up, down bool      // some anchor is later (up) or earlier (down) than the anchor before it
+	several  bool      // the anchors belong to more than one resource
+	back     [2]string // the two resources of the first step back in time; one of them is out of order
+	mixed    bool      // the list is neither in forward nor in backward order
+	backward bool      // the list has the newest entry first
+	straight [2]bool   // for each resource of back: without its entries the anchors are in forward order
 	claims   *spool.Table[*claim]
 }
 
-// anchor reports whether the time of a change places others.
+// anchor reports whether the time of a change is certain enough to give bounds to other
+// changes.
 func (c *ChangeEntry) anchor() bool { return c.Timed() && !c.ByLastMod }
 
-// see takes the next entry into account.
+// see updates the ordering with the next entry.
 func (o *ordering) see(c *ChangeEntry) {
 	if !c.anchor() {
 		o.loose++
@@ -128,16 +133,16 @@ func (o *ordering) see(c *ChangeEntry) {
 	o.at, o.of = c.From, c.URI
 }
 
-// order finds out in which order the entries happened. A Change List is in forward
-// order (1.1 §12.1); some Sources write the newest first, or group by kind. Order matters
-// only for a resource that is told of more than once: if the times say that it exists and
-// the positions that it does not, and nothing else shows which of them the list follows,
-// the entries are torn.
+// order determines the order in which the entries happened. A Change List is in forward
+// order (1.1 §12.1), but some Sources write the newest change first, or group changes
+// by kind. The order matters only for a resource with several entries. Its entries are
+// torn if times and positions disagree on whether the resource exists, and nothing else
+// shows which of the two gives the list's order.
 func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) error {
 	switch {
 	case !l.down:
 		return nil
-	case !l.up && (l.anchors > 2 || l.loose == 0): // of two one may be wrong
+	case !l.up && (l.anchors > 2 || l.loose == 0): // of only two anchors one may be wrong
 		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 	default:
@@ -147,16 +152,18 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	return l.claim(r)
 }
 
-// claim is what the entries of one resource say, by time and by position.
+// claim summarises the entries of one resource, by time and by position.
 type claim struct {
 	URI     string
-	Loose   bool         // some entry is no anchor
-	Latest  time.Time    // From of the latest entry
-	Gone    bool         // the last entry says that it is deleted
-	Late    bool         // the latest entry does
-	Deleted bool         // some entry does
-	Rival   *spool.Place // in Reader.rivals, of the latest that says that it exists; nil: none does
-	At      time.Time    // From of that
+	Loose   bool      // some entry is not an anchor
+	Latest  time.Time // From of the entry with the latest time
+	Gone    bool      // the last entry by position is a deletion
+	Late    bool      // the entry with the latest time is a deletion
+	Deleted bool      // some entry is a deletion
+	// place in Reader.rivals of the latest entry that says that the resource exists;
+	// nil if there is none
+	Rival *spool.Place
+	At    time.Time // From of the entry in Rival
 }
 
 func (c *claim) key() string { return c.URI }
@@ -166,7 +173,7 @@ func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	var last [2]time.Time // of the anchors without a resource of back
+	var last [2]time.Time // time of the last anchor, not counting the resource at the same index of back
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
 		if err != nil {
@@ -196,8 +203,8 @@ func (l *changeList) claim(r *Reader) error {
 	return nil
 }
 
-// add takes the next entry of the resource into account. What it says of the resource is written
-// once, not with each claim.
+// add updates the claim with the next entry of its resource. It writes the description
+// to rivals once, so that claims stay small.
 func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	gone := e.Change == resourcesync.Deleted
 	if c.URI == "" || !e.From.Before(c.Latest) {
@@ -214,9 +221,10 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// torn marks the entry of a resource of which the last by time and the last by position say
-// different things, unless the anchors of others show that the list is not in forward order: then
-// times tell the order. In a list that is in backward order any other anchor shows that.
+// torn marks an entry if the last entry of its resource by time and the last by
+// position disagree. It does not if the anchors of other resources show that the list
+// is not in forward order, because then times give the order. In a list in backward
+// order any other anchor shows that.
 func (l *changeList) torn(s *storedChange) error {
 	if l.claims == nil {
 		return nil
@@ -238,8 +246,9 @@ func (l *changeList) torn(s *storedChange) error {
 	return nil
 }
 
-// bounded yields the entries. In a list that is in order it gives those without a time bounds: they
-// happened after the anchor before them, and before the one after them.
+// bounded yields the entries. In an ordered list it narrows the time of an entry
+// without a known time: the change happened after the anchor before it and before the
+// anchor after it.
 func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	switch {
 	case l.entries == nil: // nothing was read
@@ -261,7 +270,7 @@ func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 			switch n++; {
 			case n == after.n:
 				before = after
-				after, err, _ = next() // the zero place at the end
+				after, err, _ = next() // the zero place after the last anchor
 			case l.backward:
 				e.Entry.bound(after.from, before.to)
 			default:
@@ -274,7 +283,7 @@ func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	}
 }
 
-// place is the nth entry, from 1, and its time.
+// place is the number of an entry, counted from 1, with its time.
 type place struct {
 	n        int
 	from, to time.Time
@@ -296,7 +305,7 @@ func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	}
 }
 
-// bound narrows the time of a change whose time is unknown: it happened after low, and before high
+// bound narrows the unknown time of a change: it happened after low, and before high
 // unless high is zero.
 func (c *ChangeEntry) bound(low, high time.Time) {
 	if c.ByLastMod && c.Changed.Before(low) {
@@ -314,13 +323,14 @@ func (c *ChangeEntry) bound(low, high time.Time) {
 	}
 }
 
-// forgetTime stops using the lastmod of a deletion as its time, because it is the lastmod of the version that was deleted.
+// forgetTime stops using the lastmod of a deletion as its time, because it is the
+// lastmod of the deleted version.
 func (c *ChangeEntry) forgetTime() {
 	c.From, c.To, c.ByLastMod = c.Least, c.Most, false
 }
 
-// Word converts a change into a statement about a resource; a torn one describes the
-// resource as it is if it exists.
+// Word returns the change as a statement about a resource. For a torn change it returns
+// the description that is valid if the resource exists.
 func (c *Change) Word() (evidence.Statement, *Resource) {
 	s := evidence.Statement{Kind: evidence.Updated, From: c.From, To: c.To, Last: c.Last, Torn: c.Torn, Denied: c.Denied}
 	switch {
@@ -334,9 +344,11 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Against is Word beside the lastmod of the version held and of the one that is due. If that of a
-// deletion is one of these, it is not its time, but that of the version that is gone. If that of an
-// aged change is the one held, the resource came by it: nothing says that it is gone since.
+// Against returns the same as Word, adjusted by the lastmod of the held version and of
+// the version that is due. If a deletion's lastmod equals one of these, it is the
+// lastmod of the deleted version and not the time of the deletion. If an aged change
+// has the lastmod of the held version, the change brought that version, and nothing
+// shows a later deletion.
 func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
 	switch {
@@ -348,7 +360,7 @@ func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *
 	return s, w
 }
 
-// overlap reports whether two times are equal, or one is the other with less precision.
+// overlap reports whether two times are equal, possibly with different precision.
 func overlap(a, b resourcesync.Datetime) bool {
 	return a.Time().Before(b.End()) && b.Time().Before(a.End())
 }

@@ -11,52 +11,59 @@ import (
 	"instep/resourcesync"
 )
 
-// Package is a package as a dump names it (1.1 §11.1, §13.1), with the facts that planning
-// finds out.
+// Package is a package that a dump lists (1.1 §11.1, §13.1), with the facts that
+// planning finds out.
 type Package struct {
-	URI         string
-	mediaType   string
-	Length      resourcesync.Length
-	Digests     resourcesync.Digests
-	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
-	Harmless    bool                  // no resource is deleted for missing in its manifest
-	Alone       bool                  // resources that its manifest lacks are deleted, and there is no Resource List to confirm that
-	at          resourcesync.Datetime // the at of a Resource Dump: its state is the one at this moment
-	from, Until resourcesync.Datetime // the from and until of a Change Dump: its changes are of this period; Until is zero while it is open
+	URI       string
+	mediaType string
+	Length    resourcesync.Length
+	Digests   resourcesync.Digests
+	Contents  string                // URI of a copy of the manifest (rel="contents"); "" if there is none
+	Harmless  bool                  // no resource is deleted because it is missing from the manifest
+	Alone     bool                  // resources missing from the manifest are deleted, and no Resource List can confirm that
+	at        resourcesync.Datetime // the at of a Resource Dump: the package shows the state at this time
+	// period of the changes in a Change Dump's package; Until is zero while it is open
+	from, Until resourcesync.Datetime
 
-	Members int64  // entries with a path in its manifest
-	Listed  int64  // bytes of these members, as far as the manifest gives lengths
+	Members int64  // the number of manifest entries with a path
+	Listed  int64  // total size in bytes of these members, as far as the manifest gives lengths
 	Unsized bool   // some resources have no length
-	Opened  Opened // since its manifest was read; nil: it is not open
-	Copied  string // checksum of the copy of the manifest of a Resource Dump, if that was read; otherwise ""
+	Opened  Opened // the open package, if reading its manifest opened it; else nil
+	Copied  string // checksum of the copied manifest of a Resource Dump, if the copy was read; else ""
 }
 
-// Opened is a package of which the directory is in memory, with so many members.
+// Opened is an open package whose ZIP directory is in memory. Len returns its number of
+// members.
 type Opened interface {
 	Len() int
-	Leave() error // closes it; the transferred part may be kept
-	Close() error // closes it for good
+	Leave() error // closes the package; the transferred part may be kept for a later run
+	Close() error // closes the package and removes what was transferred
 }
 
-// Location is the place of a resource's bytes in a package; the zero Location is none.
+// Location is the place of a resource's bytes in a package. The zero Location means no
+// package.
 type Location struct {
 	Package *Package
 	Path    string // rs:md/@path
-	Offset  int64  // bytes of the members before it
+	Offset  int64  // total size in bytes of the members before this one
 }
 
-// Item is a Source's description of a resource, and the place of its bytes besides its URI.
+// Item is a Source's description of a resource, and the package that contains its
+// bytes, if any.
 type Item struct {
 	Resource
 	Location
-	By     *Change   // the change that gives the description; nil if a list gives it
-	Listed *Item     // the list's description, if a change names the resource too: it counts where the change is too old; nil: none
-	At     time.Time // for a dispute: the moment of the list that names the resource, or lacks it
+	By *Change // the change that gives the description; nil if a list gives it
+	// the list's description if a change describes the resource too, for the case that
+	// the change is too old; else nil
+	Listed *Item
+	At     time.Time // for a dispute: time of the list that contains the resource or lacks it
 	Or     *Resource // for a dispute: another possible version; nil if there is none
 }
 
-// carries counts an entry of the manifest of p and returns the place of its bytes. An entry
-// without a path has none; neither has any entry of a nil Package.
+// carries adds an entry of p's manifest to the totals of p and returns the place of its
+// bytes. It returns the zero Location for an entry without a path and for a nil
+// Package.
 func (p *Package) carries(e *resourcesync.Entry) Location {
 	if p == nil || e.Path == "" {
 		return Location{}
@@ -68,10 +75,10 @@ func (p *Package) carries(e *resourcesync.Entry) Location {
 	return c
 }
 
-// UnknownLength is the assumed size of a resource of unknown length.
+// UnknownLength is the assumed size in bytes of a resource of unknown length.
 const UnknownLength = 1 << 20
 
-// LengthOr returns a length, or UnknownLength.
+// LengthOr returns the length n in bytes, or UnknownLength if n is unknown.
 func LengthOr(n resourcesync.Length) int64 {
 	if n.Known() {
 		return n.Int64()
@@ -79,7 +86,8 @@ func LengthOr(n resourcesync.Length) int64 {
 	return UnknownLength
 }
 
-// Size is the length of the package, or that of its members if the dump gives none.
+// Size returns the length of the package in bytes, or the total size of its members if
+// the dump gives no length.
 func (p *Package) Size() int64 {
 	if n := p.Length; n.Known() {
 		return n.Int64()
@@ -87,14 +95,16 @@ func (p *Package) Size() int64 {
 	return p.Listed
 }
 
-// maxKept bounds the packages that stay open from the plan to the run, in members; others are
-// opened again. A package counts as leastKept at least, so that no more than 64 stay open.
+// maxKept is the maximum number of members in packages that stay open between planning
+// and the run; other packages are opened again. Each package counts as at least
+// leastKept members, so no more than 64 packages stay open.
 const (
 	maxKept   = 1 << 18
 	leastKept = maxKept / 64
 )
 
-// keep keeps the package open unless too much is; opened counts that.
+// keep keeps the package open unless too many members are open already. opened is the
+// number of open members, which keep updates.
 func (p *Package) keep(opened *int) {
 	if p.Opened == nil {
 		return
@@ -104,23 +114,23 @@ func (p *Package) keep(opened *int) {
 	}
 }
 
-// leave gives the package back; it may be opened again.
+// leave closes the package, which may be opened again.
 func (p *Package) leave() {
 	if p.Opened != nil {
-		_ = p.Opened.Leave() // of no consequence
+		_ = p.Opened.Leave() // an error here has no consequence
 		p.Opened = nil
 	}
 }
 
-// Close closes the package for good.
+// Close closes the package and removes what was transferred.
 func (p *Package) Close() {
 	if p.Opened != nil {
-		_ = p.Opened.Close() // a temporary file
+		_ = p.Opened.Close() // closes a temporary file
 		p.Opened = nil
 	}
 }
 
-// QuirkOf returns the habit of Sources that caused the error of a package; 0 if none.
+// QuirkOf returns the quirk that caused a package's error; 0 if none did.
 func QuirkOf(err error) resourcesync.Quirk {
 	var de *DocumentError
 	switch {
@@ -132,19 +142,21 @@ func QuirkOf(err error) resourcesync.Quirk {
 	return 0
 }
 
-// OtherFormat returns the error of a package that is not a ZIP file.
+// OtherFormat returns the error for a package that is not a ZIP file.
 func OtherFormat(uri, kind string) error {
 	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
 }
 
-// otherFormats are media types of packages that are no ZIP file.
+// otherFormats maps the media types of other archive formats to the names of the
+// formats.
 var otherFormats = map[string]string{
 	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
 	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,
 	"application/x-7z-compressed": pack.Kind7z, "application/vnd.rar": pack.KindRAR, "text/html": pack.KindHTML,
 }
 
-// OtherFormat returns an error if the media type of the package is that of another format.
+// OtherFormat returns an error if the package's media type is that of a format other
+// than ZIP.
 func (p *Package) OtherFormat() error {
 	mediaType, _, _ := mime.ParseMediaType(p.mediaType)
 	if kind := otherFormats[mediaType]; kind != "" {
@@ -155,8 +167,8 @@ func (p *Package) OtherFormat() error {
 
 const relContents = "contents"
 
-// packageOf returns the package that an entry of a dump names. It ignores a copy of its
-// manifest at an origin that may not speak for the Source.
+// packageOf returns the package of a dump's entry. It ignores a copy of the manifest at
+// an origin that may not speak for the Source.
 func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
 	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {
@@ -180,7 +192,7 @@ func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, err
 	return p, p.OtherFormat()
 }
 
-// isLocal reports whether a package is named by a path on the Source's own machine.
+// isLocal reports whether a package's URI is a path on the Source's own machine.
 func isLocal(loc string) bool {
 	return strings.HasPrefix(strings.ToLower(loc), "file:") ||
 		len(loc) > 2 && loc[1] == ':' && (loc[2] == '\\' || loc[2] == '/')

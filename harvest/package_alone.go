@@ -12,20 +12,21 @@ import (
 	"instep/resourcesync"
 )
 
-// manifestOf is the capability of the manifests of a dump.
+// manifestOf maps the capability of a dump to that of its manifests.
 var manifestOf = map[resourcesync.Capability]resourcesync.Capability{
 	resourcesync.CapabilityResourceDump: resourcesync.CapabilityResourceDumpManifest,
 	resourcesync.CapabilityChangeDump:   resourcesync.CapabilityChangeDumpManifest,
 }
 
-// isPackage reports whether an answer is a package, where a document was expected.
+// isPackage reports whether a response is a package where a document was expected.
 func isPackage(body *bufio.Reader) bool {
 	head, err := body.Peek(len("PK\x03\x04"))
 	return err == nil && pack.Sniff(head) == pack.KindZIP
 }
 
-// onePackage handles a link to a package in the place of its dump (quirk 21). It makes the
-// missing dump: with this package alone, and the moments of its manifest.
+// onePackage handles a link to a package where a dump was expected (quirk 21). It
+// generates the missing dump document, with this package as its only entry and the
+// times of the package's manifest.
 func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	p := &Package{URI: uri}
 	if resp.ContentLength >= 0 {
@@ -60,8 +61,9 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 	return r.take(uri, resp, want)
 }
 
-// largePackage reads an answer that is too large for a document as the only package of a
-// dump. The error says why it is not one.
+// largePackage handles a response that is too large for a document: it tries to read it
+// as the only package of a dump. If it is not a package, largePackage returns the error
+// why.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

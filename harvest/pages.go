@@ -8,18 +8,18 @@ import (
 	"instep/resourcesync"
 )
 
-// The link relations between the pages of a list.
+// These are the link relations between the pages of a list.
 const (
 	relNext = "next"
 	relPrev = "prev"
 )
 
-// maxPages is how many pages of one Change List are read. Together they may have as many entries as
-// one document.
+// maxPages is the maximum number of pages of one Change List. All pages together may
+// have as many entries as one document.
 const maxPages = 1_000
 
-// pageAfter returns the URI of the page after doc, "" if there is none; chain are the
-// earlier pages.
+// pageAfter returns the URI of the page after doc, or "" if there is none. It returns
+// an error if that page is in chain, the set of earlier pages.
 func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error) {
 	ref := doc.Header.Link(relNext)
 	if ref == "" {
@@ -32,11 +32,11 @@ func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error)
 	return uri, err
 }
 
-// reading is Reader.Read or Reader.readFresh.
+// reading is the type of Reader.Read and Reader.readFresh.
 type reading func(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error)
 
-// changeList reads a Change List, with the pages that it goes on in: they are one document,
-// which begins with the first and ends with the last.
+// changeList reads a Change List with all its pages. The pages are treated as one
+// document that begins with the first page and ends with the last.
 func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *Document, err error) {
 	doc, err := read(ctx, uri, resourcesync.CapabilityChangeList)
 	if err != nil || doc.Header.Link(relNext) == "" && doc.Header.Link(relPrev) == "" {

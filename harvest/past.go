@@ -13,12 +13,11 @@ import (
 	"instep/resourcesync"
 )
 
-// UncoveredError reports a moment of which the documents of a set do not say what the set
-// held then.
+// UncoveredError reports that the documents of a set do not give its state at a moment.
 type UncoveredError struct {
 	Set string
 	At  time.Time
-	Why string // one clause for each way that was tried
+	Why string // one clause for each attempt
 }
 
 func (e *UncoveredError) Error() string {
@@ -27,18 +26,19 @@ func (e *UncoveredError) Error() string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// base is a list or dump by which the state of a moment can begin.
+// base is a list or dump from which the state at a moment is computed.
 type base struct {
 	by   SnapshotKind
 	uris []string
-	at   time.Time // zero: it has to be read
+	at   time.Time // zero if the document must be read first
 }
 
-// AsOf opens the state that the set had at a moment: the newest Resource List or Resource
-// Dump of before, archived or not (Archives §3, §4), and the changes after it up to the
-// moment (Archives §5, §6). With dumps it prefers packages, which have the bytes of then.
-// The Offer must not have been read for anything else. The error is an UncoveredError if the
-// documents do not cover the moment, and Resources may end with one.
+// AsOf opens the state that the set had at a moment. It reads the newest earlier
+// Resource List or Resource Dump, archived or not (Archives §3, §4), and the changes
+// from there up to the moment (Archives §5, §6). With dumps it prefers packages, which
+// contain the bytes of that time. The Offer must not have been used for other reading.
+// AsOf returns an UncoveredError if the documents do not cover the moment; Resources
+// may also end with one.
 func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapshot, error) {
 	o.reader.until = moment
 	families := [][]SnapshotKind{{ResourceList, resourceListArchive}, {ResourceDump, ResourceDumpArchive}}
@@ -67,7 +67,7 @@ func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapsh
 	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(why, "no list or dump of before is offered")}
 }
 
-// also adds a reason to others.
+// also appends a reason to the others, unless they already contain it.
 func also(why, more string) string {
 	if why == "" || strings.Contains(why, more) {
 		return cmp.Or(why, more)
@@ -75,7 +75,8 @@ func also(why, more string) string {
 	return why + "; " + more
 }
 
-// bases returns the present list or dump, and the newest archived one of before the moment.
+// bases returns the present list or dump, and the newest archived one before the
+// moment.
 func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind, moment time.Time) (all []base, err error) {
 	for _, s := range kinds {
 		switch uris := o.set.Documents(snapshotDocuments[s]); {
@@ -95,7 +96,8 @@ func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind, moment time.Tim
 	return all, nil
 }
 
-// asOf opens the state of a moment that begins by b; lacks says why it can't be had.
+// asOf opens the state at a moment, starting from b. lacks gives the reason if that is
+// impossible.
 func (o *Offer) asOf(ctx context.Context, b base, moment time.Time, dumps bool) (_ *Snapshot, lacks string, err error) {
 	st := &Snapshot{Reader: o.reader, set: o.set.URI, By: b.by, lists: b.uris, fresh: o.Empty}
 	defer func() {
@@ -128,8 +130,9 @@ func (o *Offer) asOf(ctx context.Context, b base, moment time.Time, dumps bool) 
 	return st, "", nil
 }
 
-// asOf yields the resources of a Snapshot of AsOf: it lists them as of its moment, however they
-// were told. Documents that leave the state open are an UncoveredError.
+// asOf yields the resources of a Snapshot that AsOf returned. It yields each resource
+// as if listed at the moment, even if a change described it. If the documents leave the
+// state open, it ends with an UncoveredError.
 func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		open := func(why string) { yield(Item{}, &UncoveredError{st.set, st.past, why}) }
@@ -149,7 +152,7 @@ func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// upTo reads the changes between two moments along the first track that has all of them.
+// upTo reads the changes between two moments from the first track that has all of them.
 func (o *Offer) upTo(ctx context.Context, at, moment time.Time, dumps bool) (_ *Changes, lacks string, err error) {
 	for _, tr := range TrackOrder(dumps) {
 		if !o.Tells[tr] {
@@ -170,7 +173,8 @@ func (o *Offer) upTo(ctx context.Context, at, moment time.Time, dumps bool) (_ *
 	return nil, cmp.Or(lacks, fmt.Sprintf("no changes after %s are offered", stamp(at))), nil
 }
 
-// between reads the changes of one track between two moments; lacks says which are missing.
+// between reads the changes of one track between two moments. lacks describes missing
+// changes.
 func (o *Offer) between(ctx context.Context, tr Track, at, moment time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
@@ -194,8 +198,8 @@ func (o *Offer) between(ctx context.Context, tr Track, at, moment time.Time) (ch
 	return ch, lacks, nil
 }
 
-// complete is the moment up to which the changes are all there: the end of the last list, or,
-// of an open one, when the Source sent it.
+// complete returns the time up to which no change is missing: the end of the last list,
+// or, if that list is open, the time at which the Source sent it.
 func (ch *Changes) complete() time.Time {
 	at := evidence.Later(ch.End, ch.newest.ended)
 	if ch.newest.until.IsZero() && !ch.newest.packed {
@@ -204,8 +208,8 @@ func (ch *Changes) complete() time.Time {
 	return at
 }
 
-// later reports whether a change happened after the moment that is asked for. One that may
-// have happened before or after it is an error of its list.
+// later reports whether a change happened after the requested moment. If that is
+// unknown, it returns an error of the list.
 func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
 	switch {
 	case r.until.IsZero() || c.Timed() && !c.From.After(r.until):
@@ -218,7 +222,7 @@ func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
 	return true, &DocumentError{URI: list, Reason: fmt.Sprintf("has a change of %s without a datetime, so it may have happened before or after %s", c.URI, stamp(r.until))}
 }
 
-// past reports whether a list or manifest is of the moment that is asked for, or of before.
+// past returns an error if a list or manifest is newer than the requested moment.
 func (r *Reader) past(doc *Document, at resourcesync.Datetime) error {
 	for _, t := range []time.Time{at.Time(), doc.Header.Completed.Time()} {
 		if !r.until.IsZero() && t.After(r.until) {

@@ -8,26 +8,27 @@ import (
 	"instep/resourcesync"
 )
 
-// Patch makes a version of a resource from the version before it (1.1 §14.4).
+// Patch converts one version of a resource into the next version (1.1 §14.4).
 type Patch struct {
 	URI     string
-	Type    string // media type, of a known kind of patch
+	Type    string // media type of a supported kind of patch
 	Length  resourcesync.Length
-	Digests resourcesync.Digests // of the patch
-	Before  resourcesync.Digests // of the version that it applies to; nil: unknown
-	After   resourcesync.Digests // of the version that it makes
-	Size    resourcesync.Length  // of the version that it makes
+	Digests resourcesync.Digests // digests of the patch itself
+	Before  resourcesync.Digests // digests of the version to which the patch applies; nil if unknown
+	After   resourcesync.Digests // digests of the resulting version
+	Size    resourcesync.Length  // length of the resulting version
 }
 
-// maxPatches and maxPatchText bound the patches in a row that are kept for a resource: their
-// number, and the bytes of their URIs, as some thousand changes are in memory.
+// maxPatches and maxPatchText limit the consecutive patches that are kept for a
+// resource: their number, and the total bytes of their URIs. The limits bound the
+// memory of the changes that are held at once.
 const (
 	maxPatches   = 16
 	maxPatchText = 2 << 10
 )
 
-// patchOf returns the shortest patch of an entry: of a known kind, and only if a digest would
-// prove its result.
+// patchOf returns the shortest patch of an entry. The kind of patch must be supported,
+// and a digest must be given that proves the result.
 func patchOf(e *resourcesync.Entry) []Patch {
 	if e.Change != resourcesync.Updated || len(e.Digests) == 0 {
 		return nil
@@ -46,8 +47,8 @@ func patchOf(e *resourcesync.Entry) []Patch {
 	return best
 }
 
-// withoutPatches returns links without those to patches, which are of a change and not of the
-// resource.
+// withoutPatches returns the links except links to patches, which belong to a change
+// and not to the resource.
 func withoutPatches(links []resourcesync.Link) []resourcesync.Link {
 	isPatch := func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch }
 	if !slices.ContainsFunc(links, isPatch) {
@@ -56,8 +57,8 @@ func withoutPatches(links []resourcesync.Link) []resourcesync.Link {
 	return slices.DeleteFunc(slices.Clone(links), isPatch)
 }
 
-// continuePatches puts the patches of an earlier change of the same resource before those
-// of c.
+// continuePatches puts the patches of an earlier change of the same resource before the
+// patches of c.
 func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	switch {
 	case len(c.Patches) == 0:
@@ -71,7 +72,7 @@ func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	}
 }
 
-// newest returns the last patches, as many as are kept.
+// newest returns the last patches within the limits.
 func newest(all []Patch) []Patch {
 	text := 0
 	for i := len(all) - 1; i >= 0; i-- {
@@ -82,8 +83,8 @@ func newest(all []Patch) []Patch {
 	return all
 }
 
-// PatchesFrom returns the patches that lead from bytes with these digests to w; nil if there
-// are none, or if they are not shorter than w.
+// PatchesFrom returns the patches that convert bytes with these digests into w. It
+// returns nil if there are none, or if they are not shorter than w.
 func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Digests) []Patch {
 	if len(w.Patches) == 0 || !w.Length.Known() || length.Known() && length.Int64() > patch.MaxBytes || w.Length.Int64() > patch.MaxBytes {
 		return nil
@@ -105,7 +106,8 @@ func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Dig
 	return way
 }
 
-// CostOf returns the length of patches in bytes, those of unknown length by estimate.
+// CostOf returns the total length of the patches in bytes. It uses an estimate for
+// patches of unknown length.
 func CostOf(patches []Patch) (n int64) {
 	for i := range patches {
 		n += LengthOr(patches[i].Length)

@@ -9,12 +9,12 @@ import (
 	"instep/discover"
 )
 
-// openCurrent is openChangeLists where the index of the Change Lists has nothing to add: the
-// list in which the position is was the last one, is still open and begins with
-// exactly what was applied. It returns nil if that is not so or not known, or if the index
-// was not asked for long: a Source may have left that list standing for open, and go on
-// in another. stands is the list if it is another than it was: an index that does not name it
-// is a copy from before.
+// openCurrent opens the Change List of the position without requesting the index. It
+// does so only if the position's list was the last one in the index, is still open and
+// begins with exactly the applied entries. Otherwise, or if the index was not requested
+// for long, it returns nil, because a Source may leave that list open and continue in
+// another. stands is the list if it has changed; an index that does not contain it is
+// an outdated copy.
 func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
 		return nil, nil, nil
@@ -48,28 +48,31 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	return c, nil, nil
 }
 
-// maxUnasked is how long a list is followed without a look into the index that named it.
+// maxUnasked is the maximum time for which a list is followed without requesting its
+// index.
 const maxUnasked = 24 * time.Hour
 
-// Recent reports whether an index was asked for so lately that it need not be again.
+// Recent reports whether an index was requested so recently that it need not be
+// requested again.
 func Recent(asked, now time.Time) bool {
 	age := now.Sub(asked)
 	return age >= 0 && age < maxUnasked
 }
 
-// window is the period in the header of a Change List.
+// window returns the URI and the period of a Change List.
 func (doc *Document) window() window {
 	return window{uri: doc.URI, from: doc.Header.From, until: doc.Header.Until}
 }
 
-// isOpen reports whether a Change List is the whole of what is said so far, and more
-// will be added to it (1.1 §12.1).
+// isOpen reports whether a Change List is complete on one page and open, so that later
+// changes will be added to it (1.1 §12.1).
 func (doc *Document) isOpen() bool {
 	h := &doc.Header
 	return h.Until.IsZero() && !h.From.IsZero() && h.Link(relNext) == "" && h.Link(relPrev) == ""
 }
 
-// begins reports whether a Change List begins with exactly what was read before.
+// begins reports whether a Change List begins with exactly the entries that an earlier
+// run read.
 func (doc *Document) begins(cur Position) bool {
 	sum, n := sha256.New(), 0
 	var text []byte
@@ -81,15 +84,16 @@ func (doc *Document) begins(cur Position) bool {
 			break
 		}
 		text = appendEntry(text[:0], &e)
-		_, _ = sum.Write(text) // it never fails
+		_, _ = sum.Write(text) // a hash never returns an error
 		n++
 	}
 	return n == cur.Applied && hexSum(sum) == cur.Prefix
 }
 
-// current returns the path to the last list read, if it need not be requested again while
-// that list is open: it named the list as the last of several and as open, nothing can be
-// added to those before it, and the Source states in lists where they end.
+// current returns the URI of the index if the index need not be requested again while
+// the last list read is open. That requires that the index named this list last and as
+// open, that nothing can be added to the lists before it, and that the Source states
+// the end of a list in the list itself.
 func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
 	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {
@@ -100,7 +104,7 @@ func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (stri
 	}
 	switch {
 	case c.closes:
-	case cur.List == ch.newest.URI: // looked into once for each list
+	case cur.List == ch.newest.URI: // checked once for each list
 		c.closes = cur.Index == c.via
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])

@@ -2,15 +2,15 @@ package harvest
 
 import "iter"
 
-// Bounds on how far prefetch is ahead of its consumer.
+// These are the bounds on how far prefetch runs ahead of its consumer.
 const (
-	chunkSize  = 64        // values
-	chunkBytes = 256 << 10 // a chunk ends with the value that exceeds them
-	chunks     = 3         // in memory: one is used, one is ready, one is being made
+	chunkSize  = 64        // maximum number of values in a chunk
+	chunkBytes = 256 << 10 // a chunk ends with the value that makes it larger than this number of bytes
+	chunks     = 3         // the number of chunks in memory: one in use, one ready, one being filled
 )
 
-// prefetch runs a sequence in a goroutine, so that the next values are made while the
-// consumer works on one. The goroutine has ended when the returned sequence ends. size
+// prefetch runs a sequence in a goroutine, so that the next values are computed while
+// the consumer uses one. The goroutine has ended when the returned sequence ends. size
 // returns the approximate memory of a value in bytes.
 func prefetch[V any](seq iter.Seq2[V, error], size func(*V) int) iter.Seq2[V, error] {
 	type result struct {
@@ -42,7 +42,7 @@ func prefetch[V any](seq iter.Seq2[V, error], size func(*V) int) iter.Seq2[V, er
 		}()
 		defer func() {
 			close(enough)
-			for range made { // until it has ended
+			for range made { // waits until the goroutine has ended
 			}
 		}()
 		for some := range made {

@@ -14,39 +14,46 @@ import (
 	"instep/resourcesync"
 )
 
-// Reader reads the documents of a Source. Each is fetched, kept in a temporary file and
-// read to its end tag before anything acts on it.
+// Reader reads the documents of a Source. It fetches each document, stores it in a
+// temporary file and reads it to its end tag before the entries take effect.
 type Reader struct {
 	Client     *fetch.Client
-	Spool      string          // directory of temporary files; "": the system's
-	Strict     bool            // only documents without a flaw
-	MaxChanges int             // changed resources of a set after which no further Change List is read
-	Origins    map[string]bool // origins whose documents are followed
+	Spool      string          // directory for temporary files; "" for the system's directory
+	Strict     bool            // accept only documents without errors
+	MaxChanges int             // the number of changed resources of a set after which no further Change List is read
+	Origins    map[string]bool // origins from which documents may be read
 	Packages   Manifests
-	Passed     func(*ChangeEntry)                           // called with each change that is read, also if a later one overtakes it; nil is none
-	Tell       func(q resourcesync.Quirk, set, text string) // called with each tolerated deviation, in one sentence
-	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
-	rivals     *spool.Log[Resource]                         // resources of torn deletions; nil: none yet
-	spools     []io.Closer                                  // all of this reader
-	until      time.Time                                    // nothing later counts (AsOf); zero: everything does
-	inMemory   int                                          // changes of a list, or of all lists, that are in memory; 0: inMemory
+	// called with each change that is read, even if a later change of the resource
+	// follows; may be nil
+	Passed func(*ChangeEntry)
+	// called with one sentence for each tolerated deviation
+	Tell  func(q resourcesync.Quirk, set, text string)
+	aside *spool.Log[string] // remainders in a temporary file; nil before the first one
+	// descriptions of resources whose deletions are torn; nil before the first one
+	rivals *spool.Log[Resource]
+	spools []io.Closer // all temporary files of this reader
+	until  time.Time   // later changes and lists are ignored (AsOf); zero for no limit
+	// maximum number of changes of one list, or of all lists, in memory; 0 for the
+	// constant inMemory
+	inMemory int
 }
 
-// inMemory is how many changes of a list, or of all lists, are in memory: about 10 MB. A run with few
-// changes makes no temporary file for them.
+// inMemory is the maximum number of changes of one list, or of all lists, in memory:
+// about 10 MB. A run with fewer changes creates no temporary file for them.
 const inMemory = 10_000
 
 func (r *Reader) held() int { return cmp.Or(r.inMemory, inMemory) }
 
-// Close frees the changes and the remainders of all that was read.
+// Close frees all changes and remainders that were read.
 func (r *Reader) Close() {
 	for _, s := range r.spools {
-		_ = s.Close() // a temporary file
+		_ = s.Close() // closes a temporary file
 	}
 	r.aside, r.rivals, r.spools = nil, nil, nil
 }
 
-// keepRivals makes the log of the resources of torn deletions.
+// keepRivals creates the log for the descriptions of resources whose deletions are
+// torn.
 func (r *Reader) keepRivals() {
 	if r.rivals == nil {
 		r.rivals = spool.NewLog[Resource](r.Spool).Hold(r.held())
@@ -54,8 +61,8 @@ func (r *Reader) keepRivals() {
 	}
 }
 
-// Lighten bounds the memory that a resource takes: it drops the duplicates that are not
-// tried, and moves the remainder to a temporary file.
+// Lighten bounds the memory of a resource: it drops duplicates that will not be tried,
+// and moves the remainder to a temporary file.
 func (r *Reader) Lighten(w *Resource) error {
 	w.Choose(r.Origins)
 	if r.aside == nil {
@@ -65,22 +72,24 @@ func (r *Reader) Lighten(w *Resource) error {
 	return w.Remainder.setAside(r.aside)
 }
 
-// Manifests reads the manifests of packages of a dump (1.1 §11.2, §13.2).
+// Manifests reads the manifests of a dump's packages (1.1 §11.2, §13.2).
 type Manifests interface {
-	// Manifest reads the manifest of a package by r; if it had to be opened for that, it is p.Opened.
+	// Manifest reads the manifest of p with r. If it had to open the package, it stores
+	// it in p.Opened.
 	Manifest(ctx context.Context, r *Reader, p *Package, want resourcesync.Capability) (*Document, error)
 }
 
-// Now is the time by our clock.
+// Now returns the time by our clock.
 func (r *Reader) Now() time.Time { return r.Client.Now() }
 
-// Note reports something that is not a habit of Sources.
+// Note reports a deviation that is not a known quirk.
 func (r *Reader) Note(set, text string) { r.Tell(0, set, text) }
 
-// numbered are the words of a text that depend on its number.
+// numbered matches the words of a text that depend on a number.
 var numbered = regexp.MustCompile(`\{([^|}]*)\|([^}]*)\}`)
 
-// Counted formats a text about n things, in which {thing|things} stands for one or the other.
+// Counted formats a text about n things. It replaces {thing|things} by the first form
+// if n is 1, else by the second.
 func Counted[N int | int64](n N, text string, args ...any) string {
 	form := "$2"
 	if n == 1 {
@@ -89,8 +98,8 @@ func Counted[N int | int64](n N, text string, args ...any) string {
 	return fmt.Sprintf(numbered.ReplaceAllString(text, form), args...)
 }
 
-// named returns the URI of a document that the document at base names. It lies on an
-// origin that may speak for the Source.
+// named returns the absolute URI of a reference in the document at base. It returns an
+// error unless the URI's origin may speak for the Source.
 func (r *Reader) named(loc string, base *url.URL) (string, error) {
 	u, err := fetch.ParseReference(loc)
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Remainder has the attributes and links of a resource that have no field in a Resource
-// (1.1 §7, §14), as the text of a resourcesync.Remainder, which a Destination does not
-// interpret. The zero Remainder is empty.
+// Remainder contains the attributes and links of a resource that have no field in
+// Resource (1.1 §7, §14). It is the text of a resourcesync.Remainder, which a
+// Destination does not interpret. The zero Remainder is empty.
 //
-// While a plan is made the text may be in a temporary file, and reading it may fail. A
+// During planning the text may be in a temporary file, and reading it may fail. A
 // Mirror and a consumer of Changes get it in memory.
 type Remainder struct {
 	text string
-	kept *kept // place of the text; nil: in text
+	kept *kept // place of the text in a spool; nil if it is in the field text
 }
 
 // kept is the place of a text in a spool.
@@ -22,18 +22,18 @@ type kept struct {
 	at  spool.Place
 }
 
-// dropped marks a Remainder without a text, because it was longer than
+// dropped marks a Remainder whose text was dropped because it was longer than
 // resourcesync.MaxRemainder.
 var dropped = &kept{}
 
-// droppedText stands for that in a temporary file, and in what a Mirror keeps of a resource that
-// is due. It parses as a Remainder that says nothing.
+// droppedText represents a dropped Remainder in a temporary file, and in a Mirror's
+// record of a resource that is due. It parses as an empty Remainder.
 const droppedText = `{"dropped":true}`
 
-// NewRemainder returns the Remainder of a text that Text has returned.
+// NewRemainder returns the Remainder of a text that Text returned.
 func NewRemainder(text string) Remainder { return Remainder{text: text} }
 
-// remainderOf returns the Remainder of an entry; the zero one of a deletion.
+// remainderOf returns the Remainder of an entry; for a deletion, the zero Remainder.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
 	r.Links = withoutPatches(r.Links)
@@ -47,8 +47,8 @@ func remainderOf(e *resourcesync.Entry) Remainder {
 	return Remainder{text: text}
 }
 
-// Text returns the text to be stored, "" if r says nothing. Two that say the same have the
-// same text.
+// Text returns the text to be stored, or "" if r is empty. Equal Remainders have equal
+// texts.
 func (r Remainder) Text() (string, error) {
 	if r.kept == nil || r.kept == dropped {
 		return r.text, nil
@@ -56,7 +56,7 @@ func (r Remainder) Text() (string, error) {
 	return r.kept.log.At(r.kept.at)
 }
 
-// Parse reads the text.
+// Parse parses the text.
 func (r Remainder) Parse() (resourcesync.Remainder, error) {
 	text, err := r.Text()
 	if err != nil {
@@ -65,17 +65,18 @@ func (r Remainder) Parse() (resourcesync.Remainder, error) {
 	return resourcesync.ParseRemainder(text)
 }
 
-// IsZero reports whether r is empty, and not because it was dropped.
+// IsZero reports whether r is empty and was not dropped.
 func (r Remainder) IsZero() bool { return r.text == "" && r.kept == nil }
 
-// Equal reports whether both have the same text. A text that cannot be read equals none.
+// Equal reports whether both have the same text. It returns false if a text cannot be
+// read.
 func (r Remainder) Equal(o Remainder) bool {
 	a, errA := r.Text()
 	b, errB := o.Text()
 	return errA == nil && errB == nil && a == b
 }
 
-// MarshalText returns the same text as Text, or one that stands for a dropped Remainder.
+// MarshalText returns the same text as Text, or a marker for a dropped Remainder.
 func (r Remainder) MarshalText() ([]byte, error) {
 	if r.Dropped() {
 		return []byte(droppedText), nil
@@ -92,7 +93,8 @@ func (r *Remainder) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Load reads the text into memory, where it outlives the spool.
+// Load reads the text into memory, so that it stays available after the spool is
+// closed.
 func (r *Remainder) Load() error {
 	text, err := r.Text()
 	if err == nil {
@@ -101,9 +103,9 @@ func (r *Remainder) Load() error {
 	return err
 }
 
-// setAside moves the text from memory to a spool: some thousand changes are in memory, and
-// the Source decides how many links each of them has. It can be read until the spool is
-// closed.
+// setAside moves the text from memory to a spool, because thousands of changes are in
+// memory and the Source decides how many links each of them has. The text can be read
+// until the spool is closed.
 func (r *Remainder) setAside(log *spool.Log[string]) error {
 	if r.text == "" {
 		return nil
@@ -115,8 +117,9 @@ func (r *Remainder) setAside(log *spool.Log[string]) error {
 	return err
 }
 
-// Held returns how many bytes of the text are in memory.
+// Held returns the size in bytes of the text in memory.
 func (r Remainder) Held() int { return len(r.text) }
 
-// Dropped reports whether the Source has given more than is kept: r says nothing then.
+// Dropped reports whether the Source gave a longer text than is stored; then r is
+// empty.
 func (r Remainder) Dropped() bool { return r.kept == dropped }

@@ -11,23 +11,24 @@ import (
 	"instep/resourcesync"
 )
 
-// MatchType reports whether a media type, as a document gives it, matches one of some
-// patterns, such as text/html or image/*; n is the first that does, or -1.
+// MatchType returns the index of the first pattern, such as text/html or image/*, that
+// matches a media type from a document. It returns -1 if none matches.
 func MatchType(patterns []string, mediaType string) (n int) {
 	mediaType, _, _ = strings.Cut(mediaType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
 	return slices.IndexFunc(patterns, func(t string) bool { return doublestar.MatchUnvalidated(t, mediaType) })
 }
 
-// Represent chooses the representation of w whose media type comes first in accept, out of w
-// itself and the alternates that its entry links (1.1 §14.3); of equals the first, and w if
-// none has such a type. An alternate that is chosen becomes what w describes: its type, length
-// and digests, and BytesAt. The URI stays, and is recorded as canonical.
+// Represent chooses the representation of w whose media type comes first in accept. It
+// chooses among w itself and the alternates to which w's entry links (1.1 §14.3). If
+// two are equal, it takes the first; if none has an accepted type, it keeps w. If it
+// chooses an alternate, w gets its type, length and digests, and its URI as BytesAt.
+// The URI of w stays, and is recorded as canonical.
 //
-// It returns false if w should be left out: it is one representation of a generic URI, and
-// another one, which has an entry of its own, is accepted more.
+// Represent returns false if w should be left out, because w is one representation of a
+// generic URI and another representation, which has its own entry, is preferred.
 func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, error) {
-	if w.BytesAt != "" { // it is chosen already
+	if w.BytesAt != "" { // an alternate was already chosen
 		return true, nil
 	}
 	said, err := w.Remainder.Parse()
@@ -35,7 +36,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 		return false, err
 	}
 	generic := slices.IndexFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical })
-	own := generic >= 0 && said.Links[generic].Href == w.URI // of a Source, or one was chosen when it was stored
+	// the Source says so, or a run that has chosen an alternate
+	own := generic >= 0 && said.Links[generic].Href == w.URI
 	best, chosen := rank(accept, w.Type), (*resourcesync.Link)(nil)
 	if own && slices.ContainsFunc(said.Links, w.keptAs) {
 		best = math.MaxInt
@@ -59,7 +61,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	if !chosen.Modified.IsZero() {
 		w.LastMod = chosen.Modified
 	}
-	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil // they have the bytes of another representation
+	// duplicates and patches give the bytes of another representation
+	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil
 	if own {
 		return true, nil
 	}
@@ -81,14 +84,14 @@ func (w *Resource) keptAs(l resourcesync.Link) bool {
 	return match == evidence.Same || match == evidence.Untied && l.Length == w.Length && len(l.Digests)+len(w.Digests) == 0
 }
 
-// Represented reports whether a Mirror holds an alternate as the bytes of a URI, as Represent
-// has chosen it.
+// Represented reports whether a Mirror holds an alternate as the bytes of a URI, chosen
+// by Represent.
 func (r Remainder) Represented(uri string) bool {
 	said, err := r.Parse()
 	return err == nil && slices.ContainsFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical && l.Href == uri })
 }
 
-// rank is where a media type comes: the smaller the sooner.
+// rank returns the position of a media type in accept; a smaller rank is preferred.
 func rank(accept []string, mediaType string) int {
 	if n := MatchType(accept, mediaType); n >= 0 {
 		return n
@@ -96,7 +99,7 @@ func rank(accept []string, mediaType string) int {
 	return math.MaxInt
 }
 
-// askable reports whether the bytes that a link leads to may be asked for there.
+// askable reports whether the bytes may be requested at the target of a link.
 func askable(uri string, l *resourcesync.Link, origins map[string]bool) bool {
 	probe := Resource{URI: uri, Digests: l.Digests, Duplicates: []string{l.Href}}
 	probe.Choose(origins)

@@ -19,45 +19,48 @@ type Resource struct {
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Type    string
-	// Encoding is the stated content coding of the sent bytes, to which Length and Digests
-	// then apply; "" is unknown.
+	// Encoding is the content coding that the Source states for the sent bytes. Length
+	// and Digests then apply to the encoded bytes. "" means unknown.
 	Encoding string
-	// Duplicates are URIs at which the same bytes are served (rel="duplicate", 1.1 §14.2),
-	// the first choice first; none unless there is a digest to prove it.
+	// Duplicates are URIs that serve the same bytes (rel="duplicate", 1.1 §14.2), in
+	// order of preference. They are empty unless a digest can prove the bytes.
 	Duplicates []string
-	// Preferred is how many of the Duplicates have a pri: by that the Source asks for them
-	// to be taken before the resource itself.
+	// Preferred is the number of Duplicates with a pri attribute. The Source prefers
+	// these to the resource's own URI.
 	Preferred int `json:",omitzero"`
-	// Patches make the resource from an earlier version (1.1 §14.4): each applies to the
-	// result of the one before it.
+	// Patches convert an earlier version into the resource (1.1 §14.4). Each patch
+	// applies to the result of the previous one.
 	Patches []Patch   `json:",omitempty"`
-	Changed time.Time // time of the change, or the `at` of the list
-	Told    bool      // a change says so, not a list
-	Until   time.Time // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
-	Came    time.Time // after the fetch: arrival time of the bytes, by their server's clock; zero if unknown
+	Changed time.Time // time of the change, or the at of the list
+	Told    bool      // a change gives the description, not a list
+	// latest possible time of a change of unknown time, with Changed as the earliest;
+	// else zero
+	Until time.Time
+	Came  time.Time // arrival time of the bytes by their server's clock, set after the fetch; zero if unknown
 
-	// Modified is the Last-Modified time of the answer with the bytes; zero: there is none.
+	// Modified is the Last-Modified time of the response with the bytes; zero if there
+	// is none.
 	Modified time.Time `json:",omitzero"`
 
-	// Memento is where its bytes as they were are served (1.1 §14.6), in a plan of the past;
-	// "" if nothing says so.
+	// Memento is the URI that serves the bytes of an earlier version (1.1 §14.6), in a
+	// plan for a past moment; "" if no document gives one.
 	Memento string `json:",omitzero"`
 
-	// BytesAt is where the bytes are served if that is not URI: at an alternate that Represent
-	// has chosen.
+	// BytesAt is the URI that serves the bytes if it isn't URI: an alternate that
+	// Represent chose.
 	BytesAt string `json:",omitzero"`
 
-	// Remainder has its links and other attributes. The Mirror stores it with the state; it
-	// replaces that of an earlier state even if it is zero.
+	// Remainder contains the other attributes and the links. The Mirror stores it with
+	// the state. It replaces the Remainder of an earlier state even if it is zero.
 	Remainder Remainder `json:",omitzero"`
 }
 
-// Provable reports whether the Source gives a length or a digest, by which bytes can be
-// verified. Otherwise they are unverified: a Content-Length is the number of sent bytes,
-// and no proof that they are the resource.
+// Provable reports whether the Source gives a length or a digest that can verify the
+// bytes. Otherwise the bytes stay unverified: a Content-Length only counts the sent
+// bytes and does not prove that they are the resource.
 func (w *Resource) Provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
 
-// Beside compares the stated facts about the bytes of w with those of others.
+// Beside compares the length and digests of w with the given ones.
 func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Digests) evidence.Match {
 	if w.Length.Known() && length.Known() && w.Length != length {
 		return evidence.Differs
@@ -75,7 +78,7 @@ func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Diges
 	return proved
 }
 
-// wanted makes a Resource of an entry.
+// wanted returns the Resource of an entry.
 func wanted(e *resourcesync.Entry, changed time.Time) Resource {
 	w := Resource{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Remainder: remainderOf(e), Changed: changed}
 	w.Duplicates, w.Preferred = duplicates(e)
@@ -83,14 +86,14 @@ func wanted(e *resourcesync.Entry, changed time.Time) Resource {
 	return w
 }
 
-// MaxURI is the longest accepted URI, in bytes.
+// MaxURI is the maximum length of a URI in bytes.
 const MaxURI = 8 << 10
 
-// maxDuplicates is how many duplicates of a resource are tried.
+// maxDuplicates is the maximum number of duplicates of a resource that are tried.
 const maxDuplicates = 3
 
-// duplicates returns the URIs of the same bytes in an entry, and how many of them have a pri.
-// Without a digest nothing would prove that they are the same.
+// duplicates returns the duplicate URIs of an entry, and how many of them have a pri
+// attribute. It returns none if the entry has no digest to prove the bytes.
 func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	if len(e.Digests) == 0 {
 		return nil, 0
@@ -111,12 +114,13 @@ func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	return uris, preferred
 }
 
-// priority is where a link comes among others: the smaller the sooner. One without pri has
-// the rank of the largest (1.1 §7), and comes after those that have it.
+// priority returns the sort key of a link; a smaller key comes first. A link without
+// pri comes after all links with pri (1.1 §7).
 func priority(l resourcesync.Link) int { return cmp.Or(l.Pri, math.MaxInt) }
 
-// Choose keeps the duplicates and patches that may be fetched: those from these origins, and
-// those from others if a sha-256 or better proves the bytes.
+// Choose keeps the duplicates and patches that may be fetched: those from the given
+// origins, and those from other origins if sha-256 or a stronger digest proves the
+// bytes.
 func (w *Resource) Choose(origins map[string]bool) {
 	var keep []string
 	preferred := 0
@@ -137,8 +141,8 @@ func (w *Resource) Choose(origins map[string]bool) {
 	}
 }
 
-// mayAsk reports whether the bytes of w may be asked for at a URI. What has to be fetched by
-// https is not fetched by http from another origin.
+// mayAsk reports whether the bytes of w may be requested at a URI. It does not allow
+// http at another origin for a resource with an https URI.
 func (w *Resource) mayAsk(uri string, origins map[string]bool) bool {
 	u, err := fetch.ParseReference(uri)
 	switch {

@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// rhythm measures how often a Change List grows, by the datetimes of its entries.
+// rhythm measures how often a Change List grows, from the datetimes of its entries.
 type rhythm struct {
 	last time.Time
-	gaps []time.Duration // the latest
+	gaps []time.Duration // the latest gaps between changes
 }
 
-// together is how close changes are that were published together.
+// together is the maximum distance between changes that count as published together.
 const together = 10 * time.Second
 
-// maxGaps is how many gaps a rhythm is made of.
+// maxGaps is the number of gaps from which a rhythm is computed.
 const maxGaps = 32
 
-// add takes the time of an entry. Those close to each other were published together.
+// add adds the time of an entry. It ignores entries close to the last one, which were
+// published together with it.
 func (b *rhythm) add(t time.Time) {
 	gap := t.Sub(b.last).Abs()
 	if gap < together {
@@ -32,7 +33,7 @@ func (b *rhythm) add(t time.Time) {
 	b.last = t
 }
 
-// gap is the median; 0 if there is none.
+// gap returns the median gap; 0 if there is none.
 func (b *rhythm) gap() time.Duration {
 	if len(b.gaps) == 0 {
 		return 0
@@ -40,8 +41,8 @@ func (b *rhythm) gap() time.Duration {
 	return slices.Sorted(slices.Values(b.gaps))[len(b.gaps)/2]
 }
 
-// Rhythm is how long the Change List last read was the same between two changes, as a rule,
-// and for how long its server says that it does not change; 0: unknown.
+// Rhythm returns the usual time between two changes of the Change List that was read
+// last, and the freshness lifetime in its response. 0 means unknown.
 func (ch *Changes) Rhythm() (gap, maxAge time.Duration) {
 	if ch == nil || ch.newest == nil {
 		return 0, 0

@@ -14,52 +14,59 @@ import (
 	"instep/resourcesync"
 )
 
-// DefaultMaxChanges is how many changed resources a run collects before it reads no further Change
-// List: it applies these first, so that a run that breaks off loses no more.
+// DefaultMaxChanges is the number of changed resources after which a run reads no
+// further Change List. The run applies these changes first, so that an interrupted run
+// loses no more.
 const DefaultMaxChanges = 250_000
 
-// relIndex leads from a Change List to the index that names its successors (1.1 §12.1).
+// relIndex is the link relation from a Change List to its index, which contains later
+// lists (1.1 §12.1).
 const relIndex = "index"
 
-// sequence is the Change Lists of a set: one, several, or an index of them (1.1 §12.2), or
-// the packages of Change Dumps, which have the same content. They are in order of time,
-// without a known gap.
+// sequence is the ordered Change Lists of a set: one, several, or those of an index
+// (1.1 §12.2). It may also hold the packages of Change Dumps, which have the same
+// content. The lists are in order of time, without a known gap.
 type sequence struct {
 	reader  *Reader
 	set     string
-	name    string // name of its documents, for people
+	name    string // name of the kind of document, for messages
 	windows []window
-	named   map[string]bool // their URIs
-	lone    *Document       // the only list, if it was read to find that
-	opened  int             // open packages, as keep counts them
+	named   map[string]bool // the URIs of the windows
+	lone    *Document       // the only list, if it has already been read
+	opened  int             // number of open members, as Package.keep counts them
 	broken  bool            // some offered list cannot be used
-	jumbled bool            // the index does not name them in the order of their times (1.1 §12.2): some were dated by a clock that was wrong
-	via     string          // URI of the index, if it is all that the Capability List names
-	asked   time.Time       // time of that request, by our clock
-	latest  time.Time       // if jumbled: the latest from. Earlier times do not order entries of different lists
-	ordered bool            // an index names them
-	places  int             // given to lists
-	added   string          // URI of the position's list, if no document names it; "" if one does
-	closes  bool            // a list was seen that says itself where it ends
-	Why     string          // why there are none, or why they do not reach further back; "" if they do
+	// the index is not in the order of the lists' times (1.1 §12.2), because some times
+	// come from a wrong clock
+	jumbled bool
+	via     string    // URI of the index, if the Capability List contains only the index
+	asked   time.Time // time of the request for the index, by our clock
+	// if jumbled: the latest start of a list; entries of different lists before it have
+	// no known order
+	latest  time.Time
+	ordered bool   // the lists come from an index
+	places  int    // the number of places given to lists
+	added   string // URI of the position's list if it was added although no document contains it; else ""
+	closes  bool   // some list states its own end (until)
+	Why     string // reason why there are no lists, or why they do not reach further back; "" if they do
 }
 
-// window is a Change List, or the manifest of a package, before it is read: its changes are
-// those of [from, until).
+// window is a Change List or a package's manifest before it is read. Its changes
+// happened from from up to, but not including, until.
 type window struct {
 	uri         string
-	from, until resourcesync.Datetime // until is zero while the list is open
-	pkg         *Package              // the package, if this is its manifest; nil for a Change List
-	dump        bool                  // a Change Dump that lists changes where packages belong
-	told        resourcesync.Datetime // stated end of the last package of a Change Dump; zero if there is none
-	place       int                   // in the index
-	paged       bool                  // it has further pages
-	next        resourcesync.Datetime // if this list is open: the start of the list after it; zero if there is none
+	from, until resourcesync.Datetime // the period of the list; until is zero while the list is open
+	pkg         *Package              // the package of the manifest; nil for a Change List
+	dump        bool                  // the document is a Change Dump that lists changes instead of packages
+	// stated end of the Change Dump, for its last package; zero if there is none
+	told  resourcesync.Datetime
+	place int                   // position in the index
+	paged bool                  // the list has further pages
+	next  resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }
 
-// openChangeLists finds the Change Lists of a set. An index of them is looked for if the only
-// one is closed or does not reach back to since. The caller closes the sequence, unless there is an
-// error.
+// openChangeLists finds the Change Lists of a set. If the set offers only one list and
+// it is closed or does not reach back to since, openChangeLists also looks for an
+// index. The caller must close the sequence unless there is an error.
 func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since time.Time) (*sequence, error) {
 	c := r.newSequence(set.URI, "Change List")
 	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
@@ -71,8 +78,9 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 	})
 }
 
-// gather adds the entries of some documents, then more lists, and sorts all. A lost
-// document leaves a sequence without lists; what is the name of such documents, for people.
+// gather calls add for each URI, adds the windows in more, and sorts all lists. If a
+// document is unusable, the sequence is left without lists. what is the name of such a
+// document, for messages.
 func (c *sequence) gather(ctx context.Context, what string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -92,7 +100,7 @@ func (c *sequence) gather(ctx context.Context, what string, uris []string, more 
 	for _, w := range more {
 		c.add(w)
 	}
-	if len(c.windows) > maxDocuments { // before any of them is read
+	if len(c.windows) > maxDocuments { // checked before any list is read
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
 	}
@@ -107,7 +115,7 @@ func (r *Reader) newSequence(set, name string) *sequence {
 	return &sequence{reader: r, set: set, name: name, named: map[string]bool{}}
 }
 
-// Close gives back the documents and packages that are open.
+// Close closes the open documents and packages.
 func (c *sequence) Close() {
 	if c.lone != nil {
 		c.lone.Close()
@@ -120,7 +128,7 @@ func (c *sequence) Close() {
 	}
 }
 
-// drop leaves a sequence without lists.
+// drop removes all lists from the sequence and reports the reason.
 func (c *sequence) drop(why error) {
 	c.Close()
 	c.windows, c.Why, c.broken = nil, why.Error(), true
@@ -155,12 +163,13 @@ func (c *sequence) offered(ctx context.Context, doc *Document, since time.Time, 
 	return c.enclosing(ctx, doc, ref)
 }
 
-// enclosing adds the lists of the index that a list names.
+// enclosing adds the lists of the index to which a list links.
 func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) error {
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
-		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil { // an index has no pages
+		// an index has no pages
+		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
 			defer index.Close()
 			return c.index(index)
 		}
@@ -173,8 +182,8 @@ func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	return nil
 }
 
-// add adds a list to the sequence. One that exists moves to the new place, since an index
-// has better evidence of the order.
+// add adds a list to the sequence. A list that is already there moves to the new place,
+// because an index is better evidence of the order.
 func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
@@ -190,11 +199,11 @@ func (c *sequence) add(w window) {
 	}
 }
 
-// justNow is the tolerance between a document's own times and its Date, which is in whole
-// seconds.
+// justNow is the tolerance between the times in a document and its Date header, which
+// is in whole seconds.
 const justNow = 2 * time.Second
 
-// index adds the lists that an index names.
+// index adds the lists of an index.
 func (c *sequence) index(index *Document) error {
 	nested := index.Header.Root != resourcesync.SitemapIndex
 	c.ordered = true
@@ -213,7 +222,9 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) { // it states the end of its period, not that it is closed: WEKO
+		// until is the end of the period so far, not a sign that the list is closed
+		// (WEKO)
+		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
 		}
 		c.add(w)
@@ -221,7 +232,7 @@ func (c *sequence) index(index *Document) error {
 	return index.flaw()
 }
 
-// place reads lists for which an index gives no start.
+// place reads the lists for which the index gives no start.
 func (c *sequence) place(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
@@ -249,7 +260,8 @@ func (c *sequence) place(ctx context.Context) error {
 	return nil
 }
 
-// notUsable says which list cannot be used and why, with its URI once.
+// notUsable returns an error that says which list cannot be used and why. It contains
+// the URI only once.
 func notUsable(what, uri string, err error) error {
 	var bad *DocumentError
 	switch {
@@ -261,7 +273,7 @@ func notUsable(what, uri string, err error) error {
 	return fmt.Errorf("the %s %s cannot be used: %w", what, uri, err)
 }
 
-// arrange puts the lists in the order of time and leaves those after the last gap.
+// arrange sorts the lists by time and keeps only those after the last gap.
 func (c *sequence) arrange() {
 	if end := c.reader.until; len(c.windows) > 0 && !end.IsZero() {
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().After(end) })
@@ -289,7 +301,8 @@ func (c *sequence) arrange() {
 	}
 }
 
-// succeed records which open lists are not the last: they should have been closed.
+// succeed records the next list for each open list that is not the last, because such a
+// list should have been closed.
 func (c *sequence) succeed() {
 	for i := range c.windows {
 		w := &c.windows[i]
@@ -301,15 +314,15 @@ func (c *sequence) succeed() {
 	}
 }
 
-// forward reports whether an index names the newest list last: that is the open one. Then
-// lists are in the order of publication, whatever their times say.
+// forward reports whether the open list, which is the newest, comes last in an index.
+// Then the lists are in the order of publication, whatever their times are.
 func forward(windows []window) bool {
 	open := slices.IndexFunc(windows, func(w window) bool { return w.until.IsZero() })
 	return open >= 0 && open == len(windows)-1
 }
 
-// gap reports whether something may have happened after one list and before the next,
-// and records where in Why.
+// gap reports whether changes may be missing between two lists, and records the gap in
+// Why.
 func (c *sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
@@ -336,8 +349,8 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// request asks for a list in one of the ways of Reader. Lists that an index names may
-// refer to each other, and are no pages.
+// request fetches a list with a method of Reader. Lists of an index may link to each
+// other; such links do not make them pages.
 func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:
@@ -348,10 +361,10 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
-// list reads one list, from the position on if that is in it. Later entries happened after
-// known.
+// list reads one list, from the position on if the position is in the list. Its later
+// entries happened after known.
 func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
-	if w.sealed(cur.At) { // it has no entries after that
+	if w.sealed(cur.At) { // the package has no entries after the position
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
@@ -376,17 +389,18 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 	return l, err
 }
 
-// ends is where its index says that a list ended, or else where the next begins.
+// ends returns the time at which a list ended according to its index, or the start of
+// the next list.
 func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
 
-// leftOpen reports whether a list is open of which its index says that it was closed, or
-// after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
-// asks for until in the index only).
+// leftOpen reports whether a list is open although its index says that it was closed,
+// or although another list begins after it. Such a list may be an outdated copy, or it
+// never states its end (1.1 §12.2 requires until only in the index).
 func (c *sequence) leftOpen(doc *Document, w window) bool {
 	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
-// again reads a list bypassing caches; if that fails it returns doc.
+// again reads a list and bypasses caches. If that fails, it returns doc.
 func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
@@ -405,12 +419,12 @@ func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Documen
 	return nil, err
 }
 
-// maxLeft is how long a list that its index calls closed is taken for a copy from before
-// while it stays open and nothing is added to it.
+// maxLeft is the time after which an open, unchanged list is accepted as closed if its
+// index calls it closed. Before, it is treated as an outdated copy.
 const maxLeft = 24 * time.Hour
 
-// believed reports whether an open list has its final state: it was unchanged for long
-// enough.
+// believed reports whether an open list is accepted as final, because it has not
+// changed for long enough.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	so := "it may be a copy from before, so it is read again in the next run"
@@ -421,8 +435,8 @@ func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	return stood
 }
 
-// after reads the changes after a position: from there if its list still begins with the
-// applied entries, else from its moment.
+// after reads the changes after a position. It begins at the position if the position's
+// list still begins with the applied entries, else at the position's time.
 func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
@@ -442,7 +456,7 @@ func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	return c.load(ctx, windows, cur, l, time.Time{})
 }
 
-// following returns the nth list and those after it in the index.
+// following returns the nth list and the lists after it in the index.
 func (c *sequence) following(n int) []window {
 	some := []window{c.windows[n]}
 	for _, w := range c.windows {
@@ -454,7 +468,8 @@ func (c *sequence) following(n int) []window {
 	return some
 }
 
-// settled reports whether nothing can be added any more to the lists before the nth.
+// settled reports whether the lists before the nth are closed, so that nothing can be
+// added to them.
 func (c *sequence) settled(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
@@ -462,15 +477,16 @@ func (c *sequence) settled(n int) bool {
 	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
 }
 
-// sealed reports whether w is a package to which nothing is added any more: unlike a
-// Change List it never is rewritten.
+// sealed reports whether w is a package that ended before t. Unlike a Change List, such
+// a package is never rewritten.
 func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) }
 
-// closedBy reports whether all of a list happened before t.
+// closedBy reports whether a list ended at or before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
-// start is the first list that says what happened at or after t; the last if there is none. The
-// last package of a Change Dump also says that nothing did until the end of the dump.
+// start returns the index of the first list with changes at or after t; if there is
+// none, that of the last list. The last package of a Change Dump also shows that there
+// were no changes up to the end of the dump.
 func (c *sequence) start(t time.Time) int {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) })
 	if i < 0 {
@@ -479,14 +495,15 @@ func (c *sequence) start(t time.Time) int {
 	return i
 }
 
-// load reads lists; ready, if not nil, is one of them that was read already. It returns nil
-// if they cannot be followed; c.Why says why. A lost list is a gap: only later entries
-// count. Lists up to least are all read, however many.
+// load reads lists. ready, if not nil, is a list among them that was already read. load
+// returns nil if the lists cannot be used; then c.Why gives the reason. An unusable
+// list is a gap, after which only later lists count. Lists that end before least are
+// read even if there are more changes than MaxChanges.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // everything up to the position's list is applied
+		if !cur.Left.IsZero() { // everything before the position's list is applied
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {

@@ -8,15 +8,15 @@ import (
 	"instep/resourcesync"
 )
 
-// openDumps finds the packages of the Change Dumps of a set (1.1 §13): their manifests list
-// the changes.
+// openDumps finds the packages of a set's Change Dumps (1.1 §13). The manifests of the
+// packages list the changes.
 func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, error) {
 	c := o.reader.newSequence(o.set.URI, "Change Dump package")
 	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.dump(ctx, uri, since, 0) })
 }
 
-// dump adds the packages of a Change Dump, or of those that an index names and that do not
-// end before since.
+// dump adds the packages of a Change Dump. For an index it adds those of each Change
+// Dump that does not end before since.
 func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level int) error {
 	doc, err := c.reader.Read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {
@@ -50,8 +50,8 @@ func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level 
 	return doc.flaw()
 }
 
-// undumped adds a Change Dump that lists resources and their changes, as a Change List
-// does, where packages belong.
+// undumped adds a Change Dump that lists changed resources, like a Change List, instead
+// of packages.
 func (c *sequence) undumped(doc *Document) error {
 	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as the Change List that it is")
 	w := doc.window()
@@ -60,7 +60,7 @@ func (c *sequence) undumped(doc *Document) error {
 	return doc.flaw()
 }
 
-// dumpPart adds the packages of a Change Dump that an index names.
+// dumpPart adds the packages of a Change Dump in an index.
 func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *Document, since time.Time, level int) error {
 	if (window{until: e.Until}).closedBy(since) {
 		return nil
@@ -88,10 +88,11 @@ func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	return nil
 }
 
-// join closes what seem to be gaps between the packages of one Change Dump, which are
-// the windows from the nth on: together they tell everything from its from to its until (1.1
-// §13.1), and the end of a package may be that of its last change. Between two Change Dumps of an
-// index nothing is closed: one of them may be a copy from before, that lacks its end.
+// join closes apparent gaps between the packages of one Change Dump, which are the
+// windows from the nth on. Together they contain all changes from the dump's from to
+// its until (1.1 §13.1), and a package's until may be the time of its last change. join
+// closes no gap between two Change Dumps of an index, because one of them may be an
+// outdated copy that lacks its end.
 func (c *sequence) join(n int, h *resourcesync.Header) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]

@@ -10,39 +10,45 @@ import (
 	"instep/resourcesync"
 )
 
-// Snapshot is a set at one moment: its Resource Lists or Resource Dumps, and the changes
-// after their `at`.
+// Snapshot is the state of a set at one moment: its Resource Lists or Resource Dumps,
+// and the changes after their at.
 type Snapshot struct {
 	Reader   *Reader
 	set      string
 	By       SnapshotKind
 	lists    []string             // URIs of Resource Lists or Resource Dumps
-	Packages []*Package           // packages of the Resource Dumps
-	Changes  *Changes             // may be nil
-	then     *Changes             // of AsOf: those up to its moment, which are part of the state; may be nil
-	past     time.Time            // the moment of AsOf; else zero
-	opened   map[string]*Document // lists that were read to find out their moment
-	broken   map[string]error     // why others could not be opened
+	Packages []*Package           // the packages of the Resource Dumps
+	Changes  *Changes             // the changes after the lists; may be nil
+	then     *Changes             // for AsOf: the changes up to its moment, which are part of the state; may be nil
+	past     time.Time            // the moment given to AsOf; else zero
+	opened   map[string]*Document // lists that were opened to read their time
+	broken   map[string]error     // errors of the lists that could not be opened
 
-	first func() (*Document, error) // the manifest of the first package, once it is here; nil: it is not being read
+	// returns the manifest of the first package and waits for it if needed; nil if it
+	// is not being read
+	first func() (*Document, error)
 
-	fresh    bool      // nothing of the set is held
-	spare    bool      // it is a dump, and a Resource List can be used instead
-	Weighed  bool      // compared with a Resource List, which also lists the existing resources
-	At       time.Time // moment of the oldest list read; known when Resources has ended
-	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
-	Gap      string    // the unknown changes after the lists; "" if there are none, or the Source offers none
-	Unproved bool      // some entries of the documents have no sha-256 or better
-	Latest   time.Time // latest possible moment of lists without a stated one; zero: all state it
-	Unsure   bool      // the lists are not of one known moment: absence from them proves nothing
-	Shifting bool      // they are of several moments, so another reading may find one moment: no cursor starts from this one
-	Partial  error     // some document could not be used: unlisted resources may exist all the same
+	fresh   bool      // the caller holds no resource of the set
+	spare   bool      // the snapshot is a dump, and a Resource List can be used instead
+	Weighed bool      // the snapshot was compared with a Resource List, which also lists the existing resources
+	At      time.Time // time of the oldest list read; final when Resources has ended
+	Served  time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
+	// describes the unknown changes after the lists; "" if there are none, or the
+	// Source offers no changes
+	Gap      string
+	Unproved bool      // some entries have no digest of sha-256 or stronger
+	Latest   time.Time // latest possible time of the lists without a stated time; zero if all state one
+	Unsure   bool      // the lists have no common known time, so absence from them proves nothing
+	// the lists have several times, but another reading may find one; this snapshot
+	// does not move the cursor
+	Shifting bool
+	Partial  error // an error of an unusable document; resources missing from the lists may still exist
 }
 
-// dumped reports whether manifests of packages list the resources.
+// dumped reports whether the resources come from manifests of packages.
 func (st *Snapshot) dumped() bool { return st.By == ResourceDump || st.By == ResourceDumpArchive }
 
-// capability is the capability of the documents.
+// capability returns the capability of the documents in lists.
 func (st *Snapshot) capability() resourcesync.Capability {
 	if st.dumped() {
 		return resourcesync.CapabilityResourceDump
@@ -50,7 +56,7 @@ func (st *Snapshot) capability() resourcesync.Capability {
 	return resourcesync.CapabilityResourceList
 }
 
-// readDumps finds the packages of Resource Dumps.
+// readDumps finds the packages of the Resource Dumps.
 func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 	r := newLister(ctx, st, func(_ Item, failed error) bool {
 		err = failed
@@ -63,7 +69,8 @@ func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 	return nil
 }
 
-// Weight is how many bytes all the packages of the dumps have, if all lengths are given.
+// Weight returns the total size of all packages in bytes. known is false if any length
+// is missing.
 func (st *Snapshot) Weight() (bytes int64, known bool) {
 	for _, p := range st.Packages {
 		if !p.Length.Known() {
@@ -74,12 +81,12 @@ func (st *Snapshot) Weight() (bytes int64, known bool) {
 	return bytes, true
 }
 
-// maxOpened is how many lists are kept open because their moment had to be known.
+// maxOpened is the maximum number of lists that stay open after their times were read.
 const maxOpened = 16
 
-// moment opens the Resource Lists and returns the oldest at, or the zero time if one is
-// unknown. Errors in some of them are reported when their resources are read; it is an
-// error if none can be read.
+// moment opens the Resource Lists and returns the oldest at, or the zero time if some
+// at is unknown. Unreadable lists are reported when their resources are read; moment
+// returns an error only if no list can be read.
 func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*Document{}, map[string]error{}
 	unknown := len(st.lists) > maxOpened
@@ -98,7 +105,8 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		if failed != nil {
 			return time.Time{}, failed
 		}
-		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex { // the parts in an index state more of their moments
+		// the parts of an index give more of their times
+		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex {
 			latest, _ := doc.latest(st.Reader.Now())
 			st.Latest = evidence.Later(st.Latest, latest)
 		}
@@ -115,7 +123,8 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-// oldest is the moment of a list or, of an index, the oldest that it states for its parts.
+// oldest returns the time of a list. For an index it returns the oldest time that it
+// states for itself or its parts.
 func (doc *Document) oldest() (time.Time, error) {
 	at := doc.Header.At.Time()
 	if doc.Header.Root != resourcesync.SitemapIndex || at.IsZero() {
@@ -132,7 +141,7 @@ func (doc *Document) oldest() (time.Time, error) {
 	return at, nil
 }
 
-// open reads a document that was not opened before.
+// open returns a document that moment opened, or else reads it.
 func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
 	if doc := st.opened[uri]; doc != nil {
 		delete(st.opened, uri)
@@ -144,8 +153,9 @@ func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
 	return st.Reader.Read(ctx, uri, st.capability())
 }
 
-// readFirst begins to read the manifest of the first package while the Change Lists are read, if
-// nothing of the set is held: then it is needed whatever they say.
+// readFirst starts to read the manifest of the first package while the Change Lists are
+// read. It does so only if the caller holds nothing of the set, because the manifest is
+// then needed in any case.
 func (st *Snapshot) readFirst(ctx context.Context) {
 	if !st.fresh || st.Unsure || len(st.Packages) == 0 {
 		return
@@ -164,7 +174,7 @@ func (st *Snapshot) readFirst(ctx context.Context) {
 	}
 }
 
-// manifest reads the manifest of a package.
+// manifest returns the manifest of a package.
 func (st *Snapshot) manifest(ctx context.Context, p *Package) (*Document, error) {
 	if st.first != nil && p == st.Packages[0] {
 		return st.first()
@@ -177,8 +187,8 @@ func (st *Snapshot) ask(ctx context.Context, p *Package) (*Document, error) {
 	return st.Reader.Packages.Manifest(ctx, st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
 }
 
-// Close gives back the lists that were opened and not read, and the packages that no
-// plan has taken.
+// Close closes the lists that were opened but not read, and the packages that no plan
+// has taken.
 func (st *Snapshot) Close() {
 	if st.first != nil {
 		if doc, err := st.first(); err == nil {
@@ -193,9 +203,9 @@ func (st *Snapshot) Close() {
 	}
 }
 
-// Resources yields every resource that exists at the Source. Documents that cannot
-// be used are left out and recorded in Partial; if no Resource List can be used, that
-// ends the sequence.
+// Resources yields every resource that exists at the Source. It skips unusable
+// documents and records them in Partial. If no Resource List can be used, it ends with
+// an error.
 func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 	if !st.past.IsZero() {
 		return st.asOf(ctx)
@@ -203,7 +213,7 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 	return st.resources(ctx)
 }
 
-// overlay is the changes that count beside what is listed; may be nil.
+// overlay returns the changes to apply on top of the lists; may be nil.
 func (st *Snapshot) overlay() *Changes {
 	if st.then != nil {
 		return st.then
@@ -238,9 +248,9 @@ func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// unlisted returns the state of a resource that has a change and is not in the lists; ok is
-// false if it does not exist. A change with only a lastmod from before the lists may have
-// happened after them, with older bytes.
+// unlisted returns the state of a resource that has a change but is not in the lists.
+// ok is false if the resource does not exist. A change with only a lastmod from before
+// the lists may have happened after them, with older bytes.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
 	if c.OfBytes {
@@ -257,8 +267,8 @@ func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	return Item{}, false
 }
 
-// AsOf is the moment up to which the documents are complete: an open Change List that
-// continues the lists is complete until it was sent.
+// AsOf returns the time up to which the documents are complete. An open Change List
+// that continues the lists is complete up to the time at which it was sent.
 func (st *Snapshot) AsOf() time.Time {
 	ch := st.Changes
 	if !ch.Span().Since(st.At) {
@@ -271,7 +281,7 @@ func (st *Snapshot) AsOf() time.Time {
 	return at
 }
 
-// Newest is the latest moment that the state can be of.
+// Newest returns the latest possible time of the state.
 func (st *Snapshot) Newest() time.Time {
 	if st.At.IsZero() {
 		return st.Latest
@@ -279,7 +289,7 @@ func (st *Snapshot) Newest() time.Time {
 	return st.At
 }
 
-// Old reports whether a list of a moment is older than what was applied.
+// Old reports whether a list of the time at is older than the applied state.
 func (st *Snapshot) Old(at time.Time, a evidence.Applied) bool {
 	return evidence.Snapshot{At: at, Then: st.Changes.Span()}.Old(a)
 }

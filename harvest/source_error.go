@@ -10,13 +10,13 @@ import (
 	"instep/resourcesync"
 )
 
-// DocumentError means that a document of the Source cannot be used. Nothing was done on its
-// evidence.
+// DocumentError means that a document of the Source cannot be used. Nothing was changed
+// because of that document.
 type DocumentError struct {
 	URI    string
-	Reason string             // continues "URI …"
-	Err    error              // from the decoder; may be nil
-	Quirk  resourcesync.Quirk // the habit of Sources that caused it; 0: none
+	Reason string             // continues a sentence that begins with the URI
+	Err    error              // error of the decoder; may be nil
+	Quirk  resourcesync.Quirk // the quirk that caused the error; 0 if none did
 }
 
 func (e *DocumentError) Error() string {
@@ -28,15 +28,16 @@ func (e *DocumentError) Error() string {
 
 func (e *DocumentError) Unwrap() error { return e.Err }
 
-// OfSource reports whether err is about the documents of the Source: it concerns one
-// set, not the mirror or the run.
+// OfSource reports whether err is about the Source's documents. Such an error concerns
+// one set, not the mirror or the whole run.
 func OfSource(err error) bool {
 	var de *DocumentError
 	var ue *UncoveredError
 	return IsSourceError(err) || errors.As(err, &de) || errors.As(err, &ue)
 }
 
-// SourceError is an error of the Source's side: the resource fails, the run continues.
+// SourceError is an error caused by the Source: the resource fails, and the run
+// continues.
 type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return e.Err.Error() }
@@ -48,7 +49,8 @@ func IsSourceError(err error) bool {
 	return errors.As(err, &re)
 }
 
-// SourceReader distinguishes read errors of the Source from write errors of the consumer.
+// SourceReader marks errors of reading from the Source as SourceErrors, so that a
+// caller can tell them from errors of writing.
 type SourceReader struct {
 	URI  string
 	Body io.Reader
@@ -62,13 +64,13 @@ func (r SourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lost reports whether err means that a document of the Source is not there or of no
-// use, now and later.
+// lost reports whether err means that a document of the Source is missing or unusable,
+// and not only temporarily.
 func lost(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && OfSource(err) && !errors.Is(err, fetch.Temporary)
 }
 
-// unlessLost drops an error that only means that a document is useless.
+// unlessLost returns err, or nil if err only means that a document is unusable.
 func unlessLost(ctx context.Context, err error) error {
 	if lost(ctx, err) {
 		return nil
@@ -76,7 +78,7 @@ func unlessLost(ctx context.Context, err error) error {
 	return err
 }
 
-// UnlessOfSource drops an error that is only about the Source's documents.
+// UnlessOfSource returns err, or nil if err is only about the Source's documents.
 func UnlessOfSource(ctx context.Context, err error) error {
 	if OfSource(err) && ctx.Err() == nil {
 		return nil

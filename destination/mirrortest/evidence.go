@@ -10,8 +10,8 @@ import (
 	"instep/harvest"
 )
 
-// told returns wanted as a change describes it, with bytes that arrived some seconds after
-// epoch.
+// told returns wanted as a change describes it, with bytes that arrived came seconds
+// after epoch.
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
@@ -19,7 +19,7 @@ func told(name, body string, seconds, came int) harvest.Resource {
 	return w
 }
 
-// toldAs returns the record after a Put of told.
+// toldAs returns the record after a Put of a resource from told.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Until, h.Came = true, w.Until, w.Came
@@ -75,12 +75,12 @@ func testToldEnds(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "a"), heldAs(listed))
 }
 
-// gone returns the record of a URI that is only known as deleted.
+// gone returns the record of a URI of which only the deletion is known.
 func gone(seconds int) destination.Held {
 	return destination.Held{Gone: epoch.Add(time.Duration(seconds) * time.Second)}
 }
 
-// end deletes resources at a moment, as a change demands.
+// end deletes resources with a time of deletion, as after a change.
 func (m *tester) end(set string, seconds int, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
@@ -115,11 +115,11 @@ func testGone(t *testing.T, m *tester) {
 	m.end(set, 9, "never")
 	m.wantHeld(m.lookup(set, "never"), gone(9))
 
-	m.delete(false, "listed", "unlisted") // deleted because a list lacks them
+	m.delete(false, "listed", "unlisted") // deleted because they are missing from a list
 	m.wantHeld(m.lookup(set, "listed"), destination.Held{})
 	m.wantHeld(m.lookup(set, "unlisted"), destination.Held{})
 	const other = Origin + "/other/capabilitylist.xml"
-	m.end(other, 5, "x") // a set of which nothing was held
+	m.end(other, 5, "x") // the mirror has held nothing of this set
 	if held, err := m.Lookup(t.Context(), other, []string{uri("x")}); err != nil || !held[0].Gone.Equal(gone(5).Gone) {
 		t.Fatalf("of a set of which nothing was held: %+v, %v", held, err)
 	}

@@ -18,7 +18,8 @@ func testWithhold(t *testing.T, m *tester) {
 	}
 }
 
-// wantLosses are of set: each as name (its body), with ! if it was not there when the window began.
+// wantLosses checks the losses of set. Each of bodies is the body of a lost member,
+// with ! before it if the member joined after the window began.
 func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 	m.t.Helper()
 	l, err := m.Losses(m.t.Context(), set)
@@ -61,7 +62,7 @@ func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 	}
 }
 
-// delete deletes resources in its own batch.
+// delete deletes resources in a batch of its own.
 func (m *tester) delete(consent bool, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {

@@ -60,7 +60,7 @@ func (m *tester) wantPart(p transfer.Part, body, note string, at int64) {
 	}
 }
 
-// putPart puts a part in a batch and commits it.
+// putPart puts a part into a batch and commits the batch.
 func (m *tester) putPart(w harvest.Resource, p transfer.Part) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) { m.addPart(b, w, p) })

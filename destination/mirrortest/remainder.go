@@ -20,7 +20,8 @@ var remainders = []struct {
 	{"TheRemainderOfADueResourceIsKept", testRemainderDue},
 }
 
-// saying is w with links, an encoding, an attribute and an element of other vocabularies.
+// saying returns w with links, an encoding, an attribute and an element of other
+// vocabularies.
 func saying(w harvest.Resource, title string) harvest.Resource {
 	var r resourcesync.Remainder
 	r.Encoding, r.ChangeFreq = "gzip", resourcesync.Weekly
@@ -32,7 +33,7 @@ func saying(w harvest.Resource, title string) harvest.Resource {
 	r.Foreign = `<dc:title xmlns:dc="http://purl.org/dc/terms/">` + title + `</dc:title>`
 	text, err := r.Text()
 	if err != nil {
-		panic(err) // it holds texts and numbers
+		panic(err) // the Remainder contains only texts and numbers
 	}
 	w.Remainder = harvest.NewRemainder(text)
 	return w

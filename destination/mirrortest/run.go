@@ -1,5 +1,5 @@
-// Package mirrortest is the contract of destination.Mirror as tests: every
-// implementation passes Run.
+// Package mirrortest is a test suite for the contract of destination.Mirror. Every
+// implementation must pass Run.
 package mirrortest
 
 import (
@@ -10,7 +10,8 @@ import (
 	"instep/destination"
 )
 
-// Run tests the mirrors that open returns: each new, empty and bound to Origin.
+// Run tests the mirrors that open returns. Each call of open must return a new, empty
+// mirror that is bound to Origin.
 func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
 	for _, c := range append([]struct {
 		name string

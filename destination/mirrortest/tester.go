@@ -17,17 +17,18 @@ import (
 	"instep/resourcesync"
 )
 
-// The Source of the tests. The mirror that Run is given has to take its URIs.
+// These are the URIs of the tests' Source. The mirror that open returns must accept
+// them.
 const (
 	Origin = "https://museum.example.org"
 	set    = Origin + "/resourcesync/capabilitylist.xml"
 	set2   = Origin + "/resourcesync/sets/prints/capabilitylist.xml"
 )
 
-// epoch is when the first change of a test happens.
+// epoch is the time of the first change in a test.
 var epoch = time.Date(2026, 5, 1, 12, 0, 0, 123456000, time.UTC)
 
-// tester is a mirror whose errors end a test.
+// tester is a mirror whose errors end the test.
 type tester struct {
 	t *testing.T
 	destination.Mirror
@@ -35,12 +36,12 @@ type tester struct {
 
 func uri(name string) string { return Origin + "/" + name }
 
-// wanted describes body as a Source would, at some seconds after epoch.
+// wanted describes body as a Source would, with a time of seconds after epoch.
 func wanted(name, body string, seconds int) harvest.Resource {
 	sum := sha256.Sum256([]byte(body))
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
 	if err != nil {
-		panic(err) // a sha-256 has the length of a sha-256
+		panic(err) // a sha-256 sum always has the right length
 	}
 	changed := epoch.Add(time.Duration(seconds) * time.Second)
 	return harvest.Resource{
@@ -92,7 +93,7 @@ func (m *tester) lookup(set, name string) destination.Held {
 	return held[0]
 }
 
-// open reads the held bytes of a resource.
+// open opens the held bytes of a resource.
 func (m *tester) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	m.t.Helper()
 	h := m.lookup(set, name)
@@ -122,7 +123,7 @@ func (m *tester) wantNoBytes(name string) {
 
 func (m *tester) wantHeld(got, want destination.Held) {
 	m.t.Helper()
-	got.Path, got.Proof, got.Stamp = "", "", "" // are the implementation's
+	got.Path, got.Proof, got.Stamp = "", "", "" // the implementation chooses these values
 	opt := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
 	if diff := cmp.Diff(want, got, opt, cmp.Comparer(equal[resourcesync.Datetime]),
 		cmp.Comparer(equal[resourcesync.Digest]), cmp.Comparer(equal[resourcesync.Length])); diff != "" {

@@ -13,42 +13,43 @@ import (
 	"instep/pack"
 )
 
-// Members of a remote package are transferred in chunks, each completely before its members
-// are read. A chunk is a few consecutive members in the order of the plan, in which they
-// are taken: so the first chunk is always complete before the memory of a later one is
-// needed, and there is no deadlock.
+// The members of a remote package are transferred in chunks. A chunk is a few
+// consecutive members in the order of the plan, and it is transferred completely before
+// its members are read. Workers take members in the same order, so the first chunk can
+// always be completed without memory that a later chunk occupies, and there is no
+// deadlock.
 const (
-	chunkLength  = 4 << 20 // bytes of members
-	chunksAtOnce = 4       // chunks in memory: one is unpacked while the others are transferred
-	partsAtOnce  = 4       // range requests for one chunk at a time
+	chunkLength  = 4 << 20 // maximum size in bytes of the members of one chunk
+	chunksAtOnce = 4       // maximum number of chunks in memory: one is unpacked while the others are transferred
+	partsAtOnce  = 4       // maximum number of concurrent range requests for one chunk
 )
 
-// chunk is some members of a remote package.
+// chunk is a group of members of a remote package that are transferred together.
 type chunk struct {
-	members   []chunkMember // in the order of the package
-	ranges    []span        // that bring the members
-	size      int64         // of the members
-	unclaimed int           // members that no worker has claimed
-	unread    int           // members that no worker has given back
+	members   []chunkMember // sorted by their position in the package
+	ranges    []span        // the byte ranges that contain the members
+	size      int64         // total size of the members in bytes
+	unclaimed int           // the number of members that no worker has claimed
+	unread    int           // the number of members that no worker has released
 
 	loaded   chan struct{} // closed when the fields below are set
 	err      error
-	segments []segment // in the order of the package
+	segments []segment // the transferred bytes, sorted by their position in the package
 }
 
-// chunkMember is a member that is taken once; a member of which several resources need the
-// bytes occurs several times.
+// chunkMember is a member that one worker takes once. If several resources need the
+// same member, the chunk contains it several times.
 type chunkMember struct {
 	span
 	claimed bool
 }
 
-// segment is a range of bytes of a package that was transferred: in memory, or in a file if
-// it is one member larger than a chunk.
+// segment is a transferred range of bytes of a package. It is in memory, or in a
+// temporary file if it is a single member larger than a chunk.
 type segment struct {
 	span
 	io.ReaderAt
-	file *spool.File // nil: it is in memory
+	file *spool.File // nil if the bytes are in memory
 }
 
 func (s segment) free() {
@@ -57,8 +58,8 @@ func (s segment) free() {
 	}
 }
 
-// chunksOf divides members, which are in the order of the plan, into chunks. It leaves out
-// invalid spans: pack refuses to open such a member.
+// chunksOf divides members, given in the order of the plan, into chunks. It skips
+// invalid spans, because pack returns an error when it opens such a member.
 func chunksOf(members []span) (chunks []*chunk) {
 	var c *chunk
 	for _, m := range members {
@@ -81,8 +82,8 @@ func chunksOf(members []span) (chunks []*chunk) {
 	return chunks
 }
 
-// rangesOf returns the ranges that bring the members. They include short gaps between these
-// unless the gaps are more than the members.
+// rangesOf returns the byte ranges that contain the members. It joins ranges across
+// short gaps, unless the gaps would make the chunk too large.
 func (c *chunk) rangesOf() []span {
 	all := make([]span, len(c.members))
 	for i, m := range c.members {
@@ -102,7 +103,7 @@ func totalSize(all []span) (n int64) {
 	return n
 }
 
-// costOf returns the cost of transferring chunks.
+// costOf returns the cost of transferring the chunks, as Cost defines it.
 func costOf(chunks []*chunk) (n int64) {
 	for _, c := range chunks {
 		n += Cost(totalSize(c.ranges), int64(len(c.ranges)))
@@ -110,8 +111,8 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load transfers the chunk. A body that broke off is asked for again as often as any
-// request.
+// load transfers the chunk. It repeats a broken transfer as often as the client repeats
+// any request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)
@@ -137,7 +138,7 @@ func (c *chunk) transfer(ctx context.Context, from *remotePackage, dir string) e
 	return group.Wait()
 }
 
-// segment transfers a range of bytes.
+// segment transfers a range of bytes of the package.
 func (r *remotePackage) segment(ctx context.Context, s span, dir string) (segment, error) {
 	body, err := r.open(ctx, s)
 	if err != nil {
@@ -154,7 +155,7 @@ func (r *remotePackage) segment(ctx context.Context, s span, dir string) (segmen
 	return segment{s, f, f}, err
 }
 
-// free gives the bytes back.
+// free releases the memory and the temporary files of the chunk.
 func (c *chunk) free() {
 	for _, s := range c.segments {
 		s.free()
@@ -162,7 +163,8 @@ func (c *chunk) free() {
 	c.segments = nil
 }
 
-// claim reserves a member for the caller, if the chunk has it for one more.
+// claim reserves one copy of member m for the caller. It returns false if the chunk has
+// no unclaimed copy.
 func (c *chunk) claim(m span) bool {
 	i, _ := slices.BinarySearchFunc(c.members, m, func(have chunkMember, m span) int { return have.compare(m) })
 	for ; i < len(c.members) && c.members[i].span == m; i++ {
@@ -175,7 +177,7 @@ func (c *chunk) claim(m span) bool {
 	return false
 }
 
-// open opens a member of a chunk that is loaded.
+// open opens a member of a loaded chunk.
 func (c *chunk) open(b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	m := spanOf(b)
 	i, _ := slices.BinarySearchFunc(c.segments, m.from, func(s segment, from int64) int { return cmp.Compare(s.from, from+1) })

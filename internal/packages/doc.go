@@ -1,4 +1,4 @@
-// Package packages transfers and opens the packages of dumps (1.1 §11, §13): whole, or by parts of
-// a package that stays where it is. It reads their manifests and takes members out of them in
-// the order in which they are wanted, of which it holds few at a time.
+// Package packages transfers and opens the packages of dumps (1.1 §11, §13), either
+// whole or in parts by range requests. It reads their manifests and extracts members in
+// the order of the plan, and it holds only a few members at a time.
 package packages

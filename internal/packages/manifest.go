@@ -13,9 +13,10 @@ import (
 	"instep/resourcesync"
 )
 
-// This file reads package entries of documents, and the manifests of packages.
+// This file reads the manifests of packages, and their copies outside the packages.
 
-// manifestIn reads the manifest of a package, which must have one of these capabilities.
+// manifestIn reads the manifest in a package. The manifest must have one of the wanted
+// capabilities.
 func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resourcesync.Capability) (*harvest.Document, error) {
 	base, err := url.Parse(p.ref.URI)
 	if err != nil {
@@ -29,9 +30,10 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 	return doc, err
 }
 
-// readCopy reads the copy of a manifest. Resources that a Resource Dump lacks are deleted,
-// so its copy is compared with length and Checksum of the manifest in the directory of the
-// package, if the server gives parts of packages. Where nothing is held yet the run does that.
+// readCopy reads the copy of a manifest that the dump offers outside the package. A
+// Resource Dump deletes resources that it does not contain, so readCopy compares the
+// copy of its manifest with the length and checksum in the package's ZIP directory, if
+// the server supports range requests. It skips the comparison if ref.Harmless is set.
 func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
 		doc, err := r.Read(ctx, ref.Contents, want)
@@ -44,7 +46,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	}
 	var p *Opened
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error will show when members are taken from it
+	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // taking members from the package reports the error
 	doc, err := r.Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {
@@ -61,7 +63,8 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	return doc, nil
 }
 
-// compareManifest is an error unless a document is a copy of the manifest in the package.
+// compareManifest returns an error unless a document is a copy of the manifest in the
+// package.
 func (p *Opened) compareManifest(copied *harvest.Document) error {
 	here, err := p.manifestChecksum()
 	if err != nil {
@@ -83,9 +86,10 @@ func checksumOf(doc *harvest.Document) (string, error) {
 var _ harvest.Manifests = (*Transport)(nil)
 
 // Manifest implements [harvest.Manifests]. It reads the manifest of a package from the
-// cheapest place: its copy, a remote package, a whole one. If the package had to be opened for
-// that, it stays open for the run. Where resources are deleted on its word alone, and the dump
-// gives a digest of the package, that proves it: it is read whole.
+// cheapest place: its copy, a remote package, or a transferred package. A package that
+// had to be opened stays open for the run. If resources will be deleted because of this
+// manifest alone, and the dump gives a digest of the package, Manifest transfers the
+// whole package so that the digest proves the manifest.
 func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (doc *harvest.Document, err error) {
 	if ref.Contents != "" {
 		if doc, err = t.readCopy(ctx, r, ref, want); harvest.OfSource(err) && ctx.Err() == nil {

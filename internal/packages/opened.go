@@ -13,36 +13,36 @@ import (
 	"instep/transfer"
 )
 
-// Transport transfers and opens packages, whole or by parts. It is independent of plans and
-// mirrors.
+// Transport transfers and opens packages, whole or in parts. It knows nothing about
+// plans and mirrors.
 type Transport struct {
 	Client *fetch.Client
-	Spool  string         // directory of temporary files; "": the system's
-	Parts  transfer.Parts // keeps large packages for a later run; may be nil
+	Spool  string         // directory for temporary files; "" for the system's directory
+	Parts  transfer.Parts // stores large packages for a later run; may be nil
 	Tell   func(q resourcesync.Quirk, set, text string)
 }
 
-// requestCost is the cost of a request, in bytes, in addition to the bytes that it
-// transfers.
+// requestCost is the overhead of one request, expressed in bytes.
 const requestCost = 64 << 10
 
-// Cost is the measure by which ways of transfer are compared.
+// Cost returns the cost of a transfer in bytes, with an overhead for each request. It
+// serves to compare ways of transfer.
 func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
-// Opened is a package of which the directory was read.
+// Opened is an open package whose ZIP directory has been read.
 type Opened struct {
 	ref    *harvest.Package
 	zip    *pack.Package
-	dir    string         // of temporary files
-	most   int64          // bytes of its manifest
-	bytes  transfer.Part  // part of a transferred package, else nil
-	remote *remotePackage // connection to a package that was not transferred, else nil
+	dir    string         // directory for temporary files
+	most   int64          // maximum size of the manifest in bytes
+	bytes  transfer.Part  // the transferred package; nil if the package is remote
+	remote *remotePackage // the remote package; nil if the package was transferred
 	spent  bool           // all wanted members have been taken
 }
 
-// open opens a package: all of it, which is transferred and verified before it is read, or
-// its directory alone. If a server does not support ranges, the package is transferred
-// whole.
+// open opens a package. If whole is set, it transfers and verifies the whole package
+// first; else it reads only the ZIP directory. If the server does not support range
+// requests, it transfers the whole package.
 func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) 
 	return p.openWhole(ctx, ref)
 }
 
-// badPackage marks an error of the content of a package as one of the Source. Other read
-// errors stay as they are.
+// badPackage turns an error about the content of a package into an error of the Source.
+// It returns other errors unchanged.
 func badPackage(uri string, err error) error {
 	for _, wrong := range []error{pack.ErrNotZIP, pack.ErrAmbiguous, pack.ErrNoManifest, pack.ErrLimit} {
 		if errors.Is(err, wrong) {
@@ -67,7 +67,7 @@ func badPackage(uri string, err error) error {
 	return err
 }
 
-// manifest passes the manifest in the package to take; name is that of the member.
+// manifest calls take with the manifest in the package and the name of its member.
 func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Reader) error) error {
 	b, err := p.zip.FindManifest()
 	if err != nil {
@@ -93,7 +93,8 @@ func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Re
 	return badPackage(p.ref.URI, take(b.Name(), r))
 }
 
-// manifestChecksum identifies the manifest, as the directory of the package has it.
+// manifestChecksum returns the length and CRC of the manifest, as recorded in the
+// package's ZIP directory.
 func (p *Opened) manifestChecksum() (string, error) {
 	b, err := p.zip.FindManifest()
 	if err != nil {
@@ -104,8 +105,9 @@ func (p *Opened) manifestChecksum() (string, error) {
 
 func checksum(length int64, crc uint32) string { return fmt.Sprintf("%d bytes, CRC %08x", length, crc) }
 
-// find finds a bitstream by its path. If a digest will prove the bytes, the path may be
-// relative to another directory than the root of the package (quirk 53).
+// find returns the member at a path. If proved is set, a digest will verify the bytes,
+// so the path may also be relative to another directory than the root of the package
+// (quirk 53).
 func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	b, ok := p.zip.Find(path)
 	if !ok && proved {
@@ -114,9 +116,9 @@ func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	return b, ok
 }
 
-// fits returns an error if a member has more than most bytes, or is transferred by more than
-// twice as many: headers and poor compression may double a small member, but one of a few bytes
-// may also take gigabytes of the package.
+// fits returns an error if a member has more than most bytes, or needs a transfer of
+// more than twice most bytes. Headers and poor compression may double a small member,
+// but a member of a few bytes may also claim gigabytes of the package.
 func (p *Opened) fits(b pack.Bitstream, most int64) error {
 	n := b.Size()
 	if p.remote != nil {
@@ -130,13 +132,13 @@ func (p *Opened) fits(b pack.Bitstream, most int64) error {
 
 var _ harvest.Opened = (*Opened)(nil)
 
-// Len is how many members there are.
+// Len returns the number of members.
 func (p *Opened) Len() int { return p.zip.Len() }
 
-// Here reports whether the whole of the package was transferred.
+// Here reports whether the whole package was transferred.
 func (p *Opened) Here() bool { return p.remote == nil }
 
-// Close removes the transferred part of the package.
+// Close removes the transferred package.
 func (p *Opened) Close() error {
 	if p.bytes == nil {
 		return nil
@@ -144,8 +146,8 @@ func (p *Opened) Close() error {
 	return p.bytes.Discard()
 }
 
-// Leave is Close, but keeps the bytes of a large package for a later run unless they are
-// spent.
+// Leave closes the package, but keeps a large one for a later run unless all its wanted
+// members have been taken.
 func (p *Opened) Leave() error {
 	if p.spent || p.bytes == nil {
 		return p.Close()

@@ -9,52 +9,53 @@ import (
 	"instep/transfer"
 )
 
-// Planned is a package that members are taken out of.
+// Planned is a package from which the plan takes members.
 type Planned struct {
 	Ref    *harvest.Package
-	Whole  bool    // transfer all of it, not parts
-	Wanted int64   // members that are taken
-	Bytes  int64   // bytes to transfer, as far as known
+	Whole  bool    // transfer the whole package instead of parts
+	Wanted int64   // the number of members to take
+	Bytes  int64   // the number of bytes to transfer, as far as it is known
 	Proved bool    // a strong digest proves each wanted member
-	Named  int64   // bitstreams that the manifest names by which it was planned
-	Copied string  // checksum of the copy of the manifest, if that describes all wanted members; else ""
-	Opened *Opened // opened during planning, and closed by the plan; nil if it is not open
+	Named  int64   // the number of members in the manifest that the plan was based on
+	Copied string  // checksum of the copied manifest, if the copy describes all wanted members; else ""
+	Opened *Opened // the package, if planning opened it and the plan will close it; else nil
 }
 
-// Member is a member of a package, with the description of its resource.
+// Member is a member of a package with the description of its resource.
 type Member struct {
-	Package int    // counted from 1
+	Package int    // the number of the package, counted from 1
 	Path    string // rs:md/@path
 	Want    harvest.Resource
 }
 
-// plannedPackage is a package while members are taken from it.
+// plannedPackage is a planned package during unpacking.
 type plannedPackage struct {
 	*Planned
-	ready  chan struct{} // closed when the fields up to chunks are set
-	pkg    *Opened
-	kept   bool                              // the plan closes pkg
-	err    error                             // why the package cannot be used
-	found  map[resourcesync.Key]manifestInfo // wanted resources found in the manifest of the package; nil if it was not read
-	chunks []*chunk                          // chunks of a remote package
+	ready chan struct{} // closed when the fields from pkg to chunks are set
+	pkg   *Opened
+	kept  bool  // the plan closes pkg, not the Unpacker
+	err   error // the reason why the package cannot be used
+	// wanted resources found in the package's manifest; nil if it was not read
+	found  map[resourcesync.Key]manifestInfo
+	chunks []*chunk // the chunks of a remote package
 
-	first   int   // index in chunks: earlier ones have no unclaimed members
-	left    int64 // members that were not taken yet
-	lost    int64 // members that could not be taken
+	first   int   // index of the first chunk that may have unclaimed members
+	left    int64 // the number of members that have not been taken yet
+	lost    int64 // the number of members that could not be taken
 	lostURI string
-	lostErr error // of the first
+	lostErr error // the error of the first lost member
 }
 
-// manifestInfo is an entry of the manifest in a package.
+// manifestInfo is the description of one resource in the package's manifest.
 type manifestInfo struct {
 	path    string
 	length  resourcesync.Length
 	digests resourcesync.Digests
-	differs bool // from the copy of the manifest that made the plan
+	differs bool // the description differs from the one in the plan
 }
 
-// record records an entry of the manifest. The manifest of a Resource Dump overrides its
-// copy; that of a Change Dump does not override a Change List.
+// record stores an entry of the package's manifest. The manifest of a Resource Dump
+// overrides its copy; the manifest of a Change Dump does not override a Change List.
 func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
 	differs := !agrees(e, &m.Want)
@@ -66,7 +67,7 @@ func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resou
 	}
 }
 
-// agrees reports whether an entry of a manifest does not contradict the wanted resource.
+// agrees reports whether a manifest entry is consistent with the wanted resource.
 func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
 	if e.Length.Known() && w.Length.Known() && e.Length != w.Length {
 		return false
@@ -79,7 +80,7 @@ func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
 	return true
 }
 
-// known merges the descriptions of a resource in the plan and in the manifest.
+// known merges the descriptions of a resource from the plan and from the manifest.
 func (p *plannedPackage) known(m *Member) harvest.Resource {
 	w := m.Want
 	f, ok := p.found[resourcesync.KeyOf(w.URI)]
@@ -100,8 +101,8 @@ func (p *plannedPackage) known(m *Member) harvest.Resource {
 	return w
 }
 
-// member finds a wanted member, described by known, if it may be taken. One that is too
-// large is refused before it is transferred.
+// member returns the wanted member with the description known, if it may be taken. It
+// refuses a member that is too large before the transfer.
 func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := m.Path, ""
 	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]

@@ -15,21 +15,23 @@ import (
 	"instep/pack"
 )
 
-// Sizes of requests for parts of packages.
+// These are the sizes of requests for parts of packages.
 const (
-	// TailSize is how many bytes at the end of a package are asked for first: they hold most directories.
+	// TailSize is the number of bytes at the end of a package that are requested first.
+	// Most ZIP directories fit in it.
 	TailSize = 64 << 10
-	// GapSize is how many unwanted bytes between members cost less than another request.
+	// GapSize is the number of unwanted bytes between two members up to which one
+	// request is cheaper than two.
 	GapSize = 64 << 10
 )
 
-// errNoParts means that a server answers range requests with whole packages.
+// errNoParts means that a server answers range requests with the whole package.
 var errNoParts = errors.New("the server gives no parts of packages")
 
-// errReplaced means that a package has another version than its directory.
+// errReplaced means that a package changed after its ZIP directory was read.
 var errReplaced = errors.New("the package was replaced while it was read")
 
-// span is a range of bytes: from is in it, to is not.
+// span is a range of bytes, from from up to, but not including, to.
 type span struct{ from, to int64 }
 
 func (s span) size() int64 { return s.to - s.from }
@@ -43,7 +45,7 @@ func spanOf(b pack.Bitstream) span {
 	return span{from, from + n}
 }
 
-// union sorts spans and joins those that are at most gap bytes apart.
+// union sorts the spans and joins spans that are at most gap bytes apart.
 func union(all []span, gap int64) []span {
 	slices.SortFunc(all, span.compare)
 	joined := all[:0]
@@ -59,19 +61,20 @@ func union(all []span, gap int64) []span {
 
 // remotePackage reads a package by range requests.
 //
-// With a strong ETag all bytes are of one version. Without one they may be of several
-// versions of the same length: then each member needs a strong digest (see safe), and a
-// directory or manifest that is mixed from two versions fails by its checksums.
+// A strong ETag guarantees that all bytes belong to one version. Without it they may
+// come from several versions of the same length: then each member needs a strong digest
+// (see safe), and checksums detect a directory or manifest that is mixed from two
+// versions.
 type remotePackage struct {
 	client  *fetch.Client
 	uri     string
-	version string // strong ETag; "" if there is none, or any version will do
+	version string // strong ETag; "" if there is none or any version is acceptable
 	total   int64
-	tail    []byte // the last bytes, from the first answer
+	tail    []byte // the last bytes of the package, from the first response
 }
 
-// openRemote reads the directory of a package. The error is errNoParts if the server
-// gives only whole packages.
+// openRemote reads the ZIP directory of a package. It returns errNoParts if the server
+// sends only whole packages.
 func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	r := &remotePackage{client: p.Client, uri: ref.URI}
 	if err := r.readTail(ctx, ref); err != nil {
@@ -87,7 +90,8 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Open
 	return &Opened{ref: ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
-// readTail requests the end of the package, which also shows its length and version.
+// readTail requests the end of the package. The response also shows the length and the
+// version.
 func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) error {
 	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
@@ -96,7 +100,7 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: TailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
-			return errNoParts // the transfer of the whole will report the error
+			return errNoParts // the transfer of the whole package will report the error
 		}
 		return &harvest.SourceError{Err: err}
 	}
@@ -113,8 +117,8 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	return err
 }
 
-// partReader reads an answer of which at least as many bytes are expected as are read: an
-// early end is an error of the Source.
+// partReader reads the body of a range response. The caller must not read more bytes
+// than it requested; an earlier end of the body is an error of the Source.
 type partReader struct{ body harvest.SourceReader }
 
 func (r *partReader) Read(b []byte) (int, error) {
@@ -128,8 +132,8 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: less came than the server said: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
-// open opens the bytes of s, from the tail or by a request. They are at least as many,
-// or reading fails.
+// open opens the bytes of s, from the tail or by a request. Reading fails if the
+// response has fewer bytes than s.
 func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error) {
 	if from := r.total - int64(len(r.tail)); s.from >= from && s.to <= r.total {
 		return io.NopCloser(bytes.NewReader(r.tail[s.from-from : s.to-from])), nil
@@ -153,7 +157,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 		MaxBytes: s.size(), Resume: fetch.ResumeStrong,
 	})
 	if errors.Is(err, fetch.TooLarge) {
-		err = errReplaced // the answer is the whole of another version
+		err = errReplaced // the response is the whole of another version
 	}
 	if err == nil && (resp.Status != http.StatusPartialContent || resp.Total != r.total || r.version != "" && resp.Validators.Strong() != r.version) {
 		_ = resp.Body.Close()
@@ -165,10 +169,10 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 	return resp, nil
 }
 
-// remoteAt reads a remote package at any offset, with a request for each range outside the
+// remoteAt reads a remote package at any offset. It requests each range outside the
 // tail.
 type remoteAt struct {
-	ctx context.Context // context of the opening, which reads the directory
+	ctx context.Context // the context in which the package is opened and its ZIP directory read
 	r   *remotePackage
 }
 
@@ -193,8 +197,8 @@ func (a remoteAt) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// otherFormat is the error for a file that is not a package; it names the format if its
-// first bytes show it.
+// otherFormat returns the error for a file that is not a ZIP package. The error names
+// the format if the first bytes show it.
 func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	head := make([]byte, min(pack.SniffLength, r.total))
 	if _, failed := (remoteAt{ctx, r}).ReadAt(head, 0); failed != nil {
@@ -206,8 +210,8 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// safe reports whether the member for w may be taken from the package; every package that
-// is not remote is safe.
+// safe reports whether the member for w may be taken from the package without mixing
+// versions. A package that is not remote is always safe.
 func (r *remotePackage) safe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

@@ -15,38 +15,40 @@ import (
 	"instep/transfer"
 )
 
-// Unpacker brings the members of packages that are wanted, in the order in which they are. A
-// goroutine transfers packages and chunks ahead of the workers that take the members; two
-// semaphores bound how far ahead.
+// Unpacker extracts the wanted members of packages in the order of the plan. A
+// goroutine transfers packages and chunks ahead of the workers that take the members;
+// two semaphores limit how far ahead it runs.
 type Unpacker struct {
 	t        *Transport
 	set      string
 	reader   *harvest.Reader
 	members  iter.Seq2[Member, error]
-	doubt    func(resourcesync.Quirk, error) // called when the plan was based on a wrong document
+	doubt    func(resourcesync.Quirk, error) // called when the plan turns out to be based on a wrong document
 	cancel   context.CancelFunc
-	transfer sync.WaitGroup    // counts the goroutine, and one for each chunk in transfer
-	packages []*plannedPackage // packages of the plan
+	transfer sync.WaitGroup    // counts the goroutine of run, and one goroutine per chunk in transfer
+	packages []*plannedPackage // the packages of the plan
 
-	open    chan struct{} // semaphore: packages that are open
-	chunks  chan struct{} // semaphore: chunks in memory
-	readers chan struct{} // semaphore: members that are decompressed and hashed
+	open    chan struct{} // semaphore for open packages
+	chunks  chan struct{} // semaphore for chunks in memory
+	readers chan struct{} // semaphore for members that are being decompressed and hashed
 
-	mu sync.Mutex // guards the counts and claims of packages and chunks
+	mu sync.Mutex // guards the counters and claims of packages and chunks
 }
 
-// packagesAtOnce are open: one is unpacked while the next one is transferred.
+// packagesAtOnce is the maximum number of open packages: one is unpacked while the next
+// one is transferred.
 const packagesAtOnce = 2
 
-// Unpack starts to transfer packages of a set; it yields their members once, in the order
-// of the packages. It calls doubt when the plan was based on a wrong document. Close its
-// result.
+// Unpack starts to transfer the packages of a set. It reads members once, in the order
+// of the packages. It calls doubt when the plan turns out to be based on a wrong
+// document. The caller must close the returned Unpacker.
 func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members iter.Seq2[Member, error], doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
 	u := &Unpacker{
 		t: t, reader: r, set: set, members: members, doubt: doubt, cancel: cancel,
 		open: make(chan struct{}, packagesAtOnce), chunks: make(chan struct{}, chunksAtOnce),
-		readers: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), // this is CPU-bound: more at once take longer
+		// unpacking is CPU-bound: more at once would not be faster
+		readers: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 	}
 	for i := range planned {
 		p := &planned[i]
@@ -56,7 +58,8 @@ func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, p
 	return u
 }
 
-// Close ends all transfers and closes all packages. No worker may use the Unpacker any more.
+// Close stops all transfers and closes all packages. Workers must not use the Unpacker
+// afterwards.
 func (u *Unpacker) Close() {
 	u.cancel()
 	u.transfer.Wait()
@@ -84,13 +87,13 @@ func (u *Unpacker) run(ctx context.Context) {
 				}
 			}
 		})
-		opened := p.pkg // the workers may finish with p at once
+		opened := p.pkg // workers may finish with p as soon as ready is closed
 		close(p.ready)
 		u.load(ctx, opened, p.chunks)
 	}
 }
 
-// acquire takes a place of a semaphore; false if ctx ended.
+// acquire takes a slot of a semaphore. It returns false if ctx ended first.
 func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	select {
 	case semaphore <- struct{}{}:
@@ -100,8 +103,9 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	}
 }
 
-// load starts to transfer the chunks of a package, as far as there is memory. After one has
-// failed the others fail without a request.
+// load starts to transfer the chunks of a package and waits while too many chunks are
+// in memory. After one chunk has failed, the chunks that have not started yet fail
+// without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	var once sync.Once
 	var failed error
@@ -125,7 +129,7 @@ func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	}
 }
 
-// done counts a member that was taken. The last one closes the package.
+// done counts a member as taken. After the last member it closes the package.
 func (u *Unpacker) done(p *plannedPackage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -147,8 +151,8 @@ func (p *plannedPackage) close() {
 	p.pkg, p.found = nil, nil
 }
 
-// prepare opens a package and finds its wanted members. A package that cannot be used is
-// one note for all of them.
+// prepare opens a package and finds its wanted members. If the package cannot be used,
+// prepare reports that once for all its members.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
@@ -159,9 +163,10 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 	}
 }
 
-// openPlanned opens a package, unless it is open since planning. If a strong digest proves
-// each member, any version of the package will do, and a large one is transferred by parts:
-// its first members are in the mirror before the last ones arrive.
+// openPlanned opens a package, unless it is still open from planning. If a strong
+// digest proves each member, any version of the package is acceptable, and a large
+// package is transferred in parts, so that its first members are in the mirror before
+// the last ones arrive.
 func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts bool, err error) {
 	p.pkg = p.Opened
 	p.kept = p.pkg != nil
@@ -182,8 +187,9 @@ func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts 
 	return byParts, nil
 }
 
-// find finds the members in the package. It reads the manifest, unless the plan was based
-// on it or on an equal copy, or digests prove all members of parts of a package.
+// find finds the wanted members in the package. It reads the manifest, except in two
+// cases: the plan was based on this manifest or on an equal copy, or the package is
+// read in parts and digests prove all members.
 func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, members iter.Seq2[Member, error]) error {
 	if !u.madeBy(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.Proved) {
 		var err error
@@ -210,8 +216,8 @@ func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, me
 	return nil
 }
 
-// openWhole replaces a remote package by all of it: in the order of its members, parts cost
-// more.
+// openWhole replaces a remote package by a whole transfer. It is used when the parts,
+// in the order of the plan, would cost more than the whole package.
 func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
@@ -228,7 +234,7 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	return nil
 }
 
-// madeBy reports whether the plan was made by a copy of the manifest in the package.
+// madeBy reports whether the plan was based on a copy of the manifest in the package.
 func (u *Unpacker) madeBy(p *plannedPackage) bool {
 	if p.Copied == "" {
 		return false
@@ -240,15 +246,16 @@ func (u *Unpacker) madeBy(p *plannedPackage) bool {
 	return true
 }
 
-// noteUnnamed reports members that the manifest does not name.
+// noteUnnamed reports members that are missing from the manifest.
 func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
 		u.t.Tell(resourcesync.QuirkManifest, u.set, harvest.Counted(extra, "%s: %d {member|members} that its manifest does not name {is|are} left alone", p.pkg.ref.URI, extra))
 	}
 }
 
-// readManifest reads the manifest in the package, which overrides the copy that the plan
-// may be based on. It returns the members, which can be read once.
+// readManifest reads the manifest in the package, which overrides the copy that the
+// plan may be based on. It returns the members; the returned sequence replaces members,
+// which can be read only once.
 func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) (iter.Seq2[Member, error], error) {
 	doc, err := manifestIn(ctx, u.reader, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
@@ -292,13 +299,14 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}, nil
 }
 
-// Put stores the bytes of a member as those of want. They are verified and digested while
-// they are read; proved says whether a length or a digest proves them.
+// Put stores the bytes of a member as the bytes of want. The body is verified and
+// hashed while it is read; proved reports whether a length or a digest proves the
+// bytes.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
-// Take passes a member to put, verified by all that is known of it, and returns the proof
-// of its bytes. whole says whether the package was transferred by then. Each member is
-// taken once.
+// Take passes a member to put and verifies it by everything that is known about it. It
+// returns the resource with the values that prove its bytes; whole reports whether the
+// whole package was transferred. Each member may be taken once.
 func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
 	p := u.packages[m.Package-1]
 	select {
@@ -339,11 +347,12 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	defer func() { <-u.readers }()
 	verified := resourcesync.NewVerifyReader(from, known.Length.Int64(), known.Digests, resourcesync.SHA256)
 	n, err := put(&want, memberReader{uri, verified}, verified, known.Provable())
-	want.Length, want.Digests = known.Length, known.Digests // the proof of the bytes
+	want.Length, want.Digests = known.Length, known.Digests // the values that prove the bytes
 	return want, n, err
 }
 
-// openMember opens a member, once its chunk is loaded if the package is remote.
+// openMember opens a member. For a remote package it first waits until the member's
+// chunk is loaded.
 func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
@@ -366,7 +375,8 @@ func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bit
 	return &chunkReader{r, sync.OnceFunc(func() { u.release(c) })}, nil
 }
 
-// claim claims a member from the first chunk that has it; nil if none has.
+// claim claims a member from the first chunk that has it. It returns nil if no chunk
+// has it.
 func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -381,7 +391,8 @@ func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	return nil
 }
 
-// release gives a claimed member back. With the last one its chunk makes room for another.
+// release gives back a claimed member. After its last member the chunk frees its
+// memory, and another chunk can be loaded.
 func (u *Unpacker) release(c *chunk) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -392,21 +403,21 @@ func (u *Unpacker) release(c *chunk) {
 	}
 }
 
-// chunkReader reads a member of a chunk.
+// chunkReader reads a member of a chunk and releases the member on Close.
 type chunkReader struct {
 	io.ReadCloser
 	release func()
 }
 
-// Close releases the member.
+// Close closes the reader and releases the member.
 func (r *chunkReader) Close() error {
 	defer r.release()
 	return r.ReadCloser.Close()
 }
 
-// memberReader marks errors in the bytes of a member as errors of the Source.
+// memberReader turns errors about the bytes of a member into errors of the Source.
 type memberReader struct {
-	uri string // of the package
+	uri string // URI of the package
 	r   io.Reader
 }
 
@@ -421,7 +432,8 @@ func (r memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// lose counts a member that could not be taken, unless the whole package was noted.
+// lose counts a member that could not be taken, unless an error of the whole package
+// was already reported.
 func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -433,7 +445,7 @@ func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	}
 }
 
-// reportLost notes the members that could not be taken, once for a package.
+// reportLost reports the members that could not be taken, once per package.
 func (u *Unpacker) reportLost(p *plannedPackage) {
 	if p.lost == 0 {
 		return

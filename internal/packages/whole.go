@@ -12,8 +12,8 @@ import (
 	"instep/transfer"
 )
 
-// openWhole transfers a package and opens it. A body that broke off and could not be
-// continued is requested again as often as any request.
+// openWhole transfers a package and opens it. If a transfer breaks off and cannot be
+// resumed, openWhole repeats it as often as the client repeats any request.
 func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
@@ -23,8 +23,9 @@ func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opene
 	}
 }
 
-// transfer fetches a package, verifies it by the dump's description, and opens it. The
-// transferred part of a large one is kept if the run ends before all members were taken.
+// transfer fetches a package, verifies it against the dump's length and digests, and
+// opens it. If the run ends before all members were taken, the transferred part of a
+// large package is kept.
 func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	part := p.part(ctx, ref)
 	first, err := p.firstAnswer(ctx, ref, part)
@@ -46,32 +47,35 @@ func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened
 	return opened, nil
 }
 
-// wanted returns the dump's length and digests of a package.
+// wanted returns the length and the digests that the dump gives for a package.
 func wanted(ref *harvest.Package) *harvest.Resource {
 	return &harvest.Resource{URI: ref.URI, Length: ref.Length, Digests: ref.Digests}
 }
 
-// LargeSize is the size in bytes from which on partial transfers of packages are kept.
-// Making smaller ones durable costs more than transferring them again.
+// LargeSize is the minimum size in bytes of a package whose partial transfer is kept
+// for a later run. Making a smaller package durable costs more than transferring it
+// again.
 const LargeSize = 32 << 20
 
 func isLarge(ref *harvest.Package) bool {
 	return ref.Length.Known() && ref.Length.Int64() >= LargeSize
 }
 
-// part returns the file for a package: one that is kept for a later run if the package is
-// large or of unknown length and the mirror keeps such files, else a temporary one.
+// part returns the file for a package. It is a file that is kept for a later run if the
+// package is large or of unknown length and the mirror stores such files; else a
+// temporary file.
 func (p *Transport) part(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
-		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // a read-only mirror has none
+		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // a read-only mirror cannot store a part
 			return part
 		}
 	}
 	return transfer.Temporary(p.Spool)
 }
 
-// firstAnswer asks for a package of which nothing is here yet, and looks at its first bytes:
-// another format is not transferred.
+// firstAnswer requests a package, unless a part of it was kept, and checks its first
+// bytes. It returns an error if they show another format, so that such a file is not
+// transferred.
 func (p *Transport) firstAnswer(ctx context.Context, ref *harvest.Package, part transfer.Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
