@@ -16,8 +16,8 @@ const (
 	VCDIFF Kind = "application/vcdiff"          // RFC 3284; the type is in common use and not registered
 )
 
-// MaxBytes is the length of the longest version that is patched or made by a patch. Both
-// versions and the patch are held in memory.
+// MaxBytes is the length of the longest patch, and of the longest version that Make and Apply
+// take or make, in bytes: all of them are held in memory.
 const MaxBytes = 16 << 20
 
 // The default Bounds.

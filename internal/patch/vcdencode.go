@@ -17,9 +17,9 @@ const (
 	// bytes, and their number, at 16 bytes of memory for each.
 	minBlock  = 32
 	maxBlocks = 2 << 20
-	// MaxVCDIFF is the length of the longest old version of which MakeVCDIFF makes a patch, in
-	// bytes: xdelta3 has addresses of 32 bits, which hold the old version and a window.
-	MaxVCDIFF = 2 << 30
+	// MaxVCDIFF is the length of the longest version that VCDIFF patches, in bytes. Addresses
+	// stay within the 32 bits that xdelta3 has for them.
+	MaxVCDIFF = 1 << 30
 )
 
 // ErrUnpaid is the error of MakeVCDIFF for a patch that exceeds its length.
