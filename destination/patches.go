@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"bytes"
 	"context"
 	"io"
 
@@ -60,12 +59,12 @@ func patchesFrom(w *harvest.Resource, h *Held) []harvest.Patch {
 }
 
 // putPatched puts the result of the patches into a batch.
-func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made []byte, fetched int64) (int64, bool, error) {
+func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made io.Reader, fetched int64) (int64, bool, error) {
 	w := a.Want
 	if transfer.Timed(&w) {
 		w.Came = r.sp.asOf
 	}
-	verified := resourcesync.NewVerifyReader(bytes.NewReader(made), w.Length.Int64(), w.Digests, resourcesync.SHA256)
+	verified := resourcesync.NewVerifyReader(made, w.Length.Int64(), w.Digests, resourcesync.SHA256)
 	if _, err := b.Put(ctx, r.sp.Set, w, transfer.Verified{Reader: verified, Hashed: verified}, true); err != nil {
 		return 0, true, err
 	}

@@ -86,7 +86,7 @@ func newest(all []Patch) []Patch {
 // PatchesFrom returns the patches that convert bytes with these digests into w. It
 // returns nil if there are none, or if they are not shorter than w.
 func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Digests) []Patch {
-	if len(w.Patches) == 0 || !w.Length.Known() || length.Known() && length.Int64() > patch.MaxBytes || w.Length.Int64() > patch.MaxBytes {
+	if len(w.Patches) == 0 || !w.Length.Known() {
 		return nil
 	}
 	first := -1
@@ -100,10 +100,29 @@ func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Dig
 		return nil
 	}
 	way := w.Patches[first:]
-	if CostOf(way) >= w.Length.Int64() {
+	if CostOf(way) >= w.Length.Int64() || longest(length, w, way) > mostOf(way) {
 		return nil
 	}
 	return way
+}
+
+// longest returns the length of the longest version on a way, as far as lengths are known.
+func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
+	most := max(held.Int64(), w.Length.Int64())
+	for i := range way {
+		most = max(most, way[i].Size.Int64())
+	}
+	return most
+}
+
+// mostOf returns the length of the longest version that patches of these kinds apply to and make.
+func mostOf(way []Patch) int64 {
+	for i := range way {
+		if kind, _ := patch.KindOf(way[i].Type); kind != patch.VCDIFF {
+			return patch.MaxBytes
+		}
+	}
+	return patch.MaxVCDIFF
 }
 
 // CostOf returns the total length of the patches in bytes. It uses an estimate for

@@ -33,7 +33,7 @@ const (
 func IsPatchType(mediaType string) bool {
 	essence, _, _ := strings.Cut(mediaType, ";")
 	switch strings.ToLower(strings.TrimRight(essence, xmlSpace)) {
-	case "application/json-patch", "application/json-patch+json",
+	case "application/json-patch", "application/json-patch+json", "application/vcdiff",
 		"application/patch-ops-error+xml", "application/xml-patch+xml",
 		"text/x-diff", "text/x-patch":
 		return true

@@ -12,6 +12,7 @@ import (
 	"instep/fetch"
 	"instep/harvest"
 	"instep/internal/patch"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -51,6 +52,7 @@ const maxVain = 20
 type Patcher struct {
 	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch, or what happened in words
 	memory *semaphore.Weighted
+	spool  string // directory for temporary files; "" is the system's
 
 	mu     sync.Mutex // guards the rest
 	counts PatchCounts
@@ -58,17 +60,18 @@ type Patcher struct {
 	first  string // the first failure
 }
 
-// NewPatcher returns a Patcher that fetches patches with a client.
-func NewPatcher(c *fetch.Client) *Patcher {
+// NewPatcher returns a Patcher that fetches patches with a client, and keeps long versions in
+// temporary files in a directory; "" is the system's.
+func NewPatcher(c *fetch.Client, spool string) *Patcher {
 	fetch := func(ctx context.Context, step *harvest.Patch) ([]byte, error) { return fetchPatch(ctx, c, step) }
-	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory)}
+	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory), spool: spool}
 }
 
 // Make fetches the patches that lead from base to w and returns the bytes of w,
 // verified by its digests, and how many bytes were fetched, also with an error. The
 // caller must call done when it no longer needs the bytes; done is nil if there is an
-// error.
-func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made []byte, fetched int64, done func(), err error) {
+// error. Versions of more than 16 MiB are in temporary files.
+func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made io.Reader, fetched int64, done func(), err error) {
 	room := int64(2 * patch.MaxBytes)
 	if base.Length.Known() && w.Length.Known() && len(w.Patches) == 1 {
 		room = min(room, base.Length.Int64()+w.Length.Int64())
@@ -77,7 +80,17 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 		return nil, 0, nil, err
 	}
 	done = func() { p.memory.Release(room) }
-	made, fetched, err = p.make(ctx, base, w)
+	if isLong(&base, w) {
+		var version *spool.File
+		if version, fetched, err = p.makeLong(ctx, base, w); err == nil {
+			made = version.Reader()
+			done = func() { p.memory.Release(room); _ = version.Close() }
+		}
+	} else {
+		var version []byte
+		version, fetched, err = p.make(ctx, base, w)
+		made = bytes.NewReader(version)
+	}
 	if err == nil || ctx.Err() == nil {
 		p.count(w, fetched, err)
 	}
@@ -134,13 +147,13 @@ func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (ver
 		kind, _ := patch.KindOf(step.Type)
 		version, err = patch.Apply(ctx, kind, version, data, patch.Bounds{Length: max(0, step.Size.Int64())})
 		if err == nil {
-			err = verify(version, step.Size, step.After)
+			err = verify(bytes.NewReader(version), step.Size, step.After)
 		}
 		if err != nil {
 			return nil, fetched, fmt.Errorf("the patch %s: %w", step.URI, err)
 		}
 	}
-	return version, fetched, verify(version, w.Length, w.Digests)
+	return version, fetched, verify(bytes.NewReader(version), w.Length, w.Digests)
 }
 
 // read returns the bytes of a base after verifying its digests.
@@ -178,7 +191,7 @@ func readVerified(r io.Reader, length resourcesync.Length, digests resourcesync.
 	return io.ReadAll(resourcesync.NewVerifyReader(r, length.Int64(), digests))
 }
 
-func verify(data []byte, length resourcesync.Length, digests resourcesync.Digests) error {
-	_, err := io.Copy(io.Discard, resourcesync.NewVerifyReader(bytes.NewReader(data), length.Int64(), digests))
+func verify(r io.Reader, length resourcesync.Length, digests resourcesync.Digests) error {
+	_, err := io.Copy(io.Discard, resourcesync.NewVerifyReader(r, length.Int64(), digests))
 	return err
 }

@@ -38,7 +38,7 @@ func histories(t *testing.T, rng *rand.Rand, n int) (all [][]version) {
 		for i := range 7 {
 			before := history[i].body
 			after := bytes.Replace(before, []byte(`"list":[`), []byte(fmt.Sprintf(`"list":[%d,`, rng.IntN(1000))), 1)
-			kind := []patch.Kind{patch.JSON, patch.Zstd}[rng.IntN(2)]
+			kind := []patch.Kind{patch.JSON, patch.Zstd, patch.VCDIFF}[rng.IntN(3)]
 			made, err := patch.Make(t.Context(), kind, before, after)
 			if err != nil || made == nil {
 				t.Fatalf("%s: %v", kind, err)
@@ -102,17 +102,21 @@ func TestCat_PAT_01(t *testing.T) {
 	all := histories(t, rng, 20)
 	var used, refused, lucky int
 	for range trials {
-		held, w, made, right := trial(rng, all[rng.IntN(len(all))])
-		p := NewPatcher(nil)
+		held, w, patches, right := trial(rng, all[rng.IntN(len(all))])
+		p := NewPatcher(nil, "")
 		p.fetch = func(_ context.Context, step *harvest.Patch) ([]byte, error) {
-			return readVerified(bytes.NewReader(made[step.URI]), step.Length, step.Digests)
+			return readVerified(bytes.NewReader(patches[step.URI]), step.Length, step.Digests)
 		}
 		kept := bytes.Clone(held.body)
 		base := Base{
 			Open:   func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(held.body)), nil },
 			Length: resourcesync.Bytes(int64(len(kept))), Digests: digestsOf(kept),
 		}
-		got, _, done, err := p.Make(t.Context(), base, &w)
+		made, _, done, err := p.Make(t.Context(), base, &w)
+		var got []byte
+		if err == nil {
+			got, _ = io.ReadAll(made)
+		}
 		switch {
 		case !bytes.Equal(held.body, kept):
 			t.Fatal("the base was changed")
@@ -140,7 +144,7 @@ func TestBaseThatRots(t *testing.T) {
 	w := harvest.Resource{Length: resourcesync.Bytes(int64(len(history[1].body))), Digests: digestsOf(history[1].body), Patches: []harvest.Patch{history[1].patch}}
 	rotten := bytes.Clone(history[0].body)
 	rotten[3]++
-	p := NewPatcher(nil)
+	p := NewPatcher(nil, "")
 	p.fetch = func(context.Context, *harvest.Patch) ([]byte, error) {
 		t.Error("the patch was fetched before the base was known to be right")
 		return nil, errors.New("not here")
@@ -151,5 +155,63 @@ func TestBaseThatRots(t *testing.T) {
 	}
 	if _, _, _, err := p.Make(t.Context(), base, &w); !IsMismatch(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Versions of more than 16 MiB are patched by VCDIFF in temporary files, which are gone afterwards.
+func TestPatchesOfLongVersions(t *testing.T) {
+	noise := rand.NewChaCha8([32]byte{1})
+	body := make([]byte, patch.MaxBytes+1000)
+	_, _ = noise.Read(body)
+	history := []version{{body: body}}
+	for i := range 2 {
+		before := history[i].body
+		after := append([]byte(fmt.Sprint("version ", i, " ")), before...)
+		var made bytes.Buffer
+		if _, err := patch.MakeVCDIFF(t.Context(), bytes.NewReader(before), int64(len(before)), bytes.NewReader(after), &made, 1000); err != nil {
+			t.Fatal(err)
+		}
+		history = append(history, version{after, harvest.Patch{
+			URI: fmt.Sprint(i), Type: string(patch.VCDIFF), Length: resourcesync.Bytes(int64(made.Len())),
+			After: digestsOf(after), Size: resourcesync.Bytes(int64(len(after))),
+		}, made.Bytes()})
+	}
+	for name, c := range map[string]struct {
+		spoil func(w *harvest.Resource, made [][]byte, held []byte)
+		want  string
+	}{
+		"right":               {func(*harvest.Resource, [][]byte, []byte) {}, ""},
+		"a damaged patch":     {func(_ *harvest.Resource, made [][]byte, _ []byte) { made[1][bytes.Index(made[1], []byte("version"))]++ }, "the patch 1"},
+		"a patch that is cut": {func(_ *harvest.Resource, made [][]byte, _ []byte) { made[0] = made[0][:20] }, "too early"},
+		"rotten held bytes":   {func(_ *harvest.Resource, _ [][]byte, held []byte) { held[3]++ }, "reading the held bytes"},
+		"another kind":        {func(w *harvest.Resource, _ [][]byte, _ []byte) { w.Patches[1].Type = string(patch.Zstd) }, "up to 16777216 bytes"},
+		"a smaller result":    {func(w *harvest.Resource, _ [][]byte, _ []byte) { w.Patches[1].Size = resourcesync.Bytes(1000) }, "more than 1000 bytes"},
+		"another result":      {func(w *harvest.Resource, _ [][]byte, _ []byte) { w.Digests = digestsOf(nil) }, "expected"},
+	} {
+		dir := t.TempDir()
+		last := history[2]
+		w := harvest.Resource{URI: "r", Length: last.patch.Size, Digests: last.patch.After, Patches: []harvest.Patch{history[1].patch, last.patch}}
+		made := [][]byte{bytes.Clone(history[1].made), bytes.Clone(last.made)}
+		held := bytes.Clone(body)
+		c.spoil(&w, made, held)
+		p := NewPatcher(nil, dir)
+		p.fetch = func(_ context.Context, step *harvest.Patch) ([]byte, error) { return made[step.URI[0]-'0'], nil }
+		base := Base{
+			Open:   func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(held)), nil },
+			Length: resourcesync.Bytes(int64(len(body))), Digests: digestsOf(body),
+		}
+		got, _, done, err := p.Make(t.Context(), base, &w)
+		if err == nil {
+			if text, err := io.ReadAll(got); err != nil || !bytes.Equal(text, last.body) {
+				t.Errorf("%s: %d bytes, %v", name, len(text), err)
+			}
+			done()
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: %d temporary files are left, %v", name, len(left), err)
+		}
 	}
 }

@@ -11,12 +11,13 @@ type Kind string
 
 // The known kinds.
 const (
-	JSON Kind = "application/json-patch+json" // RFC 6902
-	Zstd Kind = "application/zstd"            // RFC 8878 in the framing of RFC 9842, with the old version as dictionary
+	JSON   Kind = "application/json-patch+json" // RFC 6902
+	Zstd   Kind = "application/zstd"            // RFC 8878 in the framing of RFC 9842, with the old version as dictionary
+	VCDIFF Kind = "application/vcdiff"          // RFC 3284; the type is in common use and not registered
 )
 
-// MaxBytes is the length of the longest version that is patched or made by a patch. Both
-// versions and the patch are held in memory.
+// MaxBytes is the length of the longest patch, and of the longest version that Make and Apply
+// take or make, in bytes: all of them are held in memory.
 const MaxBytes = 16 << 20
 
 // The default Bounds.
@@ -36,8 +37,8 @@ func KindOf(mediaType string) (Kind, bool) {
 		return "", false
 	case essence == "application/json-patch", essence == string(JSON):
 		return JSON, true
-	case essence == string(Zstd):
-		return Zstd, true
+	case essence == string(Zstd), essence == string(VCDIFF):
+		return Kind(essence), true
 	}
 	return "", false
 }
@@ -76,8 +77,11 @@ func (b Bounds) filled(n int) Bounds {
 
 // Extension returns the extension of a file with a patch of this kind, with the dot.
 func (k Kind) Extension() string {
-	if k == JSON {
+	switch k {
+	case JSON:
 		return ".json-patch"
+	case VCDIFF:
+		return ".vcdiff"
 	}
 	return ".zst"
 }

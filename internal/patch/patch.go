@@ -1,7 +1,9 @@
 package patch
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -20,6 +22,16 @@ func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 		if made, err = makeZstd(before, after); err != nil {
 			return nil, fmt.Errorf("making a patch: %w", err)
 		}
+	case VCDIFF:
+		var text bytes.Buffer
+		_, err := MakeVCDIFF(ctx, bytes.NewReader(before), int64(len(before)), bytes.NewReader(after), &text, MaxBytes)
+		if errors.Is(err, ErrUnpaid) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("making a patch: %w", err)
+		}
+		made = text.Bytes()
 	}
 	if made == nil {
 		return nil, ctx.Err()
@@ -69,6 +81,10 @@ func Apply(ctx context.Context, k Kind, before, patch []byte, b Bounds) (after [
 		after, err = applyJSON(before, patch, b)
 	case Zstd:
 		after, err = applyZstd(within, before, patch, b)
+	case VCDIFF:
+		var made bytes.Buffer
+		_, err = ApplyVCDIFF(within, bytes.NewReader(before), int64(len(before)), bytes.NewReader(patch), &made, b.Length)
+		after = made.Bytes()
 	default:
 		return nil, fmt.Errorf("%q is no known kind of patch", k)
 	}

@@ -21,6 +21,7 @@ func TestKindOf(t *testing.T) {
 		"application/json-patch":               JSON, // as in Example 27
 		"Application/JSON-Patch+JSON; a=b":     JSON,
 		"application/zstd":                     Zstd,
+		"application/vcdiff":                   VCDIFF,
 		"application/x-tiff-diff":              "",
 		"application/patch-ops-error+xml":      "",
 		"":                                     "",
@@ -213,12 +214,12 @@ func TestCat_PAT_04(t *testing.T) {
 		n = 1_000
 	}
 	same := 0
-	for _, kind := range []Kind{JSON, Zstd} {
+	for _, kind := range []Kind{JSON, Zstd, VCDIFF} {
 		made, err := Make(t.Context(), kind, before, after)
 		if err != nil || made == nil {
 			t.Fatalf("%s: %v", kind, err)
 		}
-		for range n / 2 {
+		for range n / 3 {
 			broken := damaged(rng, made)
 			if got, err := Apply(t.Context(), kind, before, broken, Bounds{}); err == nil && bytes.Equal(got, after) {
 				same++

@@ -1,0 +1,358 @@
+package patch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+const (
+	// madeWindow is the length of the windows that are made, in bytes.
+	madeWindow = 4 << 20
+	// minBlock and maxBlocks bound the blocks of the old version that are indexed: their length in
+	// bytes, and their number, at 16 bytes of memory for each.
+	minBlock  = 32
+	maxBlocks = 2 << 20
+	// MaxVCDIFF is the length of the longest version that VCDIFF patches, in bytes. Addresses
+	// stay within the 32 bits that xdelta3 has for them.
+	MaxVCDIFF = 1 << 30
+)
+
+// ErrUnpaid is the error of MakeVCDIFF for a patch that exceeds its length.
+var ErrUnpaid = errors.New("the patch is longer than it may be")
+
+// MakeVCDIFF writes a VCDIFF patch (RFC 3284) that makes after from an old version of length
+// bytes, and returns the length of the patch. It ends with ErrUnpaid once the patch would have more than most
+// bytes. The patch has the default code table, no secondary compression and no
+// extension. Its memory is bounded: an index of the old version (32 MiB), a window (4 MiB) and what the patch
+// says of it.
+//
+// The old version is divided into blocks of at least 32 bytes, whose hashes are indexed. A
+// rolling hash finds them anywhere in the new version; what is found is compared and
+// extended in both directions.
+func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Reader, patch io.Writer, most int64) (made int64, err error) {
+	if length > MaxVCDIFF {
+		return 0, fmt.Errorf("%w: expected an old version of at most %d bytes", ErrBounds, int64(MaxVCDIFF))
+	}
+	e := &vcdEncoder{base: pages{r: base, length: length}}
+	if err := e.index(ctx); err != nil {
+		return 0, fmt.Errorf("reading the old version: %w", err)
+	}
+	window := make([]byte, madeWindow)
+	text := append(bytes.Clone(vcdMagic), 0)
+	for {
+		if made+int64(len(text)) > most {
+			return made, ErrUnpaid
+		}
+		n, err := patch.Write(text)
+		made += int64(n)
+		if err != nil {
+			return made, err
+		}
+		if err := ctx.Err(); err != nil {
+			return made, err
+		}
+		n, err = io.ReadFull(after, window)
+		if n == 0 && errors.Is(err, io.EOF) {
+			return made, nil
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return made, fmt.Errorf("reading the new version: %w", err)
+		}
+		if text, err = e.window(window[:n]); err != nil {
+			return made, fmt.Errorf("reading the old version: %w", err)
+		}
+	}
+}
+
+// vcdEncoder finds parts of an old version.
+type vcdEncoder struct {
+	base   pages
+	block  int      // length of a block in bytes
+	last   uint64   // the factor of the byte that leaves a block
+	shift  int      // of a hash, for its place in table
+	table  []uint64 // upper half of the hash, and number of the block plus 1; 0: free
+	pieces []piece  // of the window
+}
+
+// piece is a part of a window: bytes to add, then bytes to copy.
+type piece struct {
+	add  int // from the end of the piece before
+	from int64
+	size int
+}
+
+// factor is the factor of the rolling hash, mixer spreads its bits.
+const (
+	factor = 0x9e3779b97f4a7c15 | 1
+	mixer  = 0xd6e8feb86659fd93
+)
+
+// index hashes the blocks of the old version. Of equal blocks the first is kept.
+func (e *vcdEncoder) index(ctx context.Context) error {
+	e.block = minBlock
+	for e.base.length/int64(e.block) > maxBlocks {
+		e.block *= 2
+	}
+	e.last = 1
+	for range e.block {
+		e.last *= factor
+	}
+	blocks := e.base.length / int64(e.block)
+	width := bits.Len64(uint64(2*blocks) | 1)
+	e.table, e.shift = make([]uint64, 1<<width), 64-width
+	r := bufio.NewReaderSize(io.NewSectionReader(e.base.r, 0, e.base.length), 256<<10)
+	text := make([]byte, e.block)
+	for i := range blocks {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := io.ReadFull(r, text); err != nil {
+			return err
+		}
+		h := e.hash(text) * mixer
+		if at, found := e.find(h); !found {
+			e.table[at] = h>>32<<32 | uint64(i+1)
+		}
+	}
+	return nil
+}
+
+func (e *vcdEncoder) hash(block []byte) (h uint64) {
+	for _, b := range block {
+		h = h*factor + uint64(b) + 1
+	}
+	return h
+}
+
+// find returns the place of a hash in the table, and whether it is there.
+func (e *vcdEncoder) find(h uint64) (at int, found bool) {
+	for at = int(h >> e.shift); e.table[at] != 0; at = (at + 1) & (len(e.table) - 1) {
+		if e.table[at]>>32 == h>>32 {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// window encodes a part of the new version.
+func (e *vcdEncoder) window(target []byte) ([]byte, error) {
+	if err := e.match(target); err != nil {
+		return nil, err
+	}
+	low, high := int64(0), int64(0) // the segment
+	for _, p := range e.pieces {
+		if p.size == 0 {
+			continue
+		}
+		if high == 0 {
+			low = p.from
+		}
+		low, high = min(low, p.from), max(high, p.from+int64(p.size))
+	}
+	var data, instructions, addresses []byte
+	var cache addressCache
+	at := 0
+	for _, p := range e.pieces {
+		if p.add > 0 {
+			instructions = appendAdd(instructions, p.add)
+			data = append(data, target[at:at+p.add]...)
+			at += p.add
+		}
+		if p.size > 0 {
+			var mode byte
+			addresses, mode = cache.append(addresses, p.from-low, high-low+int64(at))
+			instructions = appendCopy(instructions, p.size, mode)
+			at += p.size
+		}
+	}
+	delta := appendInt(nil, int64(len(target)))
+	delta = append(delta, 0)
+	for _, s := range [][]byte{data, instructions, addresses} {
+		delta = appendInt(delta, int64(len(s)))
+	}
+	text := []byte{0}
+	if high > 0 {
+		text[0] = vcdSource
+		text = appendInt(appendInt(text, high-low), low)
+	}
+	text = appendInt(text, int64(len(delta)+len(data)+len(instructions)+len(addresses)))
+	return bytes.Join([][]byte{text, delta, data, instructions, addresses}, nil), nil
+}
+
+// match divides a part of the new version into e.pieces.
+func (e *vcdEncoder) match(target []byte) error {
+	e.pieces = e.pieces[:0]
+	begin, end := 0, e.block // of the bytes that no copy makes, and of the block that is hashed
+	if end > len(target) {
+		e.pieces = append(e.pieces, piece{add: len(target)})
+		return nil
+	}
+	for h := e.hash(target[:end]); ; end++ {
+		if at, found := e.find(h * mixer); found {
+			p, err := e.extend(target, begin, end-e.block, int64(uint32(e.table[at])-1)*int64(e.block))
+			if err != nil {
+				return err
+			}
+			if p.size >= e.block {
+				e.pieces = append(e.pieces, p)
+				begin += p.add + p.size
+				if end = begin + e.block; end > len(target) {
+					break
+				}
+				h = e.hash(target[begin:end])
+				end--
+				continue
+			}
+		}
+		if end == len(target) {
+			break
+		}
+		h = h*factor + uint64(target[end]) + 1 - e.last*(uint64(target[end-e.block])+1)
+	}
+	if begin < len(target) {
+		e.pieces = append(e.pieces, piece{add: len(target) - begin})
+	}
+	return nil
+}
+
+// extend compares the new version at an offset with the old one at another, in both directions, and
+// returns what is equal, with the bytes since begin that are not.
+func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
+	size, err := e.base.equal(target[at:], from)
+	if err != nil || size == 0 {
+		return piece{}, err
+	}
+	for at > begin && from > 0 {
+		b, err := e.base.at(from - 1)
+		if err != nil {
+			return piece{}, err
+		}
+		if b != target[at-1] {
+			break
+		}
+		at, from, size = at-1, from-1, size+1
+	}
+	return piece{add: at - begin, from: from, size: size}, nil
+}
+
+// appendInt appends an integer (RFC 3284 §2).
+func appendInt(text []byte, n int64) []byte {
+	for shift := (bits.Len64(uint64(n)|1) - 1) / 7 * 7; shift > 0; shift -= 7 {
+		text = append(text, byte(n>>shift)|0x80)
+	}
+	return append(text, byte(n)&0x7f)
+}
+
+// appendAdd appends the instruction to add bytes (RFC 3284 §5.6).
+func appendAdd(text []byte, size int) []byte {
+	if size <= 17 {
+		return append(text, byte(1+size))
+	}
+	return appendInt(append(text, 1), int64(size))
+}
+
+// appendCopy appends the instruction to copy bytes (RFC 3284 §5.6).
+func appendCopy(text []byte, size int, mode byte) []byte {
+	code := 19 + 16*mode
+	if size >= 4 && size <= 18 {
+		return append(text, code+byte(size-3))
+	}
+	return appendInt(append(text, code), int64(size))
+}
+
+// append appends an address in the mode that takes the fewest bytes, and returns the mode.
+func (c *addressCache) append(text []byte, address, here int64) ([]byte, byte) {
+	defer c.update(address)
+	if at := address % int64(len(c.same)); c.same[at] == address {
+		return append(text, byte(at%256)), firstSame + byte(at/256)
+	}
+	best, mode := address, byte(modeSelf)
+	if d := here - address; d < best {
+		best, mode = d, modeHere
+	}
+	for i, near := range c.near {
+		if d := address - near; d >= 0 && d < best {
+			best, mode = d, firstNear+byte(i)
+		}
+	}
+	return appendInt(text, best), mode
+}
+
+const (
+	pageSize  = 16 << 10
+	pageCount = 256
+)
+
+// pages reads an old version here and there, and keeps the last pages in memory.
+type pages struct {
+	r      io.ReaderAt
+	length int64
+	kept   [pageCount]struct {
+		number int64 // plus 1
+		text   []byte
+	}
+}
+
+// page returns the bytes from an offset to the end of its page; none after the end of the version.
+func (p *pages) page(at int64) ([]byte, error) {
+	if at >= p.length {
+		return nil, nil
+	}
+	number := at / pageSize
+	kept := &p.kept[number%pageCount]
+	if kept.number != number+1 {
+		begin := number * pageSize
+		if kept.text == nil {
+			kept.text = make([]byte, pageSize)
+		}
+		kept.number, kept.text = 0, kept.text[:min(pageSize, p.length-begin)]
+		if n, err := p.r.ReadAt(kept.text, begin); n < len(kept.text) {
+			return nil, err
+		}
+		kept.number = number + 1
+	}
+	return kept.text[at%pageSize:], nil
+}
+
+func (p *pages) at(at int64) (byte, error) {
+	text, err := p.page(at)
+	if err != nil {
+		return 0, err
+	}
+	return text[0], nil
+}
+
+// equal returns how many bytes of text the version has from an offset on.
+func (p *pages) equal(text []byte, at int64) (n int, err error) {
+	for n < len(text) {
+		page, err := p.page(at + int64(n))
+		if err != nil || len(page) == 0 {
+			return n, err
+		}
+		page = page[:min(len(page), len(text)-n)]
+		same := commonPrefix(page, text[n:])
+		if n += same; same < len(page) {
+			break
+		}
+	}
+	return n, nil
+}
+
+// commonPrefix returns how many bytes two texts begin with in common.
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	if bytes.Equal(a[:n], b[:n]) {
+		return n
+	}
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}

@@ -1,0 +1,454 @@
+package patch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"io"
+)
+
+// vcdMagic begins a VCDIFF patch: "VCD" with the high bits set, and version 0 (RFC 3284 §4.1).
+var vcdMagic = []byte{0xd6, 0xc3, 0xc4, 0x00}
+
+// The bits of the indicators (RFC 3284 §4.1, §4.2). vcdAdler32 is an extension of xdelta3: the
+// window has the Adler-32 of its bytes.
+const (
+	vcdSecondary = 1 << 0
+	vcdCodeTable = 1 << 1
+	vcdAppHeader = 1 << 2
+
+	vcdSource  = 1 << 0
+	vcdTarget  = 1 << 1
+	vcdAdler32 = 1 << 2
+)
+
+const (
+	// maxWindow is the length of the longest window that is decoded, in bytes: xdelta3 makes
+	// windows of 8 MiB.
+	maxWindow = 16 << 20
+	// maxAppHeader bounds what a program may write about itself.
+	maxAppHeader = 64 << 10
+)
+
+// opcode is what an instruction does.
+type opcode byte
+
+const (
+	opNone opcode = iota
+	opAdd
+	opRun
+	opCopy
+)
+
+// instruction is half an entry of a code table. Size 0 means that the size is written after it.
+type instruction struct {
+	op   opcode
+	size int
+	mode byte // of the address of a copy
+}
+
+// codeTable is the default code table (RFC 3284 §5.6).
+var codeTable = defaultTable()
+
+func defaultTable() (table [256][2]instruction) {
+	n := 0
+	add := func(first, second instruction) {
+		table[n] = [2]instruction{first, second}
+		n++
+	}
+	add(instruction{op: opRun}, instruction{})
+	for size := range 18 {
+		add(instruction{op: opAdd, size: size}, instruction{})
+	}
+	for mode := range byte(addressModes) {
+		add(instruction{op: opCopy, mode: mode}, instruction{})
+		for size := 4; size <= 18; size++ {
+			add(instruction{opCopy, size, mode}, instruction{})
+		}
+	}
+	for mode := range byte(addressModes) {
+		longest := 6
+		if mode >= firstSame {
+			longest = 4
+		}
+		for size := 1; size <= 4; size++ {
+			for copied := 4; copied <= longest; copied++ {
+				add(instruction{op: opAdd, size: size}, instruction{opCopy, copied, mode})
+			}
+		}
+	}
+	for mode := range byte(addressModes) {
+		add(instruction{opCopy, 4, mode}, instruction{op: opAdd, size: 1})
+	}
+	return table
+}
+
+// The modes of addresses (RFC 3284 §5.3): the address, its distance back from here, its
+// distance from one of the last addresses, or one that was used before.
+const (
+	modeSelf     = 0
+	modeHere     = 1
+	firstNear    = 2
+	nearSize     = 4
+	firstSame    = firstNear + nearSize
+	sameSize     = 3
+	addressModes = firstSame + sameSize
+)
+
+// addressCache holds the addresses of the last copies of a window (RFC 3284 §5.1).
+type addressCache struct {
+	near [nearSize]int64
+	same [sameSize * 256]int64
+	next int
+}
+
+func (c *addressCache) update(address int64) {
+	c.near[c.next] = address
+	c.next = (c.next + 1) % nearSize
+	c.same[address%int64(len(c.same))] = address
+}
+
+// errVCD says that a patch is broken.
+var errVCD = errors.New("the VCDIFF patch is damaged")
+
+// unexpectedEnd turns the end of a reader in the middle of a patch into an error.
+func unexpectedEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends too early", errVCD)
+	}
+	return err
+}
+
+// readInt reads an integer (RFC 3284 §2), and refuses more than 63 bits.
+func readInt(r io.ByteReader) (n int64, err error) {
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return 0, unexpectedEnd(err)
+		}
+		if n >= 1<<56 {
+			return 0, fmt.Errorf("%w: an integer has more than 63 bits", errVCD)
+		}
+		n = n<<7 | int64(b&0x7f)
+		if b < 0x80 {
+			return n, nil
+		}
+	}
+}
+
+// vcdDecoder applies a patch. It holds the sections and the target of one window.
+type vcdDecoder struct {
+	ctx     context.Context
+	base    io.ReaderAt
+	length  int64 // of base
+	patch   *bufio.Reader
+	most    int64 // bytes of the result
+	section [3]bytes.Buffer
+	window  vcdWindow
+}
+
+// ApplyVCDIFF writes the result of a VCDIFF patch (RFC 3284) to an old version of length bytes,
+// and returns the length of the result. It reads only the parts of base that the patch copies, and holds one
+// window of at most 16 MiB and its instructions in memory. It returns ErrBounds if the result
+// would have more than most bytes, and an error for custom code tables, secondary compression
+// and copies from earlier windows. The Adler-32 that xdelta3 adds to windows are verified.
+// What was written counts only if there is no error.
+func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.Reader, after io.Writer, most int64) (made int64, err error) {
+	d := &vcdDecoder{ctx: ctx, base: base, length: length, patch: bufio.NewReader(patch), most: most}
+	if err := d.header(); err != nil {
+		return 0, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return made, context.Cause(ctx)
+		}
+		indicator, err := d.patch.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return made, nil
+		}
+		if err == nil {
+			err = d.readWindow(indicator, d.most-made)
+		}
+		if err != nil {
+			return made, err
+		}
+		n, err := after.Write(d.window.target)
+		made += int64(n)
+		if err != nil {
+			return made, err
+		}
+	}
+}
+
+// header reads the header of a patch.
+func (d *vcdDecoder) header() error {
+	head := make([]byte, len(vcdMagic)+1)
+	if _, err := io.ReadFull(d.patch, head); err != nil {
+		return unexpectedEnd(err)
+	}
+	if !bytes.Equal(head[:len(vcdMagic)], vcdMagic) {
+		return errors.New("expected a VCDIFF patch (RFC 3284), which begins with d6 c3 c4 00")
+	}
+	indicator := head[len(vcdMagic)]
+	switch {
+	case indicator&vcdSecondary != 0:
+		return errors.New("expected a VCDIFF patch without secondary compression; xdelta3 makes one with -S none")
+	case indicator&vcdCodeTable != 0:
+		return errors.New("expected a VCDIFF patch with the default code table")
+	case indicator&^vcdAppHeader != 0:
+		return fmt.Errorf("%w: unknown bits %#x in its header", errVCD, indicator)
+	case indicator&vcdAppHeader == 0:
+		return nil
+	}
+	n, err := readInt(d.patch)
+	if err != nil {
+		return err
+	}
+	if n > maxAppHeader {
+		return fmt.Errorf("%w: expected an application header of at most %d bytes, found %d", ErrBounds, maxAppHeader, n)
+	}
+	_, err = d.patch.Discard(int(n))
+	return unexpectedEnd(err)
+}
+
+// readWindow decodes a window (RFC 3284 §4.2, §4.3) into d.window.
+func (d *vcdDecoder) readWindow(indicator byte, most int64) error {
+	w := &d.window
+	*w = vcdWindow{ctx: d.ctx, base: d.base, target: w.target[:0]}
+	switch {
+	case indicator&vcdTarget != 0:
+		return errors.New("expected a VCDIFF patch whose windows copy from the old version only")
+	case indicator&^(vcdSource|vcdAdler32) != 0:
+		return fmt.Errorf("%w: unknown bits %#x before a window", errVCD, indicator)
+	case indicator&vcdSource != 0:
+		var at int64
+		if err := readInts(d.patch, &w.segment, &at); err != nil {
+			return err
+		}
+		if at > d.length || w.segment > d.length-at {
+			return fmt.Errorf("%w: bytes %d to %d of an old version of %d bytes", ErrBase, at, at+w.segment, d.length)
+		}
+		w.at = at
+	}
+	var length int64
+	if err := readInts(d.patch, &length); err != nil {
+		return err
+	}
+	encoded := &counted{r: io.LimitReader(d.patch, length)}
+	checksum, err := d.readDelta(encoded, indicator, most)
+	if err != nil {
+		return err
+	}
+	if encoded.n != length {
+		return fmt.Errorf("%w: a window has %d bytes, it says %d", errVCD, encoded.n, length)
+	}
+	if err := w.run(); err != nil {
+		return err
+	}
+	if indicator&vcdAdler32 != 0 && adler32.Checksum(w.target) != checksum {
+		return fmt.Errorf("%w: the Adler-32 of a window differs", ErrBase)
+	}
+	return nil
+}
+
+// readDelta reads the lengths and the sections of a window.
+func (d *vcdDecoder) readDelta(r *counted, indicator byte, most int64) (checksum uint32, err error) {
+	w := &d.window
+	if err := readInts(r, &w.length); err != nil {
+		return 0, err
+	}
+	switch {
+	case w.length > most:
+		return 0, fmt.Errorf("%w: it makes more than %d bytes", ErrBounds, d.most)
+	case w.length > maxWindow:
+		return 0, fmt.Errorf("%w: expected windows of at most %d bytes, found %d", ErrBounds, maxWindow, w.length)
+	}
+	compressed, err := r.ReadByte()
+	if err != nil {
+		return 0, unexpectedEnd(err)
+	}
+	if compressed != 0 {
+		return 0, errors.New("expected a VCDIFF patch without secondary compression; xdelta3 makes one with -S none")
+	}
+	var lengths [3]int64
+	if err := readInts(r, &lengths[0], &lengths[1], &lengths[2]); err != nil {
+		return 0, err
+	}
+	if indicator&vcdAdler32 != 0 {
+		var sum [4]byte
+		if _, err := io.ReadFull(r, sum[:]); err != nil {
+			return 0, unexpectedEnd(err)
+		}
+		checksum = binary.BigEndian.Uint32(sum[:])
+	}
+	for i, n := range lengths {
+		if n > maxWindow {
+			return 0, fmt.Errorf("%w: expected sections of at most %d bytes, found %d", ErrBounds, maxWindow, n)
+		}
+		d.section[i].Reset()
+		if _, err := io.CopyN(&d.section[i], r, n); err != nil {
+			return 0, unexpectedEnd(err)
+		}
+	}
+	w.data, w.instructions, w.addresses = &d.section[0], &d.section[1], &d.section[2]
+	return checksum, nil
+}
+
+// readInts reads integers.
+func readInts(r io.ByteReader, to ...*int64) (err error) {
+	for _, n := range to {
+		if *n, err = readInt(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *counted) ReadByte() (byte, error) {
+	var b [1]byte
+	_, err := io.ReadFull(c, b[:])
+	return b[0], err
+}
+
+// vcdWindow makes a part of the result from a segment of the old version.
+type vcdWindow struct {
+	ctx                           context.Context
+	base                          io.ReaderAt
+	at, segment                   int64 // offset and length of the segment of base
+	length                        int64 // of the target
+	target                        []byte
+	data, instructions, addresses *bytes.Buffer
+	cache                         addressCache
+}
+
+// run executes the instructions.
+func (w *vcdWindow) run() error {
+	for n := 0; w.instructions.Len() > 0; n++ {
+		if n%1024 == 0 && w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		code, _ := w.instructions.ReadByte()
+		for _, i := range codeTable[code] {
+			if i.op == opNone {
+				continue
+			}
+			size := int64(i.size)
+			if size == 0 {
+				var err error
+				if size, err = readInt(w.instructions); err != nil {
+					return err
+				}
+			}
+			if size > w.length-int64(len(w.target)) {
+				return fmt.Errorf("%w: an instruction exceeds its window of %d bytes", ErrBounds, w.length)
+			}
+			if err := w.execute(i, int(size)); err != nil {
+				return err
+			}
+		}
+	}
+	if int64(len(w.target)) != w.length || w.data.Len() > 0 || w.addresses.Len() > 0 {
+		return fmt.Errorf("%w: a window makes %d bytes and leaves %d unused, it says %d", errVCD, len(w.target), w.data.Len()+w.addresses.Len(), w.length)
+	}
+	return nil
+}
+
+func (w *vcdWindow) execute(i instruction, size int) error {
+	switch i.op {
+	case opAdd:
+		if size > w.data.Len() {
+			return fmt.Errorf("%w: its data end too early", errVCD)
+		}
+		w.target = append(w.target, w.data.Next(size)...)
+	case opRun:
+		b, err := w.data.ReadByte()
+		if err != nil {
+			return unexpectedEnd(err)
+		}
+		n := len(w.target)
+		w.target = grown(w.target, size)
+		for j := range size {
+			w.target[n+j] = b
+		}
+	case opCopy:
+		address, err := w.address(i.mode)
+		if err != nil {
+			return err
+		}
+		return w.copy(address, size)
+	}
+	return nil
+}
+
+// address reads the address of a copy: an offset into the segment with the target after it.
+func (w *vcdWindow) address(mode byte) (address int64, err error) {
+	here := w.segment + int64(len(w.target))
+	if mode >= firstSame {
+		b, err := w.addresses.ReadByte()
+		if err != nil {
+			return 0, unexpectedEnd(err)
+		}
+		address = w.cache.same[int(mode-firstSame)*256+int(b)]
+	} else {
+		if address, err = readInt(w.addresses); err != nil {
+			return 0, err
+		}
+		switch {
+		case mode == modeHere:
+			address = here - address
+		case mode >= firstNear:
+			address += w.cache.near[mode-firstNear]
+		}
+	}
+	if address < 0 || address >= here {
+		return 0, fmt.Errorf("%w: a copy from %d, where %d bytes are known", ErrBounds, address, here)
+	}
+	w.cache.update(address)
+	return address, nil
+}
+
+// copy appends size bytes from an address. A copy may begin in the segment and end in the target, and
+// it may read bytes that it has written.
+func (w *vcdWindow) copy(address int64, size int) error {
+	n := len(w.target)
+	w.target = grown(w.target, size)
+	to := w.target[n:]
+	if address < w.segment {
+		part := to[:min(int64(size), w.segment-address)]
+		if got, err := w.base.ReadAt(part, w.at+address); got < len(part) {
+			return fmt.Errorf("reading the old version: %w", err)
+		}
+		address, to = w.segment, to[len(part):]
+	}
+	from := int(address - w.segment)
+	for len(to) > 0 { // what is repeated doubles
+		to = to[copy(to, w.target[from:len(w.target)-len(to)]):]
+	}
+	return nil
+}
+
+// grown returns b with n more bytes.
+func grown(b []byte, n int) []byte {
+	if need := len(b) + n; need > cap(b) {
+		bigger := make([]byte, len(b), max(need, min(2*cap(b), maxWindow)))
+		copy(bigger, b)
+		b = bigger
+	}
+	return b[:len(b)+n]
+}
