@@ -34,6 +34,8 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 			pl.discard()
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
 			return k.besideList(ctx, pl, why)
+		case err == nil && s == harvest.ResourceList && pl.RolledBack != "" && k.prefer == "" && k.Usable(harvest.ResourceDump):
+			return k.newerDump(ctx, pl, why)
 		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
 		case err == nil || !harvest.OfSource(err) || ctx.Err() != nil:
@@ -56,12 +58,32 @@ func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*
 	case err != nil:
 		pl.discard()
 		return nil, err
-	case list.Partial == nil && !list.view.Unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
+	case list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
 		pl.discard()
 		return list, nil
 	}
 	list.discard()
 	return pl, nil
+}
+
+// newerDump plans by the Resource Dump in place of list, made from a Resource List that is older
+// than one that was read before. It returns list if the Resource Dump is older too, or incomplete:
+// a Source may write dumps more often than lists, and an older list is no evidence beside a newer dump.
+func (k *setPlanner) newerDump(ctx context.Context, list *planner, why string) (*planner, error) {
+	dump, err := k.by(ctx, harvest.ResourceDump, why, "the Resource List is older than what was read before")
+	switch {
+	case harvest.OfSource(err) && ctx.Err() == nil:
+		list.reason("the Resource Dump cannot be used: %v", err)
+		return list, nil
+	case err != nil:
+		list.discard()
+		return nil, err
+	case dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind():
+		list.discard()
+		return dump, nil
+	}
+	dump.discard()
+	return list, nil
 }
 
 // saysLess reports whether a plan from a dump has less evidence than a plan from a

@@ -161,6 +161,40 @@ func TestCat_NAV_06_lists(t *testing.T) {
 	}
 }
 
+// A Source may write dumps more often than lists: a Resource List that is older than a dump that
+// was read before is no evidence beside a dump that is not. If both are older, the Source went back.
+func TestCat_NAV_06_a_newer_dump(t *testing.T) {
+	for _, prefer := range []destination.Prefer{"", destination.PreferDump} {
+		t.Run(string(prefer), func(t *testing.T) {
+			s := newSource(t)
+			paths := s.fill(4)
+			dump := func(n int, paths ...string) { s.dump(n, aPackage{path: "/d/1", entries: s.entries(paths...)}) }
+			s.offers("resourcelist", "/list.xml")
+			s.list(0, paths[:3]...)
+			m := newMirror(t, s)
+			m.set = func(d *destination.Destination) { d.Prefer = prefer }
+			m.mustSync(destination.Baseline, 0, 3, 0, 0)
+			s.offers("resourcedump", "/dump.xml")
+			dump(5, paths...)
+			m.mustSync(destination.Baseline, 3, 1, 0, 0)
+			s.offers("resourcelist", "/list.xml", "resourcedump", "/dump.xml")
+			if rep := m.mustSync(destination.Baseline, 4, 0, 0, 0); rep.RolledBack != "" {
+				t.Errorf("the dump of before is there, and still: %q", rep.RolledBack)
+			}
+			dump(6, paths[1:]...)
+			if rep := m.mustSync(destination.Baseline, 3, 0, 0, 1); rep.RolledBack != "" {
+				t.Errorf("a newer dump is there, and still: %q", rep.RolledBack)
+			}
+			m.wantFiles(paths[1:]...)
+			dump(2, paths...)
+			if rep := m.mustSync(destination.Baseline, 3, 0, 0, 0); !strings.Contains(rep.RolledBack, "was read before") {
+				t.Errorf("list and dump are older: got %q", rep.RolledBack)
+			}
+			m.wantFiles(paths[1:]...)
+		})
+	}
+}
+
 // Whatever a Source shows of its past, in any order, a mirror never holds an older state
 // than it held before.
 func TestCat_NAV_06_never_back(t *testing.T) {

@@ -74,9 +74,9 @@ func unlisted(s subject, capabilities ...string) *Switch {
 
 var shapeFaults = []*Switch{
 	profile10(),
-	allDocuments("shuffled", "CHG-01", "Change Lists are in an order without meaning, the same at each look", func(_ *call, d *document) {
+	allDocuments("shuffled", "CHG-01", "Change Lists are in an order without meaning, the same at each look", func(c *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
-			slices.SortStableFunc(d.entries, func(a, b entry) int { return cmp.Compare(a.place(), b.place()) })
+			slices.SortStableFunc(d.entries, func(a, b entry) int { return cmp.Compare(a.place(c.base()), b.place(c.base())) })
 		}
 	}),
 	allDocuments("old-deletions", "CHG-01", "deletions have the lastmod of the version that vanished and no datetime", func(c *call, d *document) {
@@ -153,10 +153,11 @@ func everySecond(all []entry) (some []entry) {
 	return some
 }
 
-// place returns the position of an entry in a shuffled order.
-func (e entry) place() uint64 {
+// place returns the position of an entry in a shuffled order, which does not depend on the
+// Source's base URI.
+func (e entry) place(base string) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, e.loc()+e.happened()) // a hash never fails
+	_, _ = io.WriteString(h, strings.TrimPrefix(e.loc(), base)+e.happened()) // a hash never fails
 	return mix(h.Sum64())
 }
 

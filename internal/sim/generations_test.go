@@ -244,4 +244,14 @@ func TestAnOrderWithoutMeaningStaysAsItIs(t *testing.T) {
 	if first := s.body(firstChanges); s.body(firstChanges) != first {
 		t.Error("shuffled: the order changed between two looks")
 	}
+	order := func(s *site) (paths []string) {
+		for _, e := range s.entries(firstChanges) {
+			paths = append(paths, strings.TrimPrefix(e.Loc, s.url))
+		}
+		return paths
+	}
+	other := newSite(t, one(t, "shuffled"))
+	if got, want := order(other), order(s); len(want) < 2 || !slices.Equal(got, want) {
+		t.Errorf("shuffled: at another address the order is another one: got %v, want %v", got, want)
+	}
 }
