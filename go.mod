@@ -3,6 +3,7 @@ module instep
 go 1.26.0
 
 require (
+	github.com/antchfx/xpath v1.3.9
 	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/creack/pty v1.1.24
 	github.com/dustin/go-humanize v1.1.0

@@ -331,6 +331,7 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	}
 	pl.skip(skip)
 	pl.left = pl.left || skip != SkipUnsupported
+	pl.stays = pl.stays || skip == SkipRecord // the next run asks for it again
 	if skip == SkipOrigin {
 		if pl.Origins == nil {
 			pl.Origins = map[string]int64{}

@@ -49,6 +49,9 @@ type Destination struct {
 	// also fetch metadata about the resources that Include and Types choose; then
 	// Profiles applies to metadata only
 	WithMetadata bool
+	// fetch only resources that the Selector chooses by a record that describes them
+	// (1.1 §14.5); nil for all
+	Where Selector
 	// media types in order of preference; of a resource with alternates the best one is
 	// fetched (1.1 §14.3); empty for the resource as listed
 	Accept  []string
@@ -199,7 +202,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict, told: toldOnce{notes: map[[sha256.Size]byte]bool{}}}
+	sc := &scope{origins: map[string]bool{}, filter: filter, selects: d.selector(ctx), strict: d.Strict, told: toldOnce{notes: map[[sha256.Size]byte]bool{}}}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -250,6 +253,7 @@ func sourceURI(src *discover.Source) string {
 type scope struct {
 	origins map[string]bool
 	filter  *filter
+	selects func(record resourcesync.Link) (bool, error) // from Where; nil for none
 	strict  bool
 	moment  time.Time // Destination.At, or the recorded moment of the mirror; zero for the present
 	told    toldOnce
@@ -290,7 +294,7 @@ const (
 // Missed returns the number of resources that were left out although the caller did not
 // exclude them.
 func Missed(skipped map[Skip]int64) (n int64) {
-	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed} {
+	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed, SkipRecord} {
 		n += skipped[s]
 	}
 	return n
@@ -324,6 +328,11 @@ func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string)
 	}
 	if s.strict && !gone && !w.Digests.Strong() {
 		return SkipWeak, ""
+	}
+	if !gone {
+		if skip := s.described(w); skip != "" {
+			return skip, ""
+		}
 	}
 	w.Choose(s.origins)
 	return "", ""

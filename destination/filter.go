@@ -25,6 +25,9 @@ func (d *Destination) choice() string {
 	if len(d.Accept) > 0 {
 		text = fmt.Appendf(text, " accept %q", d.Accept)
 	}
+	if d.Where != nil {
+		text = fmt.Appendf(text, " where %s", d.Where)
+	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }

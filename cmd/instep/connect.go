@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/fetch"
+	"instep/internal/where"
 )
 
 // sourceFlags are the flags of commands that read a Source.
@@ -20,6 +21,8 @@ type sourceFlags struct {
 	accessFlags
 	sets, include, exclude, types []string
 	collections, profiles, accept []string
+	where                         []string
+	conditions                    where.Conditions // of where
 	withMetadata                  bool
 	workers                       int
 	rate                          string
@@ -62,6 +65,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.profiles, "only-profile", nil, "only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
 	fs.StringArrayVar(&f.accept, "accept", nil, "of a resource with alternate representations the one of this `MEDIA/TYPE` (repeatable, the first choice first)")
 	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also metadata that describes what --include and --type choose; --only-profile is then about the metadata alone")
+	fs.StringArrayVar(&f.where, "where", nil, "only resources with a record of which XPath selects a node with this text, as `XPATH=VALUE`, or any node, as XPATH (repeatable; all must hold)")
 	fs.IntVar(&f.workers, "workers", 4, "`N` resources in transfer from a host at a time; fewer while it is too busy")
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to some: what they aggregate are the resources")
@@ -151,6 +155,9 @@ func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Clien
 func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err error) {
 	if f.workers < 1 || f.workers > 256 {
 		return o, usagef("--workers %d: expected 1 to 256", f.workers)
+	}
+	if f.conditions, err = where.Parse(withoutEmpty(f.where)); err != nil {
+		return o, usagef("--where %v", err)
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {

@@ -112,7 +112,7 @@ func (s *summary) counts() map[string]int64 {
 // rememberedFlags are recorded with a run, so that the same Source can be read again in
 // the same way. The address of a proxy may contain a password and is not recorded.
 var rememberedFlags = []string{
-	"set", "allow-origin", "allow-private", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "versions", "workers", "rate", "bwlimit", "max-document", "strict", "state",
+	"set", "allow-origin", "allow-private", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "where", "versions", "workers", "rate", "bwlimit", "max-document", "strict", "state",
 	"netrc", "bearer-file", "header-file", "ca", "cert", "key", "retries", "timeout", "user-agent",
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "keep-log", "prefer", "duplicates", "adopt", "layout", "at", "quick", "repair",
 }

@@ -22,7 +22,7 @@ import (
 // --accept-rollback, --allow-*), limits of one run (--max-time, --max-transfer) and
 // properties of the machine.
 var (
-	filterFlags = []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "accept"}
+	filterFlags = []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "accept", "where"}
 	plainFlags  = []string{
 		"with-metadata", "versions", "keep-versions", "keep-log", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "no-patches", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",

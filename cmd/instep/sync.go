@@ -15,6 +15,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/internal/catalog"
+	"instep/internal/where"
 	"instep/mirror"
 )
 
@@ -154,13 +155,17 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 }
 
 func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.Client) *destination.Destination {
-	return &destination.Destination{
+	d := &destination.Destination{
 		Source: source, Mirror: m, Client: c,
 		Sets: withoutEmpty(f.sets), AllowOrigins: f.allowOrigin, Strict: f.strict,
 		Include: withoutEmpty(f.include), Exclude: withoutEmpty(f.exclude), Types: withoutEmpty(f.types), Workers: f.workers,
 		Collections: withoutEmpty(f.collections), Profiles: withoutEmpty(f.profiles), WithMetadata: f.withMetadata,
 		Accept: withoutEmpty(f.accept),
 	}
+	if len(f.conditions) > 0 {
+		d.Where = where.New(c, f.conditions)
+	}
+	return d
 }
 
 // openMirror opens a mirror for a run. If it does not exist it is created only after
@@ -331,6 +336,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 var skipHints = map[destination.Skip]string{
 	destination.SkipOrigin:   "add --allow-origin for those that you want, and --exclude for the others",
 	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict brings them as they are",
+	destination.SkipRecord:   "the first are named above; the next run asks for them again, and --exclude leaves out what they describe",
 	destination.SkipDisputed: "each is named above; the next Resource List of the Source settles it",
 	destination.SkipStale:    "the next Resource List of the Source ends that; --accept-rollback takes the word of this one, for all that it tells",
 }

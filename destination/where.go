@@ -1,0 +1,101 @@
+package destination
+
+import (
+	"context"
+	"fmt"
+	"mime"
+	"slices"
+	"strings"
+
+	"instep/fetch"
+	"instep/harvest"
+	"instep/resourcesync"
+)
+
+// Selector chooses resources by the records that describe them (1.1 §14.5).
+type Selector interface {
+	// Selects reports whether the record that a link leads to selects what it describes. An
+	// error means that this is unknown.
+	Selects(ctx context.Context, record resourcesync.Link) (bool, error)
+
+	// String identifies the choice: two Selectors with the same text choose the same.
+	String() string
+}
+
+// Why a resource is not chosen by Where.
+const (
+	SkipUndescribed Skip = "no XML record describes them"
+	SkipRecord      Skip = "the record that describes them cannot be read"
+)
+
+// maxRecords is how many records of a resource are read.
+const maxRecords = 16
+
+// selector returns what chooses by a record, nil if nothing does. It reports records that
+// cannot be read.
+func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (bool, error) {
+	if d.Where == nil {
+		return nil
+	}
+	told := map[string]bool{}
+	return func(record resourcesync.Link) (bool, error) {
+		ok, err := d.Where.Selects(ctx, record)
+		if err != nil && !told[record.Href] && len(told) < maxNamed {
+			told[record.Href] = true
+			d.note("", fmt.Sprintf("a record cannot be read, so what it describes is left alone: %v", err))
+		}
+		return ok, err
+	}
+}
+
+// described says why w is not chosen by its records; "" if it is. One whose links were
+// dropped is chosen: leaving it out would be a guess.
+func (s *scope) described(w *harvest.Resource) Skip {
+	if s.selects == nil {
+		return ""
+	}
+	said, err := w.Remainder.Parse()
+	if err != nil || w.Remainder.Dropped() {
+		return ""
+	}
+	found := map[Skip]bool{}
+	for i, record := range s.records(w, said.Links) {
+		switch {
+		case i == maxRecords:
+			return SkipRecord
+		case s.strict && !record.Digests.Strong():
+			found[SkipWeak] = true
+			continue
+		}
+		ok, err := s.selects(record)
+		if ok {
+			return ""
+		}
+		found[SkipFiltered] = true
+		found[SkipRecord] = found[SkipRecord] || err != nil
+	}
+	for _, skip := range [...]Skip{SkipRecord, SkipWeak, SkipFiltered} {
+		if found[skip] {
+			return skip
+		}
+	}
+	return SkipUndescribed
+}
+
+// records returns links to the XML records that describe w, as far as their origins may be
+// asked. Metadata that is chosen with what it describes is its own record.
+func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resourcesync.Link {
+	if s.filter.withMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
+		return []resourcesync.Link{{Href: w.URI, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding}}
+	}
+	return slices.DeleteFunc(slices.Clone(links), func(l resourcesync.Link) bool {
+		u, err := fetch.Parse(l.Href)
+		return l.Rel != resourcesync.RelDescribedBy || err != nil || !s.origins[fetch.Origin(u)] || !maybeXML(l.Type)
+	})
+}
+
+// maybeXML reports whether a media type is one of XML, or unknown.
+func maybeXML(mediaType string) bool {
+	t, _, err := mime.ParseMediaType(mediaType)
+	return mediaType == "" || err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
+}

@@ -1,0 +1,171 @@
+package where
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"instep/fetch"
+	"instep/harvest"
+	"instep/resourcesync"
+	"instep/transfer"
+)
+
+// Conditions are what a record has to fulfil.
+type Conditions []condition
+
+// Parse reads conditions `XPATH=VALUE`, or `XPATH` for a node that exists.
+func Parse(texts []string) (Conditions, error) {
+	var all Conditions
+	for _, text := range texts {
+		c, err := parseCondition(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Chooser fetches records and evaluates conditions. One Chooser is for one run: it remembers what
+// it has found.
+type Chooser struct {
+	client     *fetch.Client
+	conditions Conditions
+
+	mu   sync.Mutex // guards seen
+	seen map[string]answer
+}
+
+// answer is what was found of one record.
+type answer struct {
+	selects bool
+	err     error
+}
+
+// maxSeen bounds the remembered answers; then all are forgotten.
+const maxSeen = 100_000
+
+// maxTime bounds the transfer of a record, with its retries.
+const maxTime = 2 * time.Minute
+
+// New returns a Chooser that fetches records with client.
+func New(client *fetch.Client, c Conditions) *Chooser {
+	return &Chooser{client: client, conditions: c, seen: map[string]answer{}}
+}
+
+// String returns the conditions. Two with the same conditions select the same.
+func (w *Chooser) String() string {
+	var texts []string
+	for _, c := range w.conditions {
+		texts = append(texts, fmt.Sprintf("%q %q %t", c.path, c.value, c.exists))
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ", ")
+}
+
+// Selects reports whether the record that a link leads to fulfils all conditions. The record
+// is proved by the digests and the length of the link. An error means that this is unknown:
+// the record can't be had, or it is not XML and nothing proves that it is the record.
+func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := key(l)
+	if a, known := w.seen[key]; known {
+		return a.selects, a.err
+	}
+	text, sum, err := w.fetch(ctx, l)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	a := answer{err: err}
+	if err == nil {
+		a = w.evaluate(text, len(l.Digests) > 0)
+		a.err = about(l.Href, a.err)
+	}
+	if len(w.seen) >= maxSeen {
+		clear(w.seen)
+	}
+	w.seen[key] = a
+	if a.err == nil { // also for links with another digest, or none
+		w.seen[sum.String()], w.seen[l.Href] = a, a
+	}
+	return a.selects, a.err
+}
+
+// key identifies the record that a link leads to: by its sha-256 whatever its URI.
+func key(l resourcesync.Link) string {
+	if sum := l.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
+		return resourcesync.Digests{sum}.String()
+	}
+	return strings.TrimSpace(l.Href + " " + l.Digests.String())
+}
+
+// evaluate finds out whether a record fulfils all conditions. One that is proved and not XML
+// fulfils none.
+func (w *Chooser) evaluate(text []byte, proved bool) answer {
+	r, err := parseRecord(text)
+	switch {
+	case err != nil && proved:
+		return answer{}
+	case err != nil:
+		return answer{err: fmt.Errorf("not XML that can be read: %w", err)}
+	}
+	work := &work{left: maxWork}
+	for _, c := range w.conditions {
+		if ok, err := c.holds(r, work); !ok || err != nil {
+			return answer{err: err}
+		}
+	}
+	return answer{selects: true}
+}
+
+// fetch returns a record, proved by what its link says, and its sha-256.
+func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resourcesync.Digests, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	want := harvest.Resource{URI: l.Href, Length: l.Length, Digests: l.Digests, Type: l.Type, Encoding: l.Encoding}
+	if l.Length.Known() && l.Length.Int64() > maxRecord {
+		return nil, nil, about(l.Href, fmt.Errorf("%d bytes: expected at most %d", l.Length.Int64(), maxRecord))
+	}
+	req := transfer.Request(&want)
+	req.MaxBytes = maxRecord
+	resp, err := w.client.Get(ctx, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, _, err := transfer.Body(&want, resp, transfer.CodingOf(resp) != "" && l.Encoding == "", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	proof := resourcesync.NewVerifyReader(body, lengthOf(l), l.Digests, resourcesync.SHA256)
+	text, err := io.ReadAll(io.LimitReader(proof, maxRecord+1))
+	if err == nil && len(text) > maxRecord {
+		err = fmt.Errorf("expected at most %d bytes, got more", maxRecord)
+	}
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, nil, about(l.Href, err)
+	}
+	return text, resourcesync.Digests{proof.Digests().Get(resourcesync.SHA256)}, nil
+}
+
+// lengthOf is the length of the record that a link leads to; negative if unknown.
+func lengthOf(l resourcesync.Link) int64 {
+	if l.Length.Known() {
+		return l.Length.Int64()
+	}
+	return -1
+}
+
+// about adds the URI of a record to an error.
+func about(uri string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", uri, err)
+}

@@ -1,0 +1,127 @@
+package where
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/antchfx/xpath"
+	"golang.org/x/net/html/charset"
+)
+
+// The bounds of a record.
+const (
+	maxRecord = 1 << 20 // bytes
+	maxDepth  = 200     // elements in each other
+)
+
+// record is a parsed record.
+type record struct {
+	root     *node
+	prefixes map[string]string // namespaces by prefix; the well-known ones cannot be declared otherwise
+}
+
+// node is the document, an element, or text.
+type node struct {
+	kind         xpath.NodeType
+	name         xml.Name   // of an element, with its namespace
+	prefix       string     // of that namespace; "" if it is the default one
+	standard     string     // default namespace within the element
+	attrs        []xml.Attr // without declarations of namespaces
+	data         string     // text
+	depth        int        // number of elements around it
+	parent       *node
+	first, last  *node // children
+	before, next *node // siblings
+}
+
+func (n *node) add(child *node) *node {
+	child.parent, child.before = n, n.last
+	if n.last == nil {
+		n.first = child
+	} else {
+		n.last.next = child
+	}
+	n.last = child
+	return child
+}
+
+// parser builds a record.
+type parser struct {
+	record
+	at    *node
+	names map[string]string // prefixes by namespace
+}
+
+// parseRecord parses a record of at most maxRecord bytes.
+func parseRecord(text []byte) (*record, error) {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	d.CharsetReader = charset.NewReaderLabel
+	root := &node{kind: xpath.RootNode}
+	p := &parser{record{root, map[string]string{}}, root, map[string]string{namespaces["xml"]: "xml"}}
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = p.add(token)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if root.first == nil {
+		return nil, errors.New("expected a root element, got none")
+	}
+	maps.Copy(p.prefixes, namespaces)
+	return &p.record, nil
+}
+
+func (p *parser) add(token xml.Token) error {
+	switch t := token.(type) {
+	case xml.StartElement:
+		return p.begin(t)
+	case xml.EndElement:
+		p.at = p.at.parent
+	case xml.CharData:
+		if p.at.parent != nil {
+			p.at.add(&node{kind: xpath.TextNode, data: string(t)})
+		} else if len(bytes.TrimSpace(t)) > 0 {
+			return errors.New("expected no text outside the root element")
+		}
+	}
+	return nil
+}
+
+func (p *parser) begin(t xml.StartElement) error {
+	if p.at.parent == nil && p.at.first != nil {
+		return errors.New("expected one root element, got another one")
+	}
+	n := p.at.add(&node{kind: xpath.ElementNode, name: t.Name, standard: p.at.standard, depth: p.at.depth + 1})
+	if p.at = n; n.depth > maxDepth {
+		return fmt.Errorf("expected at most %d elements in each other", maxDepth)
+	}
+	for _, a := range t.Attr {
+		switch {
+		case a.Name.Space == "xmlns":
+			p.prefixes[a.Name.Local], p.names[a.Value] = a.Value, a.Name.Local
+		case a.Name.Space == "" && a.Name.Local == "xmlns":
+			n.standard = a.Value
+		default:
+			n.attrs = append(n.attrs, a)
+		}
+	}
+	if n.name.Space != n.standard {
+		n.prefix = p.names[n.name.Space]
+	}
+	undeclared := func(space string) bool { return space != "" && p.names[space] == "" }
+	if n.name.Space != n.standard && undeclared(n.name.Space) || slices.ContainsFunc(n.attrs, func(a xml.Attr) bool { return undeclared(a.Name.Space) }) {
+		return fmt.Errorf("element %s: a prefix is not declared", n.name.Local)
+	}
+	return nil
+}
