@@ -15,14 +15,15 @@ type Adoption struct {
 	last int64 // the latest moment there is, in microseconds
 }
 
-// Adopt fills sets that were never published and have no resources with the content of a
-// foreign publication; for others it is ErrState. The change log continues after the number
-// after, at a moment later than any that fill gives. Settings are stored with it.
+// Adopt calls fill to record the content of a foreign publication in sets that were
+// never published and have no resources; for other sets it returns ErrState. The change
+// log continues with the number after+1, at a moment later than every moment that fill
+// uses. The settings are stored in the same transaction.
 func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
-	return c.transact(ctx, "adopt a publication in", func(r *recorder) error {
+	return c.transact(ctx, "adopt a publication in the catalog", func(r *recorder) error {
 		used, _, err := value[bool](r, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun)
 		if err == nil && used {
-			err = fmt.Errorf("%w: something was recorded already", ErrState)
+			err = fmt.Errorf("%w: the catalog is not empty", ErrState)
 		}
 		if err != nil {
 			return err
@@ -44,7 +45,7 @@ func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]
 	})
 }
 
-// skip makes numbers up to n used ones.
+// skip marks the change numbers up to n as used.
 func (a *Adoption) skip(n int64) error {
 	if n <= 0 {
 		return nil
@@ -56,8 +57,8 @@ func (a *Adoption) skip(n int64) error {
 	return err
 }
 
-// Hold makes ch the state of a resource in the set at ch.Datetime, without a change in the
-// log. It ignores the deletion of a resource that is not a member.
+// Hold stores ch as the state of a resource in the set at ch.Datetime, without logging
+// a change. It ignores the deletion of a resource that is not a member.
 func (a *Adoption) Hold(set SetID, ch Change) error {
 	id, err := a.rec.number(ch.URI)
 	if err != nil {
@@ -97,11 +98,11 @@ func (a *Adoption) at(set SetID, t time.Time) {
 	a.Reserve(t)
 }
 
-// Reserve makes every change recorded from now on later than t.
+// Reserve makes every change that is recorded from now on later than t.
 func (a *Adoption) Reserve(t time.Time) { a.last = max(a.last, t.UnixMicro()) }
 
-// Publish makes body the last publication of a set, written out under that id, with the
-// documents and items of f.
+// Publish stores body as the last publication of a set, already written out under this
+// id, with the documents and items of f.
 func (a *Adoption) Publish(set SetID, id int64, body string, f Finished) error {
 	_, err := a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
 	if err != nil {

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// How long an approval is valid, and how long a withheld plan is remembered.
+// How long an approval is valid, and how long a withheld plan is stored.
 const (
 	ApprovalHolds  = 24 * time.Hour
 	planRemembered = 30 * 24 * time.Hour
 )
 
-// ErrUnknownPlan: no plan with that hash was withheld lately.
+// ErrUnknownPlan means that no withheld plan with that hash is stored: there was none,
+// or it was forgotten.
 var ErrUnknownPlan = errors.New("no such plan was withheld")
 
 // HeldPlan is a plan that a guard withheld.
@@ -27,7 +28,7 @@ type HeldPlan struct {
 // Withhold stores a plan so that it can be approved. A plan that is withheld again keeps
 // its approval. Plans withheld 30 days ago are forgotten.
 func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
-	return c.transact(ctx, "remember a plan in", func(r *recorder) error {
+	return c.transact(ctx, "store a withheld plan in the catalog", func(r *recorder) error {
 		now := c.instant()
 		if _, err := r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro()); err != nil {
 			return err
@@ -39,10 +40,11 @@ func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) 
 	})
 }
 
-// Approve lets the plan with exactly this hash pass for the next ApprovalHolds.
+// Approve marks the withheld plan with this hash as approved. The approval is valid for
+// ApprovalHolds.
 func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 	until := c.instant().Add(ApprovalHolds)
-	err := c.transact(ctx, "approve a plan in", func(r *recorder) error {
+	err := c.transact(ctx, "approve a withheld plan in the catalog", func(r *recorder) error {
 		n, err := r.exec("UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro())
 		if err == nil && n == 0 {
 			err = fmt.Errorf("%w: %q", ErrUnknownPlan, hash)
@@ -58,17 +60,17 @@ func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
 	var made int64
 	var approved sql.NullInt64
-	found, err := first(c.reading(ctx, "look up a plan in"), []any{&p.Hash, &p.Set, &p.Summary, &made, &approved},
+	found, err := first(c.reading(ctx, "look up a withheld plan in the catalog"), []any{&p.Hash, &p.Set, &p.Summary, &made, &approved},
 		`SELECT p.hash, s.name, p.summary, p.made, p.approved FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1`, hash)
 	if err == nil && !found {
-		err = c.fail("look up a plan in", ErrUnknownPlan)
+		err = c.fail("look up a withheld plan in the catalog", ErrUnknownPlan)
 	}
 	p.Made, p.Approved = readTime(made), readMicros(approved.Int64)
 	return p, err
 }
 
-// Approved reports whether the plan with this hash was approved and the approval
-// holds. One from the future, as after the clock stepped back, does not.
+// Approved reports whether the plan with this hash has a valid approval. An approval
+// with a time in the future, as after the clock was set back, is not valid.
 func (c *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	p, err := c.heldPlan(ctx, hash)
 	if errors.Is(err, ErrUnknownPlan) {

@@ -8,12 +8,13 @@ import (
 	"instep/resourcesync"
 )
 
-// bulkRows is the number of creations in one statement. Parameters in it are "?": SQLite
-// looks named and numbered ones up one by one, which is quadratic.
+// bulkRows is the largest number of rows in one statement. Such statements use "?"
+// parameters: SQLite looks up each named or numbered parameter separately, which takes
+// quadratic time.
 const bulkRows = 50
 
-// eachRow executes a statement that takes rows of parameters where head ends, many at
-// a time, and returns the number of rows affected.
+// eachRow executes the statement of head, VALUES with up to bulkRows rows, and tail
+// until all args are used. It returns the number of rows affected.
 func (r *recorder) eachRow(head, row, tail string, args []any) (n int64, err error) {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(args, bulkRows*width) {
@@ -26,8 +27,8 @@ func (r *recorder) eachRow(head, row, tail string, args []any) (n int64, err err
 	return n, nil
 }
 
-// creations is how many changes at the beginning of the list are creations that one
-// statement can record.
+// creations returns the number of creations at the beginning of the list, at most
+// bulkRows.
 func creations(changes []Change) (n int) {
 	for n < min(len(changes), bulkRows) && changes[n].Change == resourcesync.Created {
 		n++
@@ -35,21 +36,22 @@ func creations(changes []Change) (n int) {
 	return n
 }
 
-// enterResource records a resource that is new, and returns its ID.
+// enterResource records a new resource and returns its ID.
 func (r *recorder) enterResource(of *Resource) (id int64, err error) {
 	_, err = r.insertResources("INSERT", unfolded, []newResource{{of.URI, of.Path, of, nil}})
 	return r.last, err
 }
 
-// newResource is a row to insert, with stored bytes or nil. fold is NULL at a Source, whose
-// bytes nobody else can verify.
+// newResource is a row to insert. bytes is nil if no bytes are stored yet. fold is NULL
+// at a Source, which never marks bytes as verified.
 type newResource struct {
 	uri, path string
 	bytes     *Resource
 	fold      any
 }
 
-// insertResources adds rows with IDs in a row, up to r.last, and returns how many were added.
+// insertResources inserts rows with consecutive IDs, of which the last is r.last, and
+// returns how many it inserted.
 func (r *recorder) insertResources(insert string, fold func(string) string, all []newResource) (n int64, err error) {
 	bases, dirs := make([]string, len(all)), make([]string, len(all))
 	for i := range all {
@@ -79,11 +81,11 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 		"(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "", args)
 }
 
-// unfolded is the fold of paths at a Source, which compares file names exactly.
+// unfolded is the fold function of a Source, which compares file names exactly.
 func unfolded(path string) string { return path }
 
-// recordSome records one change, or creations, at most bulkRows: together if all are of
-// new resources.
+// recordSome records changes: a single one of any kind, or creations, all in one
+// statement if all resources are new.
 func (r *recorder) recordSome(changes []Change) error {
 	if len(changes) > 1 {
 		together, err := r.createMany(changes)
@@ -99,8 +101,8 @@ func (r *recorder) recordSome(changes []Change) error {
 	return nil
 }
 
-// createMany records creations. It is false, and nothing was recorded, if one is of a
-// member, or of a resource of another set.
+// createMany records creations in one statement. It returns false and records nothing
+// if one of the resources exists already, in this set or in another.
 func (r *recorder) createMany(changes []Change) (together bool, err error) {
 	rows := make([]newResource, len(changes))
 	for i := range changes {
@@ -110,7 +112,7 @@ func (r *recorder) createMany(changes []Change) (together bool, err error) {
 		}
 		rows[i] = newResource{row.URI, row.Path, row, nil}
 	}
-	// OR IGNORE, so that SQLite keeps no page copies for an undo of the single statement.
+	// With OR IGNORE, SQLite keeps no copies of pages to undo the statement.
 	n, err := r.insertResources("INSERT OR IGNORE", unfolded, rows)
 	before := r.last - int64(len(changes))
 	if err == nil && n != int64(len(changes)) {

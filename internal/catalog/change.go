@@ -12,34 +12,37 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrState: a change contradicts the recorded state: the creation of a member, or the
-// update or deletion of a resource that is not a member.
-var ErrState = errors.New("the change does not fit what is recorded")
+// ErrState means that a change contradicts the recorded state: the creation of a
+// member, or the update or deletion of a resource that is not a member.
+var ErrState = errors.New("the change contradicts the recorded state")
 
-// dueChanged is the Due of a resource whose change is recorded in another set only.
+// dueChanged is the Due of a member whose bytes were changed by a change in another
+// set.
 const dueChanged = "changed in another set"
 
-// floorSetting holds the last moment given to Reserve, in microseconds since 1970.
+// floorSetting is the name of the setting with the last moment given to Reserve, in
+// microseconds since 1970.
 const floorSetting = "floor"
 
-// MaxChanges is how many changes one call of Record takes: all of them have one
-// Datetime, so a Change List can't be divided between them.
+// MaxChanges is the largest number of changes in one call of Record. All of them have
+// the same Datetime, so a Change List cannot be divided between them.
 const MaxChanges = 500
 
-// Record records changes of a set in order, all or none, at most MaxChanges. It sets Seq
-// and Datetime of each. Datetime is the moment of recording: one for each call, later than
-// that of any call before and not before a reserved moment, whatever the clock shows. It
-// uses Change, URI, Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq, Remainder
-// and Stat of a change; of a deletion only the URI. Creations of members, and updates and
-// deletions of resources that are not members, are ErrState.
+// Record records at most MaxChanges changes of a set in order, all or none, and sets
+// their Seq and Datetime. Datetime is the moment of recording: the same for all changes
+// of a call, later than in every call before and not before a reserved moment, whatever
+// the clock shows. Record uses the fields Change, URI, Path, LastMod, Length, Digests,
+// Type, Encoding, ChangeFreq, Remainder and Stat; of a deletion only the URI. It
+// returns ErrState for the creation of a member, and for the update or deletion of a
+// resource that is not a member.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	return c.RecordWith(ctx, set, changes, nil)
 }
 
-// RecordWith is Record, and keeps settings in the same transaction.
+// RecordWith is like Record, and stores settings in the same transaction.
 func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, settings map[string]string) error {
 	if len(changes) > MaxChanges {
-		return fmt.Errorf("record changes in catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
+		return fmt.Errorf("record changes in the catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
 	}
 	return c.record(ctx, changes, func(r *recorder) error {
 		r.set, r.logs = set, true
@@ -47,15 +50,15 @@ func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, set
 	})
 }
 
-// Enroll is Record for a set that was never published: readers need no change log yet, so
-// it logs nothing and Seq stays 0. It takes any number of changes. For a published set it
-// is ErrState.
+// Enroll is like Record for a set that was never published. It logs no changes, since
+// nobody reads them yet, so Seq stays 0. It accepts any number of changes. For a
+// published set it returns ErrState.
 func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 	return c.record(ctx, changes, func(r *recorder) error {
 		r.set = set
 		published, err := r.published()
 		if err == nil && published {
-			err = fmt.Errorf("%w: set %d has been published: its changes have to be listed", ErrState, set)
+			err = fmt.Errorf("%w: set %d has been published, so its changes have to be logged", ErrState, set)
 		}
 		if err != nil {
 			return err
@@ -64,12 +67,12 @@ func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 	})
 }
 
-// record records changes in a transaction at one moment, which begin prepares. Creations
-// of new resources are inserted many at a time.
+// record records changes with one Datetime in a transaction, after it has called begin.
+// New resources are inserted many at a time.
 func (c *db) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
 	var at time.Time
 	seqs := make([]int64, len(changes))
-	err := c.transact(ctx, "record changes in", func(r *recorder) error {
+	err := c.transact(ctx, "record changes in the catalog", func(r *recorder) error {
 		var err error
 		if at, err = c.next(r); err != nil {
 			return err
@@ -101,11 +104,11 @@ func (c *db) record(ctx context.Context, changes []Change, begin func(*recorder)
 	return nil
 }
 
-// Moment returns the present moment of the change log: after every recorded change, not
-// before a reserved moment, otherwise the clock's time. If the moment is then reserved, a
-// window of changes that ends there is complete.
+// Moment returns the earliest moment that the next change could have: after every
+// recorded change, not before a reserved moment, and not before the clock's time. If
+// the caller reserves it, the changes before it are complete.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
-	return c.next(c.reading(ctx, "read the change log of"))
+	return c.next(c.reading(ctx, "read the change log of the catalog"))
 }
 
 func (c *db) next(a asker) (time.Time, error) {
@@ -116,10 +119,10 @@ func (c *db) next(a asker) (time.Time, error) {
 	return maxTime(c.instant(), last, floor), err
 }
 
-// Reserve makes every change recorded from now on have a Datetime of at least t, even if
-// the clock steps back.
+// Reserve gives every change that is recorded from now on a Datetime of at least t,
+// even if the clock is set back.
 func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
-	return c.transact(ctx, "reserve a moment in", func(r *recorder) error {
+	return c.transact(ctx, "reserve a moment in the catalog", func(r *recorder) error {
 		_, floor, err := latest(r)
 		if err != nil || !t.After(floor) {
 			return err
@@ -128,7 +131,7 @@ func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 	})
 }
 
-// instant is the clock's reading as the catalog keeps it.
+// instant returns the clock's time in the precision of the catalog.
 func (c *db) instant() time.Time { return readTime(c.now().UnixMicro()) }
 
 func maxTime(t time.Time, others ...time.Time) time.Time {
@@ -140,7 +143,8 @@ func maxTime(t time.Time, others ...time.Time) time.Time {
 	return t
 }
 
-// latest returns the last datetime recorded and the one reserved; zero if there is none.
+// latest returns the Datetime of the last change and the reserved moment; zero if there
+// is none.
 func latest(a asker) (last, floor time.Time, err error) {
 	recorded, _, err := value[int64](a, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1")
 	if err != nil {
@@ -150,7 +154,7 @@ func latest(a asker) (last, floor time.Time, err error) {
 	return readMicros(recorded), readMicros(reserved), err
 }
 
-// recorder is one call of Record.
+// recorder is the state of one transaction that writes.
 type recorder struct {
 	ctx      context.Context
 	tx       *sql.Tx
@@ -160,11 +164,11 @@ type recorder struct {
 	prepared map[string]*sql.Stmt
 
 	fold           func(path string) string
-	members, bytes int64            // that the set has got
-	touched        map[string]bool  // directories whose pieces are forgotten
-	bases, dirs    map[string]int64 // rows that are known: see enterBases and enterDirectories
-	left           map[int64]bool   // directories of paths that a file has left
-	last           int64            // the greatest ID of a resource; 0: unknown
+	members, bytes int64            // changes of the set's member and byte counts
+	touched        map[string]bool  // directories whose pieces were forgotten
+	bases, dirs    map[string]int64 // caches of row numbers: see enterBases and enterDirectories
+	left           map[int64]bool   // directories from which a file was moved or removed
+	last           int64            // the greatest ID of a resource; 0: not read yet
 }
 
 func (c *db) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
@@ -173,7 +177,7 @@ func (c *db) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
 
 func (r *recorder) close() {
 	for _, s := range r.prepared {
-		_ = s.Close() // the end of the transaction closes it in any case
+		_ = s.Close() // closed in any case when the transaction ends
 	}
 }
 
@@ -204,7 +208,7 @@ func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
 	return s.QueryContext(r.ctx, args...)
 }
 
-// failed returns the error unchanged: transact adds the operation.
+// failed returns the error unchanged: transact adds the name of the operation.
 func (r *recorder) failed(err error) error { return err }
 
 // exec returns the number of rows affected.
@@ -242,7 +246,7 @@ func (ch *Change) check() error {
 	switch ch.Change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 	default:
-		return fmt.Errorf("expected created, updated or deleted of %q, found %q", ch.URI, ch.Change)
+		return fmt.Errorf("expected the change of %q to be created, updated or deleted, found %q", ch.URI, ch.Change)
 	}
 	if ch.URI == "" || ch.Change != resourcesync.Deleted && ch.Path == "" {
 		return fmt.Errorf("expected a URI and a path, found %q and %q", ch.URI, ch.Path)
@@ -255,7 +259,7 @@ func (r *recorder) published() (yes bool, err error) {
 	return yes, err
 }
 
-// create makes a resource a member; id is 0 unless it is one of another set, or of this one.
+// create makes a resource a member. id is 0 if the resource is new.
 func (r *recorder) create(id int64, ch *Change) (err error) {
 	known := id != 0
 	if !known {
@@ -269,12 +273,12 @@ func (r *recorder) create(id int64, ch *Change) (err error) {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%w: creation of %q, which is a member already", ErrState, ch.URI)
+		return fmt.Errorf("%w: %q was created, but it is a member already", ErrState, ch.URI)
 	}
 	r.members++
 	r.bytes += ch.Length.Int64()
 	if known {
-		_, err = r.rewrite(id, ch) // a member of another set
+		_, err = r.rewrite(id, ch) // the resource is in another set already
 	}
 	return err
 }
@@ -286,7 +290,7 @@ func (r *recorder) update(id int64, ch *Change) error {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%w: update of %q, which is no member", ErrState, ch.URI)
+		return fmt.Errorf("%w: %q was updated, but it is not a member", ErrState, ch.URI)
 	}
 	old, err := r.rewrite(id, ch)
 	r.bytes += ch.Length.Int64() - old.length.Int64
@@ -302,7 +306,8 @@ type held struct {
 	digests string
 }
 
-// rewrite replaces the recorded state of a resource's bytes and returns the old one.
+// rewrite replaces the recorded state of a resource's bytes and returns the previous
+// one.
 func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
 	old, found, err := r.held(id)
 	if err == nil && !found {
@@ -340,7 +345,7 @@ func (r *recorder) held(id int64) (h held, found bool, err error) {
 	return h, found, err
 }
 
-// same reports whether both are of the same bytes.
+// same reports whether both states have the same length and digests.
 func (h held) same(o held) bool {
 	if h.sha256 != nil && o.sha256 != nil {
 		return h.length == o.length && bytes.Equal(h.sha256, o.sha256)
@@ -348,9 +353,9 @@ func (h held) same(o held) bool {
 	return h.length == o.length && h.digests == o.digests && h.sha256 == nil && o.sha256 == nil
 }
 
-// tellOthers marks a resource whose bytes changed as unrecorded in the other sets that it
-// is a member of. They could not find the change by comparing, since the state of the bytes
-// is shared by all sets.
+// tellOthers marks a resource whose bytes changed as due in its other sets. Comparing
+// file and catalog would not find the change for these sets, since all sets share the
+// state of the bytes.
 func (r *recorder) tellOthers(id int64, longer int64, path string) error {
 	n, err := r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged)
 	if err != nil || n == 0 {
@@ -371,7 +376,7 @@ func (r *recorder) remove(id int64, ch *Change) error {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%w: deletion of %q, which is no member", ErrState, ch.URI)
+		return fmt.Errorf("%w: %q was deleted, but it is not a member", ErrState, ch.URI)
 	}
 	old, _, err := r.held(id)
 	if err != nil {
@@ -385,8 +390,8 @@ func (r *recorder) remove(id int64, ch *Change) error {
 	return r.dropUnheld(id)
 }
 
-// log enters changes in the change log, and their numbers in seqs. Rows of one statement
-// have numbers in a row.
+// log writes changes to the change log and their numbers to seqs. The rows of one
+// statement have consecutive numbers.
 func (r *recorder) log(changes []Change, seqs []int64) error {
 	const row = "(?,?,?,?,?,?,?,?,?,?,?)"
 	for len(changes) > 0 {
@@ -395,7 +400,7 @@ func (r *recorder) log(changes []Change, seqs []int64) error {
 		for i := range changes[:n] {
 			ch := &changes[i]
 			state := &ch.Resource
-			if ch.Change == resourcesync.Deleted { // says nothing of bytes
+			if ch.Change == resourcesync.Deleted { // a deletion describes no bytes
 				state = &Resource{}
 			}
 			args = append(args, r.set, r.at, string(ch.Change), ch.URI, writeDatetime(state.LastMod), writeLength(state.Length),
@@ -417,10 +422,10 @@ func (r *recorder) log(changes []Change, seqs []int64) error {
 	return nil
 }
 
-// Restat stores Stat and Digests of resources whose bytes are unchanged, all or none. That
-// is not a change. An unknown resource is skipped.
+// Restat stores Stat and Digests of resources whose bytes are unchanged, all or none.
+// It records no change. It skips unknown resources.
 func (c *Facts) Restat(ctx context.Context, resources []Resource) error {
-	return c.transact(ctx, "keep file times in", func(rec *recorder) error {
+	return c.transact(ctx, "store file times in the catalog", func(rec *recorder) error {
 		ids, err := rec.numbers(urisOf(resources))
 		for i := 0; i < len(resources) && err == nil; i++ {
 			r := &resources[i]
@@ -438,13 +443,15 @@ func urisOf(resources []Resource) []string {
 	return uris
 }
 
-// relabelSetting and the number of a set: how often Relabel called something else.
+// relabelSetting, followed by the number of a set, is the name of the setting that
+// counts the calls of Relabel.
 const relabelSetting = "relabelled "
 
-// Relabel stores Type, Encoding, ChangeFreq and Remainder of members, all or none. That is not a
-// change, but Relabelled counts it. A resource that is not a member is skipped.
+// Relabel stores Type, Encoding, ChangeFreq and Remainder of members, all or none. It
+// records no change, but Relabelled counts the call. It skips resources that are not
+// members.
 func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) error {
-	return c.transact(ctx, "keep the labels of resources in", func(r *recorder) error {
+	return c.transact(ctx, "store the attributes of members in the catalog", func(r *recorder) error {
 		ids, err := r.numbers(urisOf(resources))
 		if err != nil {
 			return err
@@ -467,34 +474,34 @@ func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) er
 	})
 }
 
-// Relabelled returns the number of Relabel calls for a set: a different number means that
-// labels may have changed.
+// Relabelled returns the number of Relabel calls for a set. If it differs from an
+// earlier result, Type, Encoding, ChangeFreq or Remainder may have changed.
 func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
-	times, _, err := number(c.reading(ctx, "read what resources are called in"), fmt.Sprint(relabelSetting, set))
+	times, _, err := number(c.reading(ctx, "read the number of relabellings in the catalog"), fmt.Sprint(relabelSetting, set))
 	return times, err
 }
 
 const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder
 	FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2`
 
-// Changes yields the changes of a set with after < Seq <= through, in their order.
+// Changes yields the changes of a set with after < Seq <= through, in order of Seq.
 func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
-	return listing(c.reading(ctx, "list changes in"), changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
+	return listing(c.reading(ctx, "list changes in the catalog"), changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
 		err := scanChange(rows, ch)
 		return ch.Seq, err
 	}, set, through)
 }
 
-// Deletions returns of the last deletion of each URI that the log of a set still has Seq,
-// Datetime, Change and URI, in the order asked; the zero Change if there is none. What is a
-// member again may have one.
+// Deletions returns, for each URI in the given order, Seq, Datetime, Change and URI of
+// its last deletion in the log of a set; the zero Change if there is none. A resource
+// that was created again has one, too.
 func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Change, error) {
 	all := make([]Change, len(uris))
 	keys := make([]any, 0, 2*len(uris))
 	for i, uri := range uris {
 		keys = append(keys, i, uri)
 	}
-	err := lookup(c.reading(ctx, "list deletions in"), func(rows *sql.Rows) error {
+	err := lookup(c.reading(ctx, "list deletions in the catalog"), func(rows *sql.Rows) error {
 		var i, seq, datetime int64
 		err := rows.Scan(&i, &seq, &datetime)
 		all[i] = Change{Seq: seq, Datetime: readTime(datetime), Change: resourcesync.Deleted, Resource: Resource{URI: uris[i]}}
@@ -504,7 +511,7 @@ func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Chan
 	return all, err
 }
 
-// scanChange reads the columns of changesQuery, and then extra.
+// scanChange reads the columns of changesQuery, followed by extra.
 func scanChange(rows *sql.Rows, ch *Change, extra ...any) error {
 	var (
 		datetime         int64
@@ -527,17 +534,18 @@ func scanChange(rows *sql.Rows, ch *Change, extra ...any) error {
 	return err
 }
 
-// LastSeq returns number and Datetime of the last change of a set; zero if it has none.
+// LastSeq returns the number and Datetime of the last change of a set; zero if there is
+// none.
 func (c *Facts) LastSeq(ctx context.Context, set SetID) (int64, time.Time, error) {
 	var seq, micros int64
-	_, err := first(c.reading(ctx, "read the change log of"), []any{&seq, &micros},
+	_, err := first(c.reading(ctx, "read the change log of the catalog"), []any{&seq, &micros},
 		"SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set)
 	return seq, readMicros(micros), err
 }
 
-// CountChanges returns how many changes Changes would yield.
+// CountChanges returns the number of changes that Changes would yield.
 func (c *Facts) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
-	n, _, err := value[int64](c.reading(ctx, "count changes in"),
+	n, _, err := value[int64](c.reading(ctx, "count changes in the catalog"),
 		"SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3", set, after, through)
 	return n, err
 }

@@ -171,8 +171,8 @@ func TestRecordRefusesWholeBatch(t *testing.T) {
 		says string
 	}{
 		{"created twice", change(t, resourcesync.Created, "a", "2"), ErrState, "already"},
-		{"update of no member", change(t, resourcesync.Updated, "b", "2"), ErrState, "no member"},
-		{"deletion of no member", change(t, resourcesync.Deleted, "b", ""), ErrState, "no member"},
+		{"update of no member", change(t, resourcesync.Updated, "b", "2"), ErrState, "not a member"},
+		{"deletion of no member", change(t, resourcesync.Deleted, "b", ""), ErrState, "not a member"},
 		{"unknown kind", unknownKind, nil, `found "moved"`},
 		{"no path", noPath, nil, "expected a URI and a path"},
 	} {

@@ -9,18 +9,18 @@ import (
 	"instep/resourcesync"
 )
 
-// ContentName is a name of bytes in a mirror of the flat layout.
+// ContentName is a file name of bytes in a mirror with the flat layout.
 type ContentName struct {
 	Path   string
-	Day    string              // day of the trash that the path is in, as 2006-01-02; "" = none
+	Day    string              // day of the trash that the path is in, as 2006-01-02; "": it is not in the trash
 	SHA256 resourcesync.Digest // digest of the new bytes; zero: the name is removed
 }
 
-// Contents returns the digests of the bytes that have these names; unused names are left
-// out.
+// Contents returns the digests of the bytes with these names. It omits names that are
+// not in use.
 func (c *Mirror) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
 	found := make(map[string]resourcesync.Digest, len(paths))
-	err := lookup(c.reading(ctx, "look up names of bytes in"), func(rows *sql.Rows) error {
+	err := lookup(c.reading(ctx, "look up the names of contents in the catalog"), func(rows *sql.Rows) error {
 		var i int
 		var sum []byte
 		err := rows.Scan(&i, &sum)
@@ -40,9 +40,9 @@ func readSum(sum []byte) (resourcesync.Digest, error) {
 	return d, err
 }
 
-// NameContents adds and removes names, all or none of them.
+// NameContents adds and removes names, all or none.
 func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
-	return c.transact(ctx, "record the names of contents in", func(r *recorder) error {
+	return c.transact(ctx, "record the names of contents in the catalog", func(r *recorder) error {
 		for _, n := range names {
 			key := SumOf(n.Path)
 			var err error
@@ -60,15 +60,15 @@ func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
 	})
 }
 
-// Loosen records that bytes may have no name.
+// Loosen records that these bytes may have lost their last name.
 func (c *Mirror) Loosen(ctx context.Context, sums []resourcesync.Digest) error {
-	return c.eachSum(ctx, "record bytes without a name in",
+	return c.eachSum(ctx, "record contents that have no name in the catalog",
 		"INSERT INTO content_loose (sha256) VALUES ($1) ON CONFLICT DO NOTHING", sums)
 }
 
-// Fasten records that bytes have a name, or are gone.
+// Fasten reverses Loosen: the bytes have a name again, or were removed.
 func (c *Mirror) Fasten(ctx context.Context, sums []resourcesync.Digest) error {
-	return c.eachSum(ctx, "forget bytes without a name in", "DELETE FROM content_loose WHERE sha256 = $1", sums)
+	return c.eachSum(ctx, "remove contents that have no name from the catalog", "DELETE FROM content_loose WHERE sha256 = $1", sums)
 }
 
 func (c *db) eachSum(ctx context.Context, op, statement string, sums []resourcesync.Digest) error {
@@ -88,10 +88,10 @@ type LooseContent struct {
 	Named  bool // they have a name in the file system
 }
 
-// Loose returns the first of the bytes that may have no name, at most as many as one
-// lookup takes.
+// Loose returns bytes for which Loosen was called and Fasten was not, at most as many
+// as one query looks up.
 func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
-	return rows(c.reading(ctx, "read bytes without a name of"), func(r *sql.Rows) (l LooseContent, err error) {
+	return rows(c.reading(ctx, "read contents that have no name from the catalog"), func(r *sql.Rows) (l LooseContent, err error) {
 		var sum []byte
 		if err := r.Scan(&sum, &l.Named); err != nil {
 			return l, err
@@ -108,7 +108,7 @@ func (c *Mirror) ContentNames(ctx context.Context, day string) iter.Seq2[Content
 	if day != "" {
 		only = "day = $3 AND day <> ''"
 	}
-	return listing(c.reading(ctx, "list the names of contents in"),
+	return listing(c.reading(ctx, "list the names of contents in the catalog"),
 		"SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND "+only+" ORDER BY key LIMIT $2", []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
 			var key, sum []byte
 			if err := r.Scan(&key, &n.Path, &n.Day, &sum); err != nil {
@@ -120,13 +120,13 @@ func (c *Mirror) ContentNames(ctx context.Context, day string) iter.Seq2[Content
 		}, day)
 }
 
-// TrashDays returns the days of which there are names in the trash.
+// TrashDays returns the days that have names in the trash.
 func (c *Mirror) TrashDays(ctx context.Context) ([]string, error) {
-	return column[string](c.reading(ctx, "list the trash of"), "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
+	return column[string](c.reading(ctx, "list the trash of the catalog"), "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
 }
 
 // HasContent reports whether bytes have a name.
 func (c *Mirror) HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error) {
-	_, has, err := value[int](c.reading(ctx, "look up bytes in"), "SELECT 1 FROM content_name WHERE sha256 = $1 LIMIT 1", sum.Sum())
+	_, has, err := value[int](c.reading(ctx, "look up a content in the catalog"), "SELECT 1 FROM content_name WHERE sha256 = $1 LIMIT 1", sum.Sum())
 	return has, err
 }

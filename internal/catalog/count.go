@@ -7,14 +7,14 @@ import (
 	"math"
 )
 
-// Count returns how many members a set has and how many bytes they have together;
-// an unknown length counts as 0. It takes the same time for every set.
+// Count returns the number of members of a set and the sum of their lengths; an unknown
+// length counts as 0. It takes the same time for a set of any size.
 func (c *Facts) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
-	_, err = first(c.reading(ctx, "count the members of a set in"), []any{&n, &bytes}, "SELECT members, bytes FROM sets WHERE id = $1", set)
+	_, err = first(c.reading(ctx, "count the members of a set in the catalog"), []any{&n, &bytes}, "SELECT members, bytes FROM sets WHERE id = $1", set)
 	return n, bytes, err
 }
 
-// count adds to the members of a set and their bytes.
+// count adds to the recorded number of members of a set and to their bytes.
 func (r *recorder) count(set SetID, members, bytes int64) error {
 	if _, err := r.exec("UPDATE sets SET members = members + $2 WHERE id = $1", set, members); err != nil {
 		return err
@@ -37,7 +37,8 @@ func (r *recorder) addBytes(sets string, n int64, args ...any) error {
 	return err
 }
 
-// tally adds, times sign, the memberships of resources and their bytes.
+// tally adds the memberships of resources and their bytes to counts, or subtracts them
+// if sign is -1.
 func (r *recorder) tally(rows []int64, counts map[SetID][2]int64, sign int64) error {
 	return lookup(r, func(rows *sql.Rows) error {
 		var set SetID

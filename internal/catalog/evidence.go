@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// Evidence is the last statement of a change about a URI in a set. The membership has the
-// statement of a list, but not the time at which the bytes arrived.
+// Evidence is the last statement about a URI that a change of the Source made, or a
+// list whose statement needs the arrival time of the bytes, which a Membership does not
+// store.
 type Evidence struct {
 	Set    SetID
 	URI    string
-	Told   bool      // a change made the statement; otherwise a list did, and Came is known
-	Gone   bool      // that it was deleted
+	Told   bool      // a change made the statement; otherwise a list made it, and Came is known
+	Gone   bool      // the statement was that the resource is deleted
 	Moment time.Time // moment of the change, in microseconds
-	Until  time.Time // latest possible moment of a change whose time is unknown; else zero
-	Came   time.Time // time at which the bytes arrived, by their server's clock; zero if unknown
+	Until  time.Time // if the time of the change is unknown, the latest possible one; otherwise zero
+	Came   time.Time // time at which the bytes arrived, by the clock of their server; zero if unknown
 }
 
-// Evidence returns the last statements of changes about these URIs in a set. If a member's
-// Changed is another moment, a list has made a later statement.
+// Evidence returns the stored statements about these URIs in a set. If a member's
+// Changed differs from Moment, a list has made a later statement.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
-	err := lookup(c.reading(ctx, "look up evidence in"), func(rows *sql.Rows) error {
+	err := lookup(c.reading(ctx, "look up evidence in the catalog"), func(rows *sql.Rows) error {
 		var i int
 		var moment, until, came int64
 		e := Evidence{Set: set}
@@ -40,18 +41,18 @@ func (m *Membership) evidence() Evidence {
 	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
-// tells reports whether a state has evidence beyond its membership: a change made the
-// statement, or a list that was written so soon after the resource that only the arrival
-// time of the bytes separates it from the version before.
+// tells reports whether a membership needs stored evidence: a change made its
+// statement, or a list was written so soon after lastmod that only the arrival time of
+// the bytes distinguishes them from the version before.
 func (m *Membership) tells() bool {
 	return m.Told || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
 }
 
-// soon is after how long nobody takes two moments of whole seconds for one.
+// soon is the smallest distance at which two moments in whole seconds cannot be the
+// same moment.
 const soon = 2 * time.Second
 
-// noteEvidence records the statements of changes, and those of lists that are not in the
-// memberships.
+// noteEvidence stores the evidence of memberships that need it, and of deletions.
 func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
 	all := slices.Clone(gone)
 	for i := range states {
@@ -70,7 +71,7 @@ func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
 	return err
 }
 
-// forgetEvidence forgets statements of changes before the moment of a list that was read.
+// forgetEvidence removes the evidence from before the moment of a list that was read.
 func (r *recorder) forgetEvidence(set SetID, listed time.Time) error {
 	if listed.IsZero() {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Fold returns the canonical caseless form of a path (Unicode D145): equal for names that a
-// file system without case and Unicode form takes for one.
+// Fold returns the canonical caseless form of a path (Unicode D145). It is equal for
+// names that are one file in a file system that ignores case and Unicode normalisation.
 func Fold(path string) string {
 	if isASCII(path) {
 		return strings.ToLower(path)
@@ -23,8 +23,8 @@ func Fold(path string) string {
 	return norm.NFD.String(strings.Map(capitalCherokee, cases.Fold().String(norm.NFD.String(path))))
 }
 
-// capitalCherokee returns the capital of a Cherokee letter: by Unicode these fold to capitals,
-// and cases.Fold makes each the other.
+// capitalCherokee returns the capital of a Cherokee letter. Unicode folds these letters
+// to capitals, but cases.Fold swaps capitals and small letters.
 func capitalCherokee(r rune) rune {
 	switch {
 	case 0xAB70 <= r && r <= 0xABBF:
@@ -44,7 +44,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// The migrations to schema 13 and 14 call these.
+// The migrations to schema 13 and 14 call these SQL functions.
 func init() {
 	for name, of := range map[string]func(string) (driver.Value, error){
 		"instep_fold":  func(s string) (driver.Value, error) { return Fold(s), nil },
@@ -65,8 +65,8 @@ func init() {
 	}
 }
 
-// FoldBy maps paths to equal values if the file system takes them for one file. It is given
-// the directory and the name separately. Without it, Fold is used.
+// FoldBy sets the function that returns equal values for paths that are one file in the
+// file system. It is called with directory and name separately. The default is Fold.
 func (c *Mirror) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
 
 func (c *db) folding() func(string) string {
@@ -86,12 +86,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func crcOf(uri string) uint32 { return crc32.Checksum([]byte(uri), castagnoli) }
 
-// Sum is a short name of a text: the first 16 bytes of its SHA-256.
+// Sum is a short hash of a text: the first 16 bytes of its SHA-256.
 type Sum [16]byte
 
 // SumOf returns the sum of a text.
 func SumOf(text string) Sum {
-	var short [256]byte // room for most, outside of the heap
+	var short [256]byte // on the stack; enough for most texts
 	sum := sha256.Sum256(append(short[:0], text...))
 	return Sum(sum[:16])
 }

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// Intend records the intents of o, all or none, before files are touched. An intent
-// without a path gets one from place, is New, and one of o.Fresh; nobody else may have
-// that path until the intents are settled. A Run without an ID gets it here.
+// Intend records the intents of o, all or none, before files are touched. If an intent
+// has no path, place finds one, and the intent becomes New and is added to o.Fresh; no
+// other resource can get that path until the intents are settled. A Run without an ID
+// gets its ID here.
 func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
 	var run int64
-	err := c.transact(ctx, "record intents in", func(r *recorder) (err error) {
+	err := c.transact(ctx, "record intents in the catalog", func(r *recorder) (err error) {
 		if o.Run != nil && o.Run.ID == 0 {
 			if run, err = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What, Number: o.Run.Number}); err != nil {
 				return err
@@ -30,7 +31,7 @@ func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place
 	return err
 }
 
-// place finds paths for the intents that have none.
+// place finds paths for the intents without a path.
 func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) error {
 	n := newNames(r, r.fold)
 	if err := n.expect(intents); err != nil {
@@ -72,7 +73,7 @@ func (r *recorder) intend(intents []Intent) error {
 		in := &intents[i]
 		row := sql.NullInt64{Int64: rows[in.URI], Valid: !in.New}
 		if row.Valid && row.Int64 == 0 {
-			return fmt.Errorf("%w: a file of %q, which has no path", ErrState, in.URI)
+			return fmt.Errorf("%w: an intent for %q, which has no path", ErrState, in.URI)
 		}
 		args = append(args, in.URI, row, in.Path, in.Kept, writeLength(in.Length), writeSum(in.SHA256), in.Taken)
 	}
@@ -80,19 +81,20 @@ func (r *recorder) intend(intents []Intent) error {
 	return err
 }
 
-// names implements Names.
+// names implements Names with a cache.
 type names struct {
 	asker
 	fold  func(path string) string
-	files map[string]bool   // whether it is the path of a resource, as far as is known
-	dirs  map[string]string // seen already; "": there is none
+	files map[string]bool   // by folded path: whether it is the path of a resource
+	dirs  map[string]string // by folded path: the directory, or "" if there is none
 }
 
 func newNames(a asker, fold func(string) string) names {
 	return names{a, fold, map[string]bool{}, map[string]string{}}
 }
 
-// expect looks up many new URIs together: their paths, and the directories above them.
+// expect fills the cache for many new URIs at once: their guessed paths, and the
+// directories above these.
 func (n names) expect(intents []Intent) error {
 	var uris, guesses []string
 	var dirs []any
@@ -136,11 +138,11 @@ func (n names) expect(intents []Intent) error {
 	}, "SELECT v.column1, b.uri || r.rest "+fileAt+" CROSS JOIN base b ON b.id = r.base", "(?,?,?)", splitKeys(guesses))
 }
 
-// fileAt finds resources by splitKeys of their folded paths.
+// fileAt finds resources by their folded paths, given as splitKeys.
 const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
 	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 
-// take reserves a place that is not recorded yet.
+// take reserves a place until it is recorded.
 func (n names) take(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
@@ -173,10 +175,10 @@ func (n names) Directory(fold string) (path string, ok bool, err error) {
 	return path, ok, err
 }
 
-// Files returns which of the paths, folded, are paths of resources.
+// Files returns which of the folded paths belong to resources.
 func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
 	taken := make(map[string]bool, len(folds))
-	err := lookup(c.reading(ctx, "look up paths in"), func(rows *sql.Rows) error {
+	err := lookup(c.reading(ctx, "look up paths in the catalog"), func(rows *sql.Rows) error {
 		var i int
 		err := rows.Scan(&i)
 		taken[folds[i]] = true
@@ -185,7 +187,8 @@ func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, er
 	return taken, err
 }
 
-// Names returns the present owners of paths. Use it in one goroutine, for one moment.
+// Names returns a Names that reads this catalog. It caches answers, so use it only for
+// a short time, in one goroutine.
 func (c *Mirror) Names(ctx context.Context) Names {
-	return newNames(c.reading(ctx, "look up a path in"), c.folding())
+	return newNames(c.reading(ctx, "look up a path in the catalog"), c.folding())
 }

@@ -6,19 +6,20 @@ import (
 	"iter"
 )
 
-// pageSize is the number of rows that a listing holds at a time. Between pages no
-// connection is kept: a slow consumer blocks nobody, may call any method, and does
-// not make the write-ahead log grow.
+// pageSize is the number of rows that a listing holds at a time. It uses no connection
+// between pages, so a slow consumer blocks nobody, may call any method, and does not
+// make the write-ahead log grow.
 const pageSize = 1000
 
-// prefetch is the share of a page that is consumed when the next page is queried: the
-// database works beside the consumer, but not for a consumer that wants only a few rows.
+// prefetch is the number of rows of a page after which the next page is queried, so
+// that the database works concurrently with the consumer, but not for a consumer that
+// needs only a few rows.
 const prefetch = pageSize / 4
 
-// listing yields the rows of query page by page. In query $1 is the cursor of the last row
-// (at first, start), $2 the page size and args are $3 and so on; rows have to be in
-// ascending order of their cursors. Rows that are added or removed while the listing runs
-// may be seen or not; all others are seen once.
+// listing yields the rows of query page by page. In query, $1 is the cursor of the last
+// row (start for the first page), $2 is the page size, and args begin at $3. The rows
+// must be in ascending order of their cursors. A row that is added or removed during
+// the listing may or may not be yielded; every other row is yielded once.
 func listing[T any](of reading, query string, start any, scan func(*sql.Rows, *T) (cursor any, err error), args ...any) iter.Seq2[T, error] {
 	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {
 		next := after
@@ -30,8 +31,9 @@ func listing[T any](of reading, query string, start any, scan func(*sql.Rows, *T
 	})
 }
 
-// pages yields the values that fetch appends, page by page: those after a cursor, with the
-// cursor of the last. Fewer than pageSize are the last ones.
+// pages yields the values that fetch appends, page by page. fetch returns the values
+// after a cursor, and the cursor of the last one. A page with fewer than pageSize
+// values is the last.
 func pages[T, C any](of reading, cursor C, fetch func(of reading, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		after, last := cursor, false
@@ -48,9 +50,10 @@ func pages[T, C any](of reading, cursor C, fetch func(of reading, into []T, afte
 	}
 }
 
-// spans yields the rows of a table by ranges of row numbers, up to the greatest, which
-// query returns, so that two ranges are read at a time. fetch appends the rows after
-// one number up to another. Rows that are added or removed meanwhile may be seen or not.
+// spans yields the rows of a table by ranges of row numbers, two of which are read
+// concurrently. query returns the greatest row number; fetch appends the rows with
+// after < number <= through. A row that is added or removed during the listing may or
+// may not be yielded.
 func spans[T any](of reading, query string, fetch func(of reading, into []T, after, through int64) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		greatest, _, err := value[int64](of, query)
@@ -71,23 +74,23 @@ func spans[T any](of reading, query string, fetch func(of reading, into []T, aft
 	}
 }
 
-// fetching appends the rows of a page.
+// fetching is a function that appends the rows of one page.
 type fetching[T any] func(of reading, into []T) ([]T, error)
 
-// page has the rows of one.
+// page holds the rows of one page, or the error of reading them.
 type page[T any] struct {
 	rows []T
 	err  error
 }
 
-// ahead yields the rows of pages, of which it reads up to depth ahead of the consumer. next
-// returns the next page, nil after the last; of depth 1 it is called when the page before
-// was read.
+// ahead yields the rows of pages and reads up to depth pages ahead of the consumer.
+// next returns a function that fetches the next page, nil after the last. With a depth
+// of 1, next is called only after the page before was read.
 func ahead[T any](of reading, depth int, next func() fetching[T], yield func(T, error) bool) {
 	ctx, stop := context.WithCancel(of.ctx)
 	of.ctx = ctx
-	var begun []chan page[T] // in order
-	var spare [][]T          // rows that were consumed, for their space
+	var begun []chan page[T] // in the order of the pages
+	var spare [][]T          // slices of consumed pages, to be reused
 	defer func() {
 		stop()
 		for _, p := range begun {

@@ -9,39 +9,43 @@ import (
 	"time"
 )
 
-// The settings of a mirror's log, both moments in microseconds since 1970.
+// Settings of a mirror's log. Both are moments in microseconds since 1970.
 const (
-	// loggedSetting is there while the log has every commit after that moment; "" once the
-	// beginning was removed.
+	// loggedSetting exists while the log is complete since that moment. It is "" once
+	// the oldest entries were removed.
 	loggedSetting = "logged since"
-	// heldSetting is the moment of the last commit that changed what is held. Each is later
-	// than the one before, whatever the clock shows.
+	// heldSetting is the moment of the last commit that changed resources. Each is
+	// later than the one before, whatever the clock shows.
 	heldSetting = "held since"
 )
 
-// ownSets are the names of sets that are no Source's and are never synchronized.
+// ownSets matches the names of the sets of this program, which belong to no Source and
+// are never synchronized.
 const ownSets = "instep:%"
 
-// LogPosition is how far the log of a mirror was read.
+// LogPosition is the position of a reader in the log of a mirror.
 type LogPosition struct {
-	Seq int64     // of the last change; 0: none
-	At  time.Time // its moment, or that of the last commit if there is none
+	Seq int64     // number of the last change read; 0: none
+	At  time.Time // Datetime of that change, or the moment of the last commit if there was no change
 }
 
-// Logged is a resource as a set holds it after a commit. What one commit did to a resource
-// has one Datetime and comes in a row: once for each set that holds the resource then, as
-// Updated, or once as Deleted if none does. Of a deletion only URI and Path are set.
+// Logged is the state of a resource in a set after a commit. The entries that one
+// commit makes for a resource have the same Datetime and are consecutive: one Updated
+// entry for each set that has the resource, or one Deleted entry if none has. Of a
+// deletion only URI and Path are set.
 type Logged struct {
 	Change
 	Set SetID
 }
 
-// LogIf makes commits of the mirror write the log if wanted says so. It is asked in the
-// transaction, and "no" ends the log, since that has a gap then. nil, as at first, is never.
+// LogIf makes each commit of the mirror write the log if wanted returns true. Commit
+// calls wanted in its transaction; false ends the log, which would have a gap. With
+// nil, the default, no log is written.
 func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 
-// log enters what all sets hold of the resources of an outcome, before those are dropped
-// that none holds. What only a first baseline brings is left out: nobody may see it yet.
+// log writes an entry for each set and resource of an outcome, before resources without
+// a set are dropped. It omits resources that only an unfinished first baseline has,
+// since nobody may see them yet.
 func (s *settling) log() (err error) {
 	ids := make([]int64, 0, len(s.rows))
 	for _, id := range s.rows {
@@ -86,10 +90,10 @@ func (r *recorder) noteHeld(at int64) error {
 	return r.keepNumber(heldSetting, at)
 }
 
-// breakLog ends the log with a commit that it does not have.
+// breakLog ends the log, because it does not contain the commit at this moment.
 func (r *recorder) breakLog(at int64) error { return errors.Join(r.cutLog(), r.noteHeld(at)) }
 
-// logState returns the moment of the last commit, and whether the log has all since some.
+// logState returns the moment of the last commit, and whether a log is being written.
 func (r *recorder) logState() (at int64, logging bool, err error) {
 	if at, _, err = number(r, heldSetting); err == nil {
 		_, logging, err = setting(r, loggedSetting)
@@ -114,13 +118,14 @@ const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, l
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
 	WHERE r.id IN (`
 
-// visible is the end of the condition after heldQuery: a set that readers may see holds the
-// resource, or none does.
+// visible is the end of the condition after heldQuery: either a set that readers may see has
+// the resource, or no set has it.
 const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
 	AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `')))) ORDER BY r.id, m.set_id`
 
-// logHeld enters resources at a moment, and returns the number of rows. It leaves out those
-// that only first baselines hold, unless a set gave them up.
+// logHeld writes the entries of resources for a commit at a moment, and returns the number
+// of entries. It omits resources that only unfinished first baselines have, unless the
+// commit removed them from a set.
 func (s *settling) logHeld(ids []int64, at int64) (n int64, err error) {
 	ended := make(map[int64]bool, len(s.Ended))
 	for i := range s.Ended {
@@ -139,20 +144,21 @@ func (s *settling) logHeld(ids []int64, at int64) (n int64, err error) {
 	return n, nil
 }
 
-// LogEnd returns the position after all that is held now.
+// LogEnd returns the position at the end of the log.
 func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
 	var micros int64
-	_, err = first(c.reading(ctx, "read the log of"), []any{&p.Seq, &micros}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
+	_, err = first(c.reading(ctx, "read the log of the catalog"), []any{&p.Seq, &micros}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
 		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, heldSetting)
 	p.At = readTime(micros)
 	return p, err
 }
 
-// LogHas reports whether the log has all changes after a position that LogEnd returned, or
-// that of a Logged.
+// LogHas reports whether the log has all changes after a position, which is a result of
+// LogEnd or the position of a Logged.
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
-	// Without a log nothing may have changed: that is known of a position before any.
-	has, _, err = value[bool](c.reading(ctx, "read the log of"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
+	// A position without a change is still valid if no commit was made since, log or
+	// not.
+	has, _, err = value[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
 			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
 		ELSE COALESCE((SELECT value FROM setting WHERE name = $3), (SELECT value FROM setting WHERE name = $4), '0') = CAST($2 AS TEXT) END`,
 		p.Seq, p.At.UnixMicro(), loggedSetting, heldSetting)
@@ -163,9 +169,9 @@ const loggedQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests
 	set_id, COALESCE(path, ''), COALESCE(due, ''), COALESCE(changed, 0), COALESCE(verified, FALSE), COALESCE(stat, '')
 	FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2`
 
-// Log yields the log after one number up to another, in its order.
+// Log yields the entries with after < Seq <= through, in order of Seq.
 func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
-	return listing(c.reading(ctx, "read the log of"), loggedQuery, after, func(rows *sql.Rows, l *Logged) (any, error) {
+	return listing(c.reading(ctx, "read the log of the catalog"), loggedQuery, after, func(rows *sql.Rows, l *Logged) (any, error) {
 		var changed int64
 		err := scanChange(rows, &l.Change, &l.Set, &l.Path, &l.Due, &changed, &l.Verified, &l.Stat)
 		l.Resource.Changed = readTime(changed)
@@ -173,11 +179,12 @@ func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged
 	}, through)
 }
 
-// TrimLog removes what comes before a change, in steps of some thousand.
+// TrimLog removes the entries before a change, in transactions of some thousand
+// entries.
 func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	for {
 		var n int64
-		err := c.transact(ctx, "shorten the log of", func(r *recorder) (err error) {
+		err := c.transact(ctx, "shorten the log of the catalog", func(r *recorder) (err error) {
 			n, err = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetRows)
 			if err != nil || n == 0 {
 				return err
@@ -191,10 +198,10 @@ func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	}
 }
 
-// CutLog ends the log: whoever reads it has to compare all that is held.
+// CutLog ends the log. Its readers then have to compare all resources.
 func (c *Mirror) CutLog(ctx context.Context) error {
-	if _, logging, err := setting(c.reading(ctx, "read the log of"), loggedSetting); err != nil || !logging {
+	if _, logging, err := setting(c.reading(ctx, "read the log of the catalog"), loggedSetting); err != nil || !logging {
 		return err
 	}
-	return c.transact(ctx, "end the log of", (*recorder).cutLog)
+	return c.transact(ctx, "end the log of the catalog", (*recorder).cutLog)
 }

@@ -15,7 +15,7 @@ import (
 	"instep/internal/durable"
 )
 
-// newestSchema returns the schema that this program uses.
+// newestSchema returns the schema version that this program uses.
 func newestSchema() (int64, error) {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -48,13 +48,13 @@ const rewritten = 14
 // database.
 const migrationRoom = 3
 
-// prepare checks the disk space for a migration, and copies a catalog whose rows will be
-// rewritten to a file beside it.
+// prepare checks that there is enough disk space for a migration that rewrites rows,
+// and copies the catalog to a file beside it.
 func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (durable.Space, error)) error {
 	if schema >= rewritten {
 		return nil
 	}
-	if err := settle(ctx, c.write); err != nil { // afterwards its size is that of the file
+	if err := settle(ctx, c.write); err != nil { // so that the file size includes what was in the write-ahead log
 		return err
 	}
 	if err := roomFor(c.path, space); err != nil {
@@ -62,7 +62,7 @@ func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (du
 	}
 	to := fmt.Sprintf("%s.schema%d", c.path, schema)
 	if err := copyTo(ctx, c.write, c.path, to); err != nil {
-		return fmt.Errorf("copy it to %q before it is brought up to date: %w", to, err)
+		return fmt.Errorf("copy the catalog to %q before its schema is brought up to date: %w", to, err)
 	}
 	return nil
 }
@@ -89,9 +89,9 @@ func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err erro
 	return err
 }
 
-// copyTo copies the catalog at path to a file beside it, whole or not at all. It replaces
-// an existing copy, which is from an earlier attempt or of a catalog that was restored
-// since.
+// copyTo copies the catalog at path to the file to, completely or not at all. It
+// replaces an existing copy, which is left from an earlier attempt, or is of a catalog
+// that was since replaced by a backup.
 func copyTo(ctx context.Context, db *sql.DB, path, to string) error {
 	temp := path + "." + uuid.NewString() + tempSuffix
 	defer removeDatabase(temp)

@@ -15,36 +15,36 @@ import (
 )
 
 // Intent is an announced change of the file at a path. It is durable before the file is
-// touched, so that after a crash the files that may differ from the catalog are known.
+// touched, so that after a crash the catalog knows which files may differ from it.
 type Intent struct {
 	URI    string
-	Guess  string // only for Intend, where Path is "": fold of the path that place tries first; "": unknown
+	Guess  string // used by Intend if Path is "": the folded path that place will try first; "": unknown
 	New    bool   // the URI had no path before; set by Intend
-	Path   string // "": the URI is new, Intend gives it a path
-	Kept   string // path to which the present bytes at Path move; "": there are none to keep
-	Taken  string // path from which the new bytes come, and to which they return if this is undone; "": they are made
+	Path   string // "": the URI is new, and Intend gives it a path
+	Kept   string // path to which the present file at Path is moved; "": there is no file to keep
+	Taken  string // path from which the new file is moved, and to which it returns if the intent is undone; "": it is written
 	Length resourcesync.Length
-	SHA256 resourcesync.Digest // digest of the new bytes; zero: there are none
+	SHA256 resourcesync.Digest // digest of the new bytes; zero: the file is removed
 }
 
-// Names looks up the owner of a path, given in the form of FoldBy.
+// Names looks up which paths are in use. It takes folded paths: see FoldBy.
 type Names interface {
-	// File reports whether it is the path of a resource.
+	// File reports whether a path belongs to a resource.
 	File(fold string) (bool, error)
-	// Directory returns the directory with that path in its first spelling.
+	// Directory returns the path of a directory in its first spelling.
 	Directory(fold string) (path string, ok bool, err error)
 }
 
 // Place is a path for a resource.
 type Place struct {
 	Path        string
-	Directories []string // directories above it that are new
-	Kept        string   // path to which the present file at Path moves; "": there is none
+	Directories []string // new directories above it
+	Kept        string   // path to which the present file at Path is moved; "": there is none
 }
 
-// Intents returns the intents that were recorded and not settled.
+// Intents returns the intents that are not settled yet.
 func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
-	return rows(c.reading(ctx, "read intents of"), func(r *sql.Rows) (in Intent, err error) {
+	return rows(c.reading(ctx, "read intents of the catalog"), func(r *sql.Rows) (in Intent, err error) {
 		var sum []byte
 		var length sql.NullInt64
 		if err := r.Scan(&in.URI, &in.New, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
@@ -57,10 +57,10 @@ func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
 }
 
 // Find returns the resource with this URI as seen from set; the zero Resource if it is
-// unknown. It is several times as fast as Lookup of one.
+// unknown. It is several times as fast as Lookup with one URI.
 func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, error) {
 	base, rest := split(uri)
-	v, _, err := c.one(ctx, "look up a resource in", findQuery, set, base, rest)
+	v, _, err := c.one(ctx, "look up a resource in the catalog", findQuery, set, base, rest)
 	return v, err
 }
 
@@ -76,7 +76,8 @@ func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Reso
 	return found[0], true, nil
 }
 
-// prepared prepares each query once, since that takes several times as long as to run it.
+// prepared prepares each query only once, since preparing takes several times as long
+// as running it.
 type prepared struct {
 	reading
 	m *Mirror
@@ -101,66 +102,66 @@ func (c *Mirror) statement(ctx context.Context, query string) (s *sql.Stmt, err 
 	return s, err
 }
 
-// Membership is the statement of a set about a resource.
+// Membership is the state of a resource in a set.
 type Membership struct {
 	Set       SetID
 	URI       string
-	Changed   time.Time // kept in microseconds
+	Changed   time.Time // precise to microseconds
 	LastMod   resourcesync.Datetime
 	Due       string
 	Wanted    string
-	Relabel   bool      // the set's labels of the same bytes change: that ends a state
-	Remainder string    // further attributes of the resource in the set
-	Told      bool      // a change has said so, and no list; not by Holders
-	Until     time.Time // latest possible time of a change whose time is unknown, and Changed is the earliest; else zero; not set by Holders
-	Came      time.Time // arrival time of the bytes, by their server's clock; zero if unknown, or if digests make it unnecessary; not set by Holders
+	Relabel   bool      // the attributes of the resource in the set changed and its bytes did not: that ends a state, too
+	Remainder string    // further attributes of the resource in the set: the text of a resourcesync.Remainder
+	Told      bool      // the statement is from a change, not a list; not set by Holders
+	Until     time.Time // if the time of a change is unknown, its latest possible time, and Changed is the earliest; otherwise zero; not set by Holders
+	Came      time.Time // time at which the bytes arrived, by the clock of their server; zero if unknown, or not needed because of digests; not set by Holders
 }
 
-// Outcome is the result of a batch: the new states of resources, and the position in the
-// set's changes.
+// Outcome is the result of a batch: the new states of resources, and the new cursor of
+// the set.
 type Outcome struct {
-	Stored  []Resource   // their bytes are at their path: URI, Length, Digests, Verified, Type
-	Noted   []Resource   // their bytes are as before: URI, Verified, Type
-	Members []Membership // begin or change
-	Ended   []Membership // end: Set, URI; a resource goes with its last membership
-	Gone    []Evidence   // deletions that are remembered
-	Meant   bool         // the user has consented to the end of the states in Ended: they do not count as losses
-	Dropped []string     // URIs
-	Found   []Found      // files that were no resources and made room for some
-	Fresh   []Intent     // the intents that are New, by Intend: a resource that is not in Stored has a path and no bytes
+	Stored  []Resource   // resources whose bytes are at their path now: URI, Length, Digests, Verified, Type
+	Noted   []Resource   // resources whose bytes did not change: URI, Verified, Type
+	Members []Membership // memberships that begin or change
+	Ended   []Membership // memberships that end: Set, URI; a resource is removed with its last membership
+	Gone    []Evidence   // deletions, as evidence
+	Meant   bool         // the user has approved the deletions in Ended: they do not count as losses
+	Dropped []string     // URIs of resources that are removed unless a set has them
+	Found   []Found      // files that were in the place of a resource and were moved
+	Fresh   []Intent     // the intents that are New, set by Intend: if the resource is not in Stored, it gets a path without bytes
 	Cursor  *Cursor
-	Run     *Run      // the run, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
-	At      time.Time // time by the mirror's clock; required beside Run
+	Run     *Run      // the run, with its counts; with a run, states that end are stored in the history. Settle gives a new Run its ID
+	At      time.Time // time by the mirror's clock; required if Run is set
 }
 
-// Found is a file that had the path of a resource but was not one. Its state ends in a set
-// of its own, so that the history names it.
+// Found is a file that was at the path of a resource but did not belong to one. It gets
+// a state that has ended, in a set of its own, so that the history contains it.
 type Found struct {
 	Set    SetID
-	URI    string // of the resource
-	Path   string // path at which the file was
-	Kept   string // path at which it is now
+	URI    string // URI of the resource
+	Path   string // path of the file before
+	Kept   string // path of the file now
 	Length resourcesync.Length
 }
 
-// Cursor is how far a set was followed; the body means nothing here.
+// Cursor is the position up to which a set was synchronized. The catalog does not
+// interpret the body.
 type Cursor struct {
 	Set    SetID
 	Body   string
-	Listed time.Time // the moment of a newer list that was read: Evidence from before is forgotten; zero if there is none
+	Listed time.Time // the moment of a newer list that was read: Evidence from before is removed; zero if there is none
 }
 
-// Settle records an outcome and removes its intents, all or none. Dropped are
-// resources that go if no set holds them.
+// Settle records an outcome and removes its intents, all or none.
 //
-// It may run beside the work on the files: before the outcome counts it calls ready, which
-// waits until they are durable. An error of ready is returned unchanged, and nothing was
-// recorded. Nobody else can write while ready waits. A nil ready means that they are
-// durable.
+// Files may still be written while Settle runs: before it commits it calls ready, which
+// waits until they are durable. Nobody else can write to the catalog meanwhile. If
+// ready fails, Settle records nothing and returns the error unchanged. A nil ready
+// means that the files are durable.
 func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
-	err := c.transact(ctx, "record an outcome in", func(r *recorder) (err error) {
+	err := c.transact(ctx, "record an outcome in the catalog", func(r *recorder) (err error) {
 		if o.Run != nil {
 			r.at = o.At.UnixMicro()
 			if run, err = r.enterRun(o.Run); err != nil {
@@ -171,7 +172,7 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 		if err := s.settle(); err != nil {
 			return err
 		}
-		if o.Cursor != nil { // the members are counted by now
+		if o.Cursor != nil { // members is already counted
 			if err := r.noteExtent(o.Cursor.Set, o.At.UnixMicro()); err != nil {
 				return err
 			}
@@ -188,20 +189,20 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 		o.Run.ID = run
 	}
 	if o.Cursor != nil {
-		_ = c.indexContents(ctx) // the outcome counts in any case; the next search for a content tries again and reports the error
+		_ = c.indexContents(ctx) // the outcome is recorded in any case; the next search for a content tries again and reports the error
 	}
 	return nil
 }
 
-// indexContents creates the index by which contents are found. Its rows are in random
-// order, and it would double the time of a first baseline, which does not use it; so it is
-// created after that, or at the first search for a content.
+// indexContents creates the index that finds resources by their SHA-256. Its rows are
+// in random order, and it would double the time of a first baseline, which does not use
+// it. Therefore it is created after the first baseline, or for the first search.
 func (c *db) indexContents(ctx context.Context) error {
 	if c.contents.Load() {
 		return nil
 	}
 	err := spilling(ctx, c.write, func() error {
-		return c.transact(ctx, "index the contents of", func(r *recorder) error {
+		return c.transact(ctx, "index the contents of the catalog", func(r *recorder) error {
 			_, err := r.exec("CREATE INDEX IF NOT EXISTS " + contentIndex + " ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
 			return err
 		})
@@ -214,23 +215,23 @@ func (c *db) indexContents(ctx context.Context) error {
 
 const contentIndex = "resource_content"
 
-// canFind reports whether the index of contents exists. A read-only catalog cannot create
-// it, so it finds nothing until a first baseline has ended.
+// canFind reports whether the index of contents exists, and creates it if possible.
+// With a read-only catalog nothing can be found until a first baseline has ended.
 func (c *db) canFind(ctx context.Context) (bool, error) {
 	if !c.readOnly {
 		return true, c.indexContents(ctx)
 	}
-	_, there, err := value[int](c.reading(ctx, "find content in"), "SELECT 1 FROM sqlite_master WHERE name = $1", contentIndex)
+	_, there, err := value[int](c.reading(ctx, "find content in the catalog"), "SELECT 1 FROM sqlite_master WHERE name = $1", contentIndex)
 	return there, err
 }
 
-// settling is the state of Settle: an outcome that is being written.
+// settling is the state of Settle while it writes an outcome.
 type settling struct {
 	*recorder
 	*Outcome
 	run   int64
 	rows  map[string]int64     // row numbers of the resources, by URI
-	fresh map[string]*Resource // new resources, as in Stored; nil: without bytes
+	fresh map[string]*Resource // new resources, as in Stored; nil if they have no bytes yet
 	logs  func() (bool, error) // see Mirror.LogIf
 	now   int64                // microseconds
 }
@@ -267,10 +268,10 @@ func (s *settling) settle() error {
 	return err
 }
 
-// forgetPlaces removes directories that were recorded for new resources that did not
-// arrive.
+// forgetPlaces removes directories that were recorded for new resources that were not
+// stored in the end.
 func (s *settling) forgetPlaces() error {
-	if len(s.Fresh) > 0 { // all of them are stored
+	if len(s.Fresh) > 0 { // then all of them were stored
 		return nil
 	}
 	paths, err := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
@@ -281,7 +282,7 @@ func (s *settling) forgetPlaces() error {
 	return err
 }
 
-// find looks up the rows of all that was known before.
+// find looks up the row numbers of the resources that are not new.
 func (s *settling) find() (err error) {
 	s.fresh = make(map[string]*Resource, len(s.Fresh))
 	for i := range s.Fresh {
@@ -305,7 +306,7 @@ func (s *settling) find() (err error) {
 	return err
 }
 
-// counts returns the number of new memberships, and their bytes.
+// counts returns for each set the number of new resources and their bytes.
 func (s *settling) counts() map[SetID][2]int64 {
 	counts := map[SetID][2]int64{}
 	for i := range s.Members {
@@ -324,7 +325,7 @@ func (s *settling) counts() map[SetID][2]int64 {
 	return counts
 }
 
-// newcomers records resources that had no path.
+// newcomers inserts the rows of new resources.
 func (s *settling) newcomers() error {
 	rows := make([]newResource, len(s.Fresh))
 	for i := range s.Fresh {
@@ -337,12 +338,12 @@ func (s *settling) newcomers() error {
 		s.rows[rows[i].uri] = s.last - int64(len(rows)-1-i)
 	}
 	if err == nil && n != int64(len(rows)) {
-		err = fmt.Errorf("%w: %d of %d resources were new", ErrState, n, len(rows))
+		err = fmt.Errorf("%w: expected only new resources, but %d of %d were new", ErrState, n, len(rows))
 	}
 	return err
 }
 
-// stored records the bytes of resources that had a path before.
+// stored records the bytes of resources that are not new.
 func (s *settling) stored() error {
 	args := make([]any, 0, 7*len(s.Stored))
 	for i := range s.Stored {
@@ -352,7 +353,7 @@ func (s *settling) stored() error {
 		}
 		row := s.rows[one.URI]
 		if row == 0 {
-			return fmt.Errorf("%w: bytes of %q, which has no path", ErrState, one.URI)
+			return fmt.Errorf("%w: bytes were stored for %q, which has no path", ErrState, one.URI)
 		}
 		args = append(args, row, writeLength(one.Length), writeSHA256(one.Digests), writeDigests(one.Digests), one.Verified, one.Type, one.Stat)
 	}
@@ -361,7 +362,7 @@ func (s *settling) stored() error {
 	return err
 }
 
-// note records new facts about bytes that stay.
+// note records Verified and Type of resources whose bytes did not change.
 func (s *settling) note() error {
 	for i := range s.Noted {
 		n := &s.Noted[i]
@@ -372,8 +373,8 @@ func (s *settling) note() error {
 	return nil
 }
 
-// begin begins or changes memberships, in the order of the rows: so one page of the tables
-// takes many of them in a row.
+// begin inserts or changes memberships in the order of the row numbers, so that
+// consecutive ones are on the same page of the table.
 func (s *settling) begin() error {
 	all := slices.Clone(s.Members)
 	slices.SortFunc(all, func(a, b Membership) int { return cmp.Compare(s.rows[a.URI], s.rows[b.URI]) })
@@ -382,7 +383,7 @@ func (s *settling) begin() error {
 		m := &all[i]
 		row := s.rows[m.URI]
 		if row == 0 {
-			return fmt.Errorf("%w: a membership of %q, which has no path", ErrState, m.URI)
+			return fmt.Errorf("%w: a membership was recorded for %q, which has no path", ErrState, m.URI)
 		}
 		args = append(args, m.Set, row, m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted, s.at, s.run, s.run, writeText(m.Remainder))
 	}
@@ -392,7 +393,7 @@ func (s *settling) begin() error {
 	return errors.Join(err, s.noteEvidence(s.Members, s.Gone))
 }
 
-// drop removes the resources that no set holds any more.
+// drop removes the resources that are in no set any more.
 func (s *settling) drop() error {
 	for i := range s.Ended {
 		if err := s.dropUnheld(s.rows[s.Ended[i].URI]); err != nil {
@@ -407,7 +408,8 @@ func (s *settling) drop() error {
 	return nil
 }
 
-// dropUnheld removes a resource that no set holds, and the directory of its URI with the last.
+// dropUnheld removes a resource that is in no set, and the row for the directory of its
+// URI if it was the last one there.
 func (r *recorder) dropUnheld(id int64) error {
 	var base, dir int64
 	found, err := first(r, []any{&base, &dir}, "DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id)
@@ -422,7 +424,7 @@ func (r *recorder) dropUnheld(id int64) error {
 	return err
 }
 
-// move records how far a set was followed.
+// move stores the cursor of the set.
 func (s *settling) move() error {
 	if s.Cursor == nil {
 		return nil
@@ -437,20 +439,21 @@ func (s *settling) move() error {
 	return s.forgetEvidence(s.Cursor.Set, s.Cursor.Listed)
 }
 
-// committedSetting is the setting with the moment at which the cursor of a set moved last.
+// committedSetting is the name of the setting with the moment at which the cursor of a
+// set was last stored.
 func committedSetting(set SetID) string { return fmt.Sprint("committed ", set) }
 
-// Committed returns when the cursor of a set moved last, by the mirror's clock: all that the
-// run had found was recorded then. It is the zero time if an earlier version of this program
-// has moved it.
+// Committed returns when the cursor of a set was last stored, by the mirror's clock.
+// The results of that run were complete then. It returns the zero time if an earlier
+// version of this program stored the cursor.
 func (c *Mirror) Committed(ctx context.Context, set SetID) (time.Time, error) {
-	micros, _, err := number(c.reading(ctx, "read a cursor of"), committedSetting(set))
+	micros, _, err := number(c.reading(ctx, "read a cursor of the catalog"), committedSetting(set))
 	return readMicros(micros), err
 }
 
 // Holders returns all memberships of the resources with these URIs.
 func (c *Mirror) Holders(ctx context.Context, uris []string) (all []Membership, err error) {
-	err = lookup(c.reading(ctx, "look up memberships in"), func(rows *sql.Rows) error {
+	err = lookup(c.reading(ctx, "look up memberships in the catalog"), func(rows *sql.Rows) error {
 		var m Membership
 		var i, micros int64
 		var lastmod string
@@ -468,14 +471,16 @@ func (c *Mirror) Holders(ctx context.Context, uris []string) (all []Membership, 
 	return all, err
 }
 
-// The + keeps SQLite from the primary key, in which it would read the whole set.
+// The + keeps SQLite from using the primary key, with which it would read the whole
+// set.
 const dueQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
 	FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `
 	WHERE m.due <> '' AND m.resource > $1 AND +m.set_id = $3 ORDER BY m.resource LIMIT $2`
 
-// Due yields the members of a set that are due, in the order in which they were first recorded.
+// Due yields the members of a set whose Due is not empty, in the order in which they
+// were first recorded.
 func (c *Mirror) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(c.reading(ctx, "list what is due in"), dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
+	return listing(c.reading(ctx, "list the resources that are due in the catalog"), dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
 		err := scanResource(rows, r)
 		return r.ID, err
 	}, set)
@@ -486,16 +491,16 @@ const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NU
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.resource = r.id AND m.due <> '')
 	ORDER BY r.id LIMIT 1`
 
-// FindContent finds a stored resource with this SHA-256 and length that is not due in any
-// set; false if there is none.
+// FindContent finds a stored resource with this SHA-256 and length that is not due in
+// any set; false if there is none.
 func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
 	if can, err := c.canFind(ctx); err != nil || !can {
 		return Resource{}, false, err
 	}
-	return c.one(ctx, "find content in", contentQuery, sha256.Sum(), length)
+	return c.one(ctx, "find content in the catalog", contentQuery, sha256.Sum(), length)
 }
 
-// Cursor returns how far a set was followed; false if it never was.
+// Cursor returns the cursor of a set; false if it was never synchronized.
 func (c *Mirror) Cursor(ctx context.Context, set SetID) (body string, ok bool, err error) {
-	return value[string](c.reading(ctx, "read a cursor of"), "SELECT body FROM cursor WHERE set_id = $1", set)
+	return value[string](c.reading(ctx, "read a cursor of the catalog"), "SELECT body FROM cursor WHERE set_id = $1", set)
 }

@@ -24,15 +24,16 @@ import (
 	"instep/internal/durable"
 )
 
-// Errors for errors.Is.
+// Errors that methods return, for errors.Is.
 var (
-	// ErrNewerSchema: a later version of this program wrote the catalog.
+	// ErrNewerSchema means that a later version of this program wrote the catalog.
 	ErrNewerSchema = errors.New("written by a newer version of this program")
-	// ErrDamaged: the file is not a catalog, or is a damaged one.
+	// ErrDamaged means that the file is not a catalog, or is a damaged one.
 	ErrDamaged = errors.New("not a sound catalog")
-	// ErrOther: the file is another catalog than the one asked for.
+	// ErrOther means that the file is another catalog than the expected one.
 	ErrOther = errors.New("another catalog")
-	// ErrFull: the disk of the catalog is full. Recorded facts stay.
+	// ErrFull means that the disk of the catalog is full. Nothing that was recorded is
+	// lost.
 	ErrFull = errors.New("no room left on its disk")
 )
 
@@ -42,59 +43,60 @@ var migrations embed.FS
 // applicationID marks a SQLite file as a catalog ("Inst"); see PRAGMA application_id.
 const applicationID = 0x496e7374
 
-// readers bounds the read connections. No method keeps one while its caller runs,
-// so a few are enough and nobody waits for himself.
+// readers is the number of read connections. A few are enough, since no method holds a
+// connection while its caller runs, and so no caller can block itself.
 const readers = 4
 
 // UUIDSetting is the name of the setting that UUID returns.
 const UUIDSetting = "uuid"
 
-// Options say which catalog to open.
+// Options select the catalog to open, and how.
 type Options struct {
 	Path   string           // path of the database file
-	Create bool             // make the file if it does not exist; its directory must exist
-	UUID   string           // UUID that it has to have; "": any
-	Now    func() time.Time // the clock of recorded changes; nil is time.Now
+	Create bool             // create the file if it does not exist; its directory must exist
+	UUID   string           // expected UUID; "": any
+	Now    func() time.Time // clock for the times of changes; nil is time.Now
 
-	space func(*os.Root) (durable.Space, error) // tests say how much room there is
+	space func(*os.Root) (durable.Space, error) // free disk space, replaced by tests
 }
 
 // Catalog is an open catalog: three stores in one database. Each call of a store is one
-// transaction, whichever tables it uses. All methods are safe for concurrent use.
+// transaction, also if it uses tables of other stores. All methods are safe for
+// concurrent use.
 type Catalog struct {
 	*db
 	Facts     *Facts
 	Mirror    *Mirror
 	Publisher *Publisher
 
-	still os.FileInfo // of a file that is read as one that nobody writes to; nil: see Steady
+	still os.FileInfo // the file that is read as one that nobody writes to; nil: see Steady
 }
 
-// Facts is the store of both roles: settings, sets, resources, memberships, and the change
-// log.
+// Facts is the store that mirrors and publishers use: settings, sets, resources,
+// memberships, and the change log.
 type Facts struct{ *db }
 
-// Mirror is the store of mirrors: intended changes of files, cursors, evidence, earlier
-// states, withheld plans, the names of bytes, and the log of what is held.
+// Mirror is the store of mirrors: intents, cursors, evidence, earlier states, withheld
+// plans, the names of bytes, and the log of what the sets hold.
 type Mirror struct {
 	*db
 	preparing  sync.Mutex           // guards statements
-	statements map[string]*sql.Stmt // of queries that read one resource
+	statements map[string]*sql.Stmt // prepared queries that read one resource
 	logs       func() (bool, error) // see LogIf
 }
 
-// Publisher is the store of Sources: publications and their documents, results of scans,
-// and the spellings of URIs in adopted publications.
+// Publisher is the store of Sources: publications and their documents, results of
+// scans, and the spellings of URIs in adopted publications.
 type Publisher struct{ *db }
 
 // db is the database that the stores share.
 type db struct {
 	path  string
 	now   func() time.Time
-	write *sql.DB // one connection: transactions queue here, not in SQLite
+	write *sql.DB // one connection: transactions wait here, not in SQLite
 	read  *sql.DB
 
-	contents atomic.Bool // the index on contents is there
+	contents atomic.Bool // the index on contents exists
 	readOnly bool
 	fold     atomic.Pointer[func(path string) string] // see FoldBy
 }
@@ -104,10 +106,10 @@ func newCatalog(path string, now func() time.Time) *Catalog {
 	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
 }
 
-// Open opens the catalog at o.Path and migrates its schema. A missing file is
-// fs.ErrNotExist unless o.Create is set; a file that is not a catalog is ErrDamaged; one
-// with another UUID is ErrOther; a schema later than ours is ErrNewerSchema. None of these
-// errors changes the file.
+// Open opens the catalog at o.Path and migrates its schema. If the file is missing and
+// o.Create is not set, it returns fs.ErrNotExist; if it is not a catalog, ErrDamaged;
+// if it has another UUID, ErrOther; if its schema is newer than this program's,
+// ErrNewerSchema. None of these errors changes the file.
 func Open(ctx context.Context, o Options) (*Catalog, error) {
 	now := o.Now
 	if now == nil {
@@ -135,18 +137,19 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	})
 }
 
-// openCatalog opens a catalog: connect gives it its connections, and upgrade what its schema lacks.
+// openCatalog opens a catalog: connect opens its connections, and upgrade migrates an
+// older schema or refuses it.
 func openCatalog(ctx context.Context, path string, now func() time.Time, id string, connect func(*Catalog) error, upgrade func(c *Catalog, have, want int64) error) (*Catalog, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("open catalog %q: %w", path, err)
+		return nil, fmt.Errorf("open the catalog %q: %w", path, err)
 	}
 	c := newCatalog(path, now)
 	if err = connect(c); err == nil {
 		err = c.recognise(ctx, id, upgrade)
 	}
 	if err != nil {
-		return nil, errors.Join(c.fail("open", err), c.Close())
+		return nil, errors.Join(c.fail("open the catalog", err), c.Close())
 	}
 	return c, nil
 }
@@ -154,7 +157,7 @@ func openCatalog(ctx context.Context, path string, now func() time.Time, id stri
 // Close ends all use of the catalog.
 func (c *Catalog) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it tidies the write-ahead log
+	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it checkpoints the write-ahead log
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
@@ -162,8 +165,8 @@ func (c *Catalog) Close() error {
 	return errors.Join(errs...)
 }
 
-// recognise returns an error for a sound database that is not a catalog, or not the wanted
-// one ("": any), or of which the schema cannot be read or upgraded. All but upgrade works
+// recognise returns an error unless the database is a catalog with the UUID want ("":
+// any) and a schema that this program can read or upgrade. Everything but upgrade works
 // with every schema.
 func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Catalog, have, want int64) error) error {
 	var app, have int64
@@ -171,11 +174,11 @@ func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Ca
 		return err
 	}
 	if app != applicationID {
-		return fmt.Errorf("%w: expected application id %#x, found %#x: a database of another program", ErrDamaged, applicationID, app)
+		return fmt.Errorf("%w: it is a database of another program: expected the application id %#x, found %#x", ErrDamaged, applicationID, app)
 	}
 	err := c.write.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+goose.DefaultTablename+" WHERE is_applied").Scan(&have)
 	if code(err) == sqlite3.SQLITE_ERROR {
-		err = fmt.Errorf("%w: no schema version: %w; %s", ErrDamaged, err, hint)
+		err = fmt.Errorf("%w: its schema version cannot be read: %w; %s", ErrDamaged, err, hint)
 	}
 	if err != nil {
 		return err
@@ -183,17 +186,17 @@ func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Ca
 	var id string
 	err = c.read.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", UUIDSetting).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("%w: it has no UUID; %s", ErrDamaged, hint)
+		err = fmt.Errorf("%w: the catalog has no UUID; %s", ErrDamaged, hint)
 	}
 	if err == nil && want != "" && id != want {
-		err = fmt.Errorf("%w: expected that with the UUID %s, found %s", ErrOther, want, id)
+		err = fmt.Errorf("%w: expected the UUID %s, found %s", ErrOther, want, id)
 	}
 	if err != nil {
 		return err
 	}
 	newest, err := newestSchema()
 	if err == nil && have > newest {
-		err = fmt.Errorf("%w: schema %d, this one knows up to %d; use that version, or a copy of the catalog from before it ran", ErrNewerSchema, have, newest)
+		err = fmt.Errorf("%w: the catalog has the schema version %d, and this program supports up to %d; use that newer version, or restore a copy of the catalog from before it ran", ErrNewerSchema, have, newest)
 	}
 	if err != nil {
 		return err
@@ -201,25 +204,25 @@ func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Ca
 	return upgrade(c, have, newest)
 }
 
-// NewUUID gives the catalog another identity and returns it, so that holders of the old
-// UUID no longer accept the catalog. The UUID is written to the database file itself: if
-// the write-ahead log were lost, the old one would return.
+// NewUUID gives the catalog a new UUID and returns it, so that whoever has stored the
+// old one no longer accepts the catalog. The UUID is written to the database file
+// itself, since the old one would return if the write-ahead log were lost.
 func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	id := uuid.NewString()
 	if err := c.Facts.SetSettings(ctx, map[string]string{UUIDSetting: id}); err != nil {
 		return "", err
 	}
 	if err := settle(ctx, c.write); err != nil {
-		return "", c.fail("give an identity to", err)
+		return "", c.fail("give a new UUID to the catalog", err)
 	}
 	return id, nil
 }
 
-// ensure creates the catalog at path if it is missing. It is completed under another name
-// and linked in, so that a half-made file is never at path.
+// ensure creates the catalog at path if it is missing. It is completed under a
+// temporary name and then linked to path, so that an incomplete file is never at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // before the database: another process may create both, this one first
+	_, noWAL := os.Lstat(wal) // before the database: another process may create both at the same time, and creates this one first
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -228,11 +231,11 @@ func ensure(ctx context.Context, path string, missingOK bool) error {
 		return checkMagic(path)
 	case !errors.Is(err, fs.ErrNotExist) || !missingOK:
 		return err
-	case !errors.Is(noWAL, fs.ErrNotExist): // SQLite would play it back into the new file
-		return fmt.Errorf("%w: %q is there without its database; restore that, or move the log away", ErrDamaged, wal)
+	case !errors.Is(noWAL, fs.ErrNotExist): // SQLite would apply this log to the new file
+		return fmt.Errorf("%w: the write-ahead log %q exists without its database; restore the database, or move the log away", ErrDamaged, wal)
 	}
 	if err := create(ctx, path); err != nil {
-		if _, missing := os.Stat(path); missing != nil { // else another process was faster, and swept
+		if _, missing := os.Stat(path); missing != nil { // otherwise another process created the catalog first, and swept
 			return err
 		}
 	}
@@ -253,8 +256,8 @@ func create(ctx context.Context, path string) error {
 	return syncPath(filepath.Dir(path))
 }
 
-// sweep removes the remains of killed creations of the catalog at path. Once the catalog
-// exists nobody needs them.
+// sweep removes temporary files of interrupted attempts to create the catalog at path.
+// Nobody uses them once the catalog exists.
 func sweep(path string) error {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -268,8 +271,8 @@ func sweep(path string) error {
 	return err
 }
 
-// checkMagic keeps SQLite away from files that are not its own: an empty one it
-// would silently turn into an empty database.
+// checkMagic returns an error for a file that is not a SQLite database. SQLite would
+// turn an empty one into an empty database.
 func checkMagic(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -288,10 +291,10 @@ func checkMagic(path string) error {
 	return nil
 }
 
-const hint = "restore it, with its -wal and -shm files, from a backup; without one begin anew in another directory"
+const hint = "restore it, with its -wal and -shm files, from a backup; without a backup, begin again in another directory"
 
-// blank is the file of a catalog that says nothing. It is made once, in memory: to bring
-// the schema up to date takes longer than all else that a new catalog needs.
+// blank returns the bytes of an empty catalog. It is made once, in memory, since
+// creating the schema takes longer than everything else that a new catalog needs.
 var blank = sync.OnceValues(func() (file []byte, err error) {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -299,7 +302,7 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1) // each connection has a database of its own
+	db.SetMaxOpenConns(1) // each connection to a memory database opens a new one
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return nil, err
 	}
@@ -330,7 +333,7 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	// Nobody sees the file before it has its name, so it is synced once, when it is
+	// Nobody sees the file before it gets its name, so it is synced once, when it is
 	// complete.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
 		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
@@ -344,33 +347,33 @@ func build(ctx context.Context, path string) error {
 	return syncPath(path)
 }
 
-// settle brings everything from the write-ahead log into the database itself: only
-// that file gets the final name. Closing would do so too, but says nothing if it
-// fails, on a full disk for one.
+// settle copies everything from the write-ahead log into the database file, since only
+// that file gets the final name. Closing the database would do so, too, but reports no
+// error, such as a full disk.
 func settle(ctx context.Context, db *sql.DB) error {
 	var busy, logged, done int
 	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &logged, &done); err != nil {
 		return err
 	}
 	if busy != 0 || logged != done {
-		return fmt.Errorf("only %d of %d pages could be written", done, logged)
+		return fmt.Errorf("only %d of %d pages of the write-ahead log could be written to the database", done, logged)
 	}
 	return nil
 }
 
-// place gives a new file its name, unless another process has created the file in the
-// meantime; then that one is used.
+// place gives a new file its name. If another process has created the file in the
+// meantime, that file is used.
 func place(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return os.Rename(temp, path) // a file system without links
+	return os.Rename(temp, path) // the file system has no hard links
 }
 
 func removeDatabase(path string) {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		_ = os.Remove(path + suffix) // absent, or a leftover that harms nobody
+		_ = os.Remove(path + suffix) // absent, or a harmless leftover
 	}
 }
 
@@ -386,23 +389,23 @@ func syncPath(path string) error {
 func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	q := url.Values{"_txlock": {"immediate"}}
 	for _, p := range []string{
-		"busy_timeout(10000)", // first: the others may have to wait
+		"busy_timeout(10000)", // the first one, since the others may have to wait
 		"journal_mode(WAL)",
-		"synchronous(FULL)", // NORMAL loses acknowledged transactions in a power cut
+		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power cut
 		"foreign_keys(ON)",
-		"mmap_size(0)",                 // an I/O error is an error, not a signal
-		"journal_size_limit(16777216)", // bytes a checkpointed write-ahead log keeps
+		"mmap_size(0)",                 // with mmap, an I/O error would be a signal
+		"journal_size_limit(16777216)", // largest size of a write-ahead log after a checkpoint, in bytes
 	} {
 		q.Add("_pragma", p)
 	}
 	extra := []string{
-		"cache_size(-32768)",        // KiB
-		"temp_store(MEMORY)",        // the undo data of one statement: at most some pages for each of its rows
-		"wal_autocheckpoint(16000)", // pages; a checkpoint waits for the disk twice
+		"cache_size(-32768)",        // in KiB
+		"temp_store(MEMORY)",        // data to undo one statement: at most some pages for each of its rows
+		"wal_autocheckpoint(16000)", // in pages; each checkpoint waits for the disk twice
 	}
 	if readOnly {
 		q.Set("_txlock", "deferred")
-		extra = []string{"cache_size(-8192)", "query_only(ON)"} // KiB a connection
+		extra = []string{"cache_size(-8192)", "query_only(ON)"} // in KiB for each connection
 	}
 	for _, p := range extra {
 		q.Add("_pragma", p)
@@ -421,8 +424,8 @@ func openSource(source string, conns int) (*sql.DB, error) {
 	return db, nil
 }
 
-// transact runs do in one transaction, which is durable when transact returns nil and has no
-// effect otherwise.
+// transact runs do in one transaction, which is durable when transact returns nil. If
+// it returns an error, the transaction has no effect.
 func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -436,7 +439,7 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error
 	r.close()
 	if err == nil {
 		err = tx.Commit()
-	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // already undone: the context ended it
+	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // already rolled back, because the context ended
 		err = errors.Join(err, undo)
 	}
 	if err != nil {
@@ -445,8 +448,9 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error
 	return nil
 }
 
-// spilling runs do, which sorts more than fits in memory: meanwhile temporary data goes to
-// files in the system's temporary directory, in runs as large as the cache.
+// spilling runs do, which sorts more than fits in memory. During the call, SQLite
+// writes temporary data to files in the system's temporary directory, in runs as large
+// as the cache.
 func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE; PRAGMA cache_size = -4096"); err != nil {
 		return err
@@ -456,7 +460,8 @@ func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	return errors.Join(err, back)
 }
 
-// fail adds the catalog and the operation to an error, and marks damage as such.
+// fail adds the path of the catalog and the operation to an error, and wraps ErrDamaged
+// or ErrFull where it applies.
 func (c *db) fail(op string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
@@ -464,10 +469,10 @@ func (c *db) fail(op string, err error) error {
 	case sqlite3.SQLITE_FULL:
 		err = fmt.Errorf("%w: %w", ErrFull, err)
 	}
-	return fmt.Errorf("%s catalog %q: %w", op, c.path, err)
+	return fmt.Errorf("%s %q: %w", op, c.path, err)
 }
 
-// code returns the primary result code of SQLite, 0 if err is not of SQLite.
+// code returns the primary result code of SQLite, or 0 if err is from elsewhere.
 func code(err error) int {
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
 		return e.Code() & 0xff

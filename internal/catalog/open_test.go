@@ -109,7 +109,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"cut", data[:len(data)/2], "", true, ErrDamaged, "from a backup"},
 		{"header only", data[:100], "", true, ErrDamaged, "from a backup"},
 		{"of another program", data, "PRAGMA application_id = 7", true, ErrDamaged, "another program"},
-		{"newer", data, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)", true, ErrNewerSchema, "schema 9999"},
+		{"newer", data, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)", true, ErrNewerSchema, "schema version 9999"},
 		{"without identity", data, "DELETE FROM setting", true, ErrDamaged, "UUID"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

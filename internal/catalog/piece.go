@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Piece is a part of a directory and its files at a moment when all of them were recorded.
-// It is forgotten when a file in that directory is recorded again.
+// Piece is a part of a directory with its files, at a moment when the catalog matched
+// all of them. It is removed when a file of that directory is recorded again.
 type Piece struct {
 	Dir    Sum // digest of the path of the directory; see DirOf
 	Part   int64
 	Digest Sum
 }
 
-// DirOf is the directory of a slash-separated path: "." for a name alone.
+// DirOf returns the directory of a slash-separated path: "." for a single name.
 func DirOf(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i]
@@ -22,9 +22,10 @@ func DirOf(path string) string {
 	return "."
 }
 
-// KeepPieces stores pieces of a set, and replaces those of the same directory and part.
+// KeepPieces stores pieces of a set. They replace those with the same directory and
+// part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
-	return c.transact(ctx, "keep what was seen in", func(r *recorder) error {
+	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) error {
 		args := make([]any, 0, 4*len(pieces))
 		for i := range pieces {
 			args = append(args, set, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
@@ -42,7 +43,7 @@ func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) 
 	for i := range pieces {
 		keys = append(keys, i, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 	}
-	err := lookup(c.reading(ctx, "look up what was seen in"), func(rows *sql.Rows) error {
+	err := lookup(c.reading(ctx, "look up the results of a scan in the catalog"), func(rows *sql.Rows) error {
 		var i int
 		err := rows.Scan(&i)
 		known[i] = true
@@ -52,7 +53,7 @@ func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) 
 	return known, err
 }
 
-// touch forgets the pieces of the directory of a path.
+// touch removes the pieces of the directory of a path.
 func (r *recorder) touch(path string) error {
 	dir := DirOf(path)
 	if r.touched == nil {

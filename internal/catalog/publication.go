@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// Document is a file that was written into the bucket of a publication.
+// Document is a file that was written into the bucket for a publication.
 type Document struct {
 	Key       string
 	Length    int64
 	SHA256    [32]byte
-	Immutable bool // its bytes never change at this key
+	Immutable bool // the bytes at this key never change
 }
 
-// States of a publication.
+// States of a publication, in their order.
 const (
-	begun     = "begun"     // its id is used
-	committed = "committed" // committed and not written yet
+	begun     = "begun"     // its id is reserved
+	committed = "committed" // committed but not written to the bucket yet
 	done      = "done"
 )
 
-// BeginPublication returns the id of the next publication, greater than any before.
+// BeginPublication reserves and returns the id of the next publication, which is
+// greater than every earlier one.
 func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, err error) {
-	err = c.transact(ctx, "begin a publication in", func(r *recorder) (err error) {
+	err = c.transact(ctx, "begin a publication in the catalog", func(r *recorder) (err error) {
 		if _, err = r.exec("DELETE FROM publication WHERE set_id = $1 AND state = $2", set, begun); err == nil {
 			id, _, err = value[int64](r, "INSERT INTO publication (set_id, made, state, body) VALUES ($1, $2, $3, '') RETURNING id",
 				set, c.instant().UnixMicro(), begun)
@@ -35,34 +36,37 @@ func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, 
 	return id, err
 }
 
-// CommitPublication makes body the publication of that id, still to be written out.
+// CommitPublication commits the publication with that id and stores its body. It is not
+// written to the bucket yet.
 func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, made time.Time, body string) error {
-	return c.transact(ctx, "commit a publication in", func(r *recorder) error {
+	return c.transact(ctx, "commit a publication in the catalog", func(r *recorder) error {
 		n, err := r.exec("UPDATE publication SET made = $3, state = $4, body = $5 WHERE id = $1 AND set_id = $2 AND state = $6",
 			id, set, made.UnixMicro(), committed, body, begun)
 		return expectOne(n, err, id, "begun")
 	})
 }
 
-// Item is a document of a set that stays when later publications add others.
+// Item is a document of a set that remains when later publications add others.
 type Item struct {
 	Kind   string
 	Number int64
 	Body   string // JSON: see source.Item
 }
 
-// Finished is the data that a written publication leaves in the catalog.
+// Finished is the data that the catalog stores when a publication has been written to
+// the bucket.
 type Finished struct {
-	Documents []Document // are ours
-	Retired   []string   // keys that nothing links any more since At; one of Documents is in use
-	Items     []Item     // new items, and replacements of those of the same kind and number
-	Dropped   []Item     // Kind and Number
+	Documents []Document // documents that were written
+	Retired   []string   // keys that no document links to since At; the key of one of Documents is in use again
+	Items     []Item     // new items; they replace items of the same kind and number
+	Dropped   []Item     // items to remove, by Kind and Number
 	At        time.Time
 }
 
-// FinishPublication records that the publication of that id is written out.
+// FinishPublication records that the publication with that id has been written to the
+// bucket.
 func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished) error {
-	return c.transact(ctx, "finish a publication in", func(r *recorder) error {
+	return c.transact(ctx, "finish a publication in the catalog", func(r *recorder) error {
 		n, err := r.exec("UPDATE publication SET state = $2 WHERE id = $1 AND state IN ($2, $3)", id, done, committed)
 		if err := expectOne(n, err, id, "committed"); err != nil {
 			return err
@@ -75,24 +79,24 @@ func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished)
 		if err := r.keepDocuments(id, f); err != nil {
 			return err
 		}
-		// The last two publications of a set stay.
+		// Keep the last two publications of a set.
 		_, err = r.exec("DELETE FROM publication WHERE set_id = "+setOf+` AND id < (
 			SELECT MAX(id) FROM publication WHERE id < $1 AND state <> $2 AND set_id = `+setOf+")", id, begun)
 		return err
 	})
 }
 
-// setOf is the set of the publication $1.
+// setOf selects the set of the publication $1.
 const setOf = "(SELECT set_id FROM publication WHERE id = $1)"
 
 func expectOne(n int64, err error, id int64, state string) error {
 	if err == nil && n != 1 {
-		err = fmt.Errorf("publication %d: expected one that is %s, found none", id, state)
+		err = fmt.Errorf("publication %d: expected the state %s, found no such publication", id, state)
 	}
 	return err
 }
 
-// keepDocuments records the documents and items of publication id.
+// keepDocuments stores the documents and items of the publication id.
 func (r *recorder) keepDocuments(id int64, f Finished) error {
 	for _, d := range f.Documents {
 		if _, err := r.exec(`INSERT INTO document (key, length, sha256, immutable, publication) VALUES ($1, $2, $3, $4, $5)
@@ -115,10 +119,11 @@ func (r *recorder) keepDocuments(id int64, f Finished) error {
 	return nil
 }
 
-// Items yields the items of a set of one kind with a number of at least from, ascending.
+// Items yields the items of one kind in a set with a number of at least from, in
+// ascending order.
 func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
 	const query = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
-	return listing(c.reading(ctx, "list items in"), query, from-1, func(rows *sql.Rows, it *Item) (any, error) {
+	return listing(c.reading(ctx, "list items in the catalog"), query, from-1, func(rows *sql.Rows, it *Item) (any, error) {
 		err := rows.Scan(&it.Kind, &it.Number, &it.Body)
 		return it.Number, err
 	}, set, kind)
@@ -126,23 +131,23 @@ func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int6
 
 // PublishedSets returns the names of the sets with a written publication, ascending.
 func (c *Publisher) PublishedSets(ctx context.Context) ([]string, error) {
-	return column[string](c.reading(ctx, "list the published sets of"), "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
+	return column[string](c.reading(ctx, "list the published sets of the catalog"), "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
 }
 
-// LastPublication returns the last committed publication of a set and whether it
-// is written out; id 0 if there is none.
+// LastPublication returns the last committed publication of a set, and whether it has
+// been written to the bucket; id 0 if there is none.
 func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, body string, isDone bool, err error) {
 	var state string
-	_, err = first(c.reading(ctx, "read the last publication of"), []any{&id, &body, &state},
+	_, err = first(c.reading(ctx, "read the last publication of the catalog"), []any{&id, &body, &state},
 		"SELECT id, body, state FROM publication WHERE set_id = $1 AND state <> $2 ORDER BY id DESC LIMIT 1", set, begun)
 	return id, body, state == done, err
 }
 
-// Document returns the document that was last written at key; false if none is ours.
+// Document returns the document that was last written at key; false if we wrote none.
 func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, error) {
 	d := Document{Key: key}
 	var sum []byte
-	read := c.reading(ctx, "look up a document in")
+	read := c.reading(ctx, "look up a document in the catalog")
 	found, err := first(read, []any{&d.Length, &sum, &d.Immutable}, "SELECT length, sha256, immutable FROM document WHERE key = $1", key)
 	if err == nil && found && len(sum) != len(d.SHA256) {
 		err = read.failed(fmt.Errorf("%w: expected a SHA-256 of document %q, found %x; %s", ErrDamaged, key, sum, hint))
@@ -154,14 +159,14 @@ func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, e
 	return d, true, nil
 }
 
-// Documents yields the keys of all documents that were written and not removed yet,
-// ascending.
+// Documents yields the keys of all documents that were written and not removed yet, in
+// ascending order.
 func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys that were retired before a moment and last
-// written by publications before the given one.
+// ExpiredDocuments yields the keys that were retired before the moment before, and were
+// last written by a publication older than the given one.
 func (c *Publisher) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(expired), before.UnixMicro(), publication)
 }
@@ -173,15 +178,15 @@ func documentsQuery(only string) string {
 }
 
 func (c *db) documents(ctx context.Context, query string, args ...any) iter.Seq2[string, error] {
-	return listing(c.reading(ctx, "list documents in"), query, "", func(rows *sql.Rows, key *string) (any, error) {
+	return listing(c.reading(ctx, "list documents in the catalog"), query, "", func(rows *sql.Rows, key *string) (any, error) {
 		err := rows.Scan(key)
 		return *key, err
 	}, args...)
 }
 
-// ForgetDocument records that nothing of ours is at key any more.
+// ForgetDocument records that our document at key was removed.
 func (c *Publisher) ForgetDocument(ctx context.Context, key string) error {
-	return c.transact(ctx, "forget a document in", func(r *recorder) error {
+	return c.transact(ctx, "forget a document in the catalog", func(r *recorder) error {
 		_, err := r.exec("DELETE FROM document WHERE key = $1", key)
 		return err
 	})

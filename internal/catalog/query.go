@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// lookupSize is the number of keys one statement asks for.
+// lookupSize is the number of keys in one query of lookup.
 const lookupSize = 500
 
-// asker runs queries: reading outside of a transaction, a recorder in one.
+// asker runs queries: a reading outside of a transaction, a recorder inside one.
 type asker interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	failed(err error) error // adds the operation to an error; nil stays nil
+	failed(err error) error // adds the name of the operation to an error; nil remains nil
 }
 
-// reading is an operation that asks the read connections.
+// reading is an operation that uses the read connections.
 type reading struct {
 	*db
 	ctx context.Context
@@ -89,9 +89,9 @@ func appendRows[T any](a asker, all []T, scan func(*sql.Rows) (T, error), query 
 	return all, nil
 }
 
-// lookup asks for keys, lookupSize at a time. keys are the parameters of row for one key
-// after the other; in query KEYS is the place of the rows, and more are the parameters after
-// them. All parameters are "?": see bulkRows.
+// lookup queries for keys, lookupSize at a time. keys has the parameters of row for
+// each key; KEYS in query is replaced by the rows, and the parameters in more come
+// after them. All parameters are "?": see bulkRows.
 func lookup(a asker, scan func(*sql.Rows) error, query, row string, keys []any, more ...any) error {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(keys, lookupSize*width) {
@@ -103,10 +103,10 @@ func lookup(a asker, scan func(*sql.Rows) error, query, row string, keys []any, 
 	return nil
 }
 
-// repeated returns n times row, separated by commas.
+// repeated returns row n times, separated by commas.
 func repeated(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
-// splitKeys are the keys of texts for lookup with (?,?,?): number, directory, rest.
+// splitKeys returns the keys of texts for lookup with (?,?,?): index, directory, rest.
 func splitKeys(texts []string) []any {
 	keys := make([]any, 0, 3*len(texts))
 	for i, t := range texts {
@@ -116,7 +116,7 @@ func splitKeys(texts []string) []any {
 	return keys
 }
 
-// sumKeys are the keys of texts for lookup with (?,?): number, sum.
+// sumKeys returns the keys of texts for lookup with (?,?): index, sum.
 func sumKeys(texts []string) []any {
 	keys := make([]any, 0, 2*len(texts))
 	for i, t := range texts {
@@ -126,7 +126,7 @@ func sumKeys(texts []string) []any {
 	return keys
 }
 
-// anys are values as parameters.
+// anys returns values as query parameters.
 func anys[T any](values []T) []any {
 	all := make([]any, len(values))
 	for i, v := range values {

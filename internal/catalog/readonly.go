@@ -11,13 +11,14 @@ import (
 	"time"
 )
 
-// ErrOlderSchema: an earlier version of this program wrote the catalog, and it was
-// opened in a way that cannot bring it up to date.
+// ErrOlderSchema means that an earlier version of this program wrote the catalog, and
+// it was opened read-only, so that its schema cannot be migrated.
 var ErrOlderSchema = errors.New("written by an older version of this program")
 
 // OpenReadOnly opens the existing catalog at path and writes nothing, not even the
-// files that SQLite keeps beside a database. Methods that change it fail. It is ErrOther
-// if it has not the UUID id ("": any), whatever its schema is.
+// files that SQLite keeps beside a database. Methods that write return an error. If the
+// catalog does not have the UUID id ("": any), it returns ErrOther, whatever the schema
+// is.
 func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
 	return openCatalog(ctx, path, now, id, func(c *Catalog) error {
 		c.readOnly = true
@@ -27,25 +28,26 @@ func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*
 		return c.connectReadOnly()
 	}, func(_ *Catalog, have, want int64) error {
 		if have < want {
-			return fmt.Errorf("%w: schema %d, this one needs %d; a run that may write brings it up to date", ErrOlderSchema, have, want)
+			return fmt.Errorf("%w: the catalog has the schema version %d, and this program needs %d; a run that may write migrates it", ErrOlderSchema, have, want)
 		}
 		return nil
 	})
 }
 
-// ErrWritten: another process wrote to a catalog that was opened for reading when nobody did.
-// What was read of it since may be wrong.
+// ErrWritten means that another process has written to a catalog that was opened
+// read-only while nobody wrote. Everything read since may be wrong.
 var ErrWritten = errors.New("written to while it was read")
 
-// Steady is ErrWritten if what was read of a catalog that OpenReadOnly has opened may be
-// wrong, because a run began since. A catalog that was open for writing already is read safely.
+// Steady returns ErrWritten if a run began to write after OpenReadOnly, so that
+// everything read since may be wrong. It returns nil for a catalog that was already
+// open for writing, which can be read safely.
 func (c *Catalog) Steady() error {
 	if c.still == nil {
 		return nil
 	}
 	now, err := os.Stat(c.path)
 	if err != nil {
-		return c.fail("read", err)
+		return c.fail("read the catalog", err)
 	}
 	wal, err := os.Stat(c.path + "-wal")
 	if err == nil && wal.Size() <= walHeader || errors.Is(err, fs.ErrNotExist) {
@@ -53,11 +55,12 @@ func (c *Catalog) Steady() error {
 			return nil
 		}
 	}
-	return c.fail("read", ErrWritten)
+	return c.fail("read the catalog", ErrWritten)
 }
 
-// connectReadOnly opens pools of connections, the first of which stays open: a run that
-// ends meanwhile would leave no write-ahead log, without which this source cannot be opened.
+// connectReadOnly opens two pools of connections. The first one keeps a connection
+// open: without it, a run that ends would remove the write-ahead log, without which
+// this source cannot be opened.
 func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {
@@ -76,12 +79,13 @@ func (c *Catalog) connectReadOnly() error {
 	return err
 }
 
-// walHeader is the length of a write-ahead log, in bytes, that nothing was written to but
-// its header. SQLite cannot read one without writing, and tries for ten seconds.
+// walHeader is the length in bytes of a write-ahead log that has only its header.
+// SQLite cannot read such a log without writing, and tries for ten seconds.
 const walHeader = 32
 
-// readOnlySource reads the write-ahead log of a run that is active or was killed. If there
-// is none, or an empty one, SQLite needs an option so that it does not create one.
+// readOnlySource returns the data source name for a database that is opened read-only.
+// It reads the write-ahead log of a run that is active or was killed. If there is no
+// log, or an empty one, an option keeps SQLite from creating one.
 func readOnlySource(path string) (source string, logged bool, err error) {
 	q := url.Values{"mode": {"ro"}, "_txlock": {"immediate"}}
 	for _, p := range []string{"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"} {
@@ -95,7 +99,7 @@ func readOnlySource(path string) (source string, logged bool, err error) {
 		return "", false, err
 	default:
 		if _, err := os.Stat(path + "-shm"); err != nil {
-			return "", false, fmt.Errorf("changes of an interrupted run in %q cannot be read without writing (run once with writing allowed): %w", path+"-wal", err)
+			return "", false, fmt.Errorf("the changes of an interrupted run in %q cannot be read without writing; run once with writing allowed: %w", path+"-wal", err)
 		}
 		q.Set("readonly_shm", "1")
 		logged = true

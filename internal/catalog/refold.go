@@ -6,28 +6,28 @@ import (
 	"fmt"
 )
 
-// Refolding says how the paths of a mirror get new folds, because its file system now takes
-// names for one that were two before, or refuses names that it accepted.
+// Refolding describes how the paths of a mirror are folded again, because its file
+// system now treats different names as the same one, or refuses names that it accepted.
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
 	Takes func(path string) bool   // whether the file system accepts the path
-	// Place finds another path for a resource whose path is refused, or is now that of
-	// holder, which is zero if there is no such resource. The returned memberships replace
-	// those of their resources.
+	// Place finds another path for the resource lost, whose path is refused or is now
+	// the path of holder, which is zero if there is no such resource. The returned
+	// memberships replace the present ones of their resources.
 	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
-	// Settings are kept with the paths.
+	// Settings are stored in the same transaction.
 	Settings map[string]string
 }
 
-// refoldPage is how many rows are read at a time.
+// refoldPage is the number of rows that are read at a time.
 const refoldPage = 500
 
-// Refold makes all changes in one transaction and uses f.Fold from then on. It is
-// idempotent.
+// Refold folds all paths again in one transaction, and uses f.Fold from then on. It can
+// be repeated.
 func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
-	err := c.transact(ctx, "fold the paths of", func(r *recorder) error {
+	err := c.transact(ctx, "fold the paths in the catalog", func(r *recorder) error {
 		if err := r.refoldDirectories(f.Fold); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 		if err := r.dropTwins(f.Fold); err != nil {
 			return err
 		}
-		if len(lost) > 0 { // they are published by their paths
+		if len(lost) > 0 { // their new paths have to be published
 			at, _, err := r.logState()
 			if err == nil {
 				err = r.breakLog(max(c.instant().UnixMicro(), at+1))
@@ -61,7 +61,8 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	return err
 }
 
-// eachDirectory hands on all directories, some at a time: the next statement may change them.
+// eachDirectory calls do for all directories, which it reads some at a time, so that do
+// may change them.
 func (r *recorder) eachDirectory(do func(id int64, fold, path string) error) error {
 	type directory struct {
 		id         int64
@@ -75,8 +76,9 @@ func (r *recorder) eachDirectory(do func(id int64, fold, path string) error) err
 	})
 }
 
-// eachPage hands on the rows of a query, some at a time, so that do may change them. It
-// returns the number of a row, in the order of which they come, after $1.
+// eachPage calls do for the rows of a query, which it reads some at a time, so that do
+// may change them. do returns the number of its row; the query returns rows with a
+// number greater than $1, in ascending order.
 func eachPage[T any](r *recorder, scan func(*sql.Rows) (T, error), query string, do func(*T) (after int64, err error)) error {
 	for after := int64(0); ; {
 		page, err := rows(r, scan, query, after, refoldPage)
@@ -91,8 +93,8 @@ func eachPage[T any](r *recorder, scan func(*sql.Rows) (T, error), query string,
 	}
 }
 
-// refoldDirectories folds directories again. If several have become one, the first keeps
-// the name; the others stay until their files have left them.
+// refoldDirectories folds the paths of directories again. If several have the same fold
+// now, the first one gets it; the others keep theirs until their files have moved.
 func (r *recorder) refoldDirectories(fold func(string) string) error {
 	return r.eachDirectory(func(id int64, was, path string) error {
 		now := fold(path)
@@ -104,7 +106,7 @@ func (r *recorder) refoldDirectories(fold func(string) string) error {
 	})
 }
 
-// dropTwins removes the directories that are another one by now.
+// dropTwins removes the directories that have the same fold as another one now.
 func (r *recorder) dropTwins(fold func(string) string) error {
 	return r.eachDirectory(func(id int64, was, path string) error {
 		if fold(path) == was {
@@ -115,16 +117,16 @@ func (r *recorder) dropTwins(fold func(string) string) error {
 	})
 }
 
-// pathOf is a resource and where it is.
+// pathOf is a resource and its path.
 type pathOf struct {
 	id              int64
 	uri, path, fold string
 	dir             int64
-	holder          string // URI of the resource that has the path by now
+	holder          string // URI of the resource that has the path now
 }
 
-// refoldFiles returns the resources that lose their paths. Until they have new ones they
-// block no name.
+// refoldFiles returns the resources that lose their paths. They block no name until
+// they get new ones.
 func (r *recorder) refoldFiles(f Refolding) (lost []pathOf, err error) {
 	err = eachPage(r, func(rows *sql.Rows) (v pathOf, err error) {
 		err = rows.Scan(&v.id, &v.uri, &v.path, &v.fold, &v.dir)
@@ -163,7 +165,7 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // the path of no file
+	_, err = r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // no file has this path
 	return false, err
 }
 
@@ -177,7 +179,7 @@ func (r *recorder) missingDirectory(path, fold string) error {
 }
 
 func (c *db) placeAnew(r *recorder, f Refolding, l *pathOf, n names) error {
-	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // their state before the transaction
+	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // reads their state before the transaction
 	if err != nil {
 		return err
 	}

@@ -12,18 +12,19 @@ import (
 	"instep/resourcesync"
 )
 
-// A resource and where it is, with resourceColumns, r being the row that a query begins with.
+// The columns and joins for a resource and its path. r is the row with which the query
+// begins.
 const (
 	resourceColumns = "r.id, b.uri || r.rest, r.crc, d.path || COALESCE(r.name, r.rest), r.stored, r.length, r.sha256, r.digests, r.verified, r.type, r.encoding, r.stat"
 	placed          = " CROSS JOIN base b ON b.id = r.base CROSS JOIN directory d ON d.id = r.dir "
 	memberColumns   = "m.changed, m.lastmod, m.changefreq, m.due, m.wanted, m.remainder"
 )
 
-// Lookup returns the resource of each URI as seen from set, in the order of the URIs; the
-// zero Resource for an unknown one.
+// Lookup returns the resource of each URI as seen from set, in the order of the URIs;
+// the zero Resource for an unknown URI.
 func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resource, error) {
 	all := make([]Resource, len(uris))
-	err := lookup(c.reading(ctx, "look up resources in"), func(rows *sql.Rows) error {
+	err := lookup(c.reading(ctx, "look up resources in the catalog"), func(rows *sql.Rows) error {
 		var i int
 		var v Resource
 		err := scanResource(rows, &v, &i)
@@ -38,8 +39,8 @@ func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resourc
 	return all, nil
 }
 
-// scanResource reads resourceColumns and memberColumns, the latter all NULL for a resource
-// that is not a member, and then extra.
+// scanResource reads resourceColumns, memberColumns and then extra. memberColumns are
+// all NULL for a resource that is not a member.
 func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 	var (
 		crc             uint32
@@ -70,11 +71,11 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 	return err
 }
 
-// The forms in which values are kept.
+// Conversions between Go values and column values.
 
 func readTime(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// writeMicros is a time in microseconds since 1970, and 0 for the zero time.
+// writeMicros returns a time in microseconds since 1970, and 0 for the zero time.
 func writeMicros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -96,14 +97,15 @@ func readLength(n sql.NullInt64) resourcesync.Length {
 	return resourcesync.Bytes(n.Int64)
 }
 
-// writeText is NULL for "".
+// writeText returns NULL for "".
 func writeText(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
 func writeLength(l resourcesync.Length) sql.NullInt64 {
 	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}
 }
 
-// readDigests parses the column of digests, or takes the SHA-256 if that is the only one.
+// readDigests parses the digests column. If it is empty, the SHA-256 is the only
+// digest.
 func readDigests(uri, s string, sha256 []byte) (resourcesync.Digests, error) {
 	var ds resourcesync.Digests
 	var err error
@@ -121,7 +123,7 @@ func readDigests(uri, s string, sha256 []byte) (resourcesync.Digests, error) {
 	return ds, nil
 }
 
-// writeDigests leaves out a single SHA-256: it has its own column.
+// writeDigests returns "" for a single SHA-256, which has its own column.
 func writeDigests(ds resourcesync.Digests) string {
 	if len(ds) == 1 && ds[0].Algorithm() == resourcesync.SHA256 {
 		return ""
@@ -129,10 +131,10 @@ func writeDigests(ds resourcesync.Digests) string {
 	return ds.String()
 }
 
-// writeSHA256 is NULL when the digest is unknown.
+// writeSHA256 returns NULL if the digest is unknown.
 func writeSHA256(ds resourcesync.Digests) []byte { return writeSum(ds.Get(resourcesync.SHA256)) }
 
-// writeSum is NULL when the digest is zero.
+// writeSum returns NULL if the digest is zero.
 func writeSum(d resourcesync.Digest) []byte {
 	if d.IsZero() {
 		return nil
@@ -140,7 +142,7 @@ func writeSum(d resourcesync.Digest) []byte {
 	return d.Sum()
 }
 
-// readSHA256 is the zero Digest for NULL.
+// readSHA256 returns the zero Digest for NULL.
 func readSHA256(sum []byte) (resourcesync.Digest, error) {
 	if sum == nil {
 		return resourcesync.Digest{}, nil
@@ -166,7 +168,8 @@ func writeDatetime(d resourcesync.Datetime) string {
 	return d.String()
 }
 
-// CROSS JOIN keeps SQLite to this order of the tables, in which no row has to be sorted.
+// CROSS JOIN makes SQLite read the tables in this order, in which it does not have to
+// sort rows.
 const (
 	membersQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
 		FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `
@@ -177,14 +180,14 @@ const (
 
 	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
 	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
-	// The keys after a given one: first in its directory, then in the directories after
-	// that.
+	// The keys after a given one: first the others in its directory, then those in
+	// later directories.
 	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
 
 const (
-	listMembers = "list members of a set in"
+	listMembers = "list members of a set in the catalog"
 	greatestID  = "SELECT COALESCE(MAX(id), 0) FROM resource"
 )
 
@@ -200,8 +203,8 @@ func (c *Facts) Members(ctx context.Context, set SetID) iter.Seq2[Resource, erro
 	})
 }
 
-// MembersFrom returns at most n members of a set, in the order in which they were first
-// recorded, from an ID on.
+// MembersFrom returns at most n members of a set whose ID is at least id, in the order
+// in which they were first recorded.
 func (c *Facts) MembersFrom(ctx context.Context, set SetID, id int64, n int) ([]Resource, error) {
 	return rows(c.reading(ctx, listMembers), oneResource, membersFromQuery, set, id, n)
 }
@@ -226,14 +229,14 @@ type seen struct {
 	set SetID
 }
 
-// byKeyOf is byKey for several sets: those in a list of parameters that follow $4, and $1.
+// byKeyOf is byKey for several sets: the first is $1, the others follow $4.
 const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
 
-// MembersOf yields what is a member of any of some sets, in ascending order of keys, each once:
-// as seen from each of the sets, in their order, and the zero Resource where it is no member.
-// What is yielded together was read at one moment, so that a resource that a transaction moves
-// from a set to another, or several transactions do that are never without it, is not missed.
-// The next one overwrites the slice.
+// MembersOf yields each resource that is a member of at least one of the sets, in
+// ascending order of keys. The slice has the resource as seen from each set, in the
+// order of sets, and the zero Resource for a set without it. Each slice was read by one
+// query, so a resource that moves from one set to another is not missed. The next
+// iteration overwrites the slice.
 func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resource, error] {
 	return func(yield func([]Resource, error) bool) {
 		if len(sets) == 0 {
@@ -259,22 +262,22 @@ func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resourc
 	}
 }
 
-// seenFrom yields the members of sets in ascending order of their keys. The rows of one key are
-// of one page, which a single query has read.
+// seenFrom yields the members of sets in ascending order of their keys. All rows of one
+// key were read by the same query.
 func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, error] {
 	query, others := membersOfQuery(len(sets)), make([]any, 0, len(sets))
 	for _, set := range sets[1:] {
 		others = append(others, set)
 	}
-	most := pageSize + len(sets) // so that pageSize are left without the last key
-	return pages(c.reading(ctx, "list members of sets in"), resourcesync.Key(""), func(of reading, into []seen, after resourcesync.Key) ([]seen, resourcesync.Key, error) {
+	most := pageSize + len(sets) // so that pageSize rows remain without those of the last key
+	return pages(c.reading(ctx, "list members of sets in the catalog"), resourcesync.Key(""), func(of reading, into []seen, after resourcesync.Key) ([]seen, resourcesync.Key, error) {
 		base, rest := after.Split()
 		one := func(r *sql.Rows) (v seen, err error) { return v, scanResource(r, &v.Resource, &v.set) }
 		into, err := appendRows(of, into, one, query+sameBase+"ORDER BY r.rest LIMIT $4", append([]any{sets[0], base, rest, most}, others...)...)
 		if n := most - len(into); err == nil && n > 0 {
 			into, err = appendRows(of, into, one, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
 		}
-		if len(into) == most { // the rows of the last key may go on
+		if len(into) == most { // there may be more rows of the last key
 			last := into[most-1].URI
 			into = into[:slices.IndexFunc(into, func(v seen) bool { return v.URI == last })]
 		}
@@ -285,7 +288,8 @@ func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, erro
 	})
 }
 
-// membersOfQuery is the query of MembersOf for a number of sets, without condition.
+// membersOfQuery returns the query of MembersOf for a number of sets, without its
+// condition.
 func membersOfQuery(sets int) string {
 	var others strings.Builder
 	for i := 1; i < sets; i++ {
@@ -306,8 +310,8 @@ func scanKey(rows *sql.Rows) (key, same resourcesync.Key, err error) {
 	return key, key, err
 }
 
-// listByKey yields members of the set $1 in ascending order of their keys: those of a byKey
-// query for which a condition is true. The arguments of the condition are $5 and so on.
+// listByKey yields the members of the set $1 in ascending order of their keys, from a
+// byKey query with the condition only. The arguments of the condition begin at $5.
 func listByKey[T any](of reading, query, only string, scan func(*sql.Rows) (T, resourcesync.Key, error), set SetID, args ...any) iter.Seq2[T, error] {
 	return pages(of, resourcesync.Key(""), func(of reading, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()

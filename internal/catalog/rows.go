@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// numbers finds the rows of resources by their URIs; those that are unknown are left out.
+// numbers returns the row numbers of resources by their URIs. It omits unknown ones.
 func (r *recorder) numbers(uris []string) (map[string]int64, error) {
 	found := make(map[string]int64, len(uris))
 	err := lookup(r, func(rows *sql.Rows) error {
@@ -19,13 +19,13 @@ func (r *recorder) numbers(uris []string) (map[string]int64, error) {
 	return found, err
 }
 
-// number is numbers of one URI: 0 if it is unknown.
+// number returns the row number of the resource with this URI, or 0 if it is unknown.
 func (r *recorder) number(uri string) (int64, error) {
 	rows, err := r.numbers([]string{uri})
 	return rows[uri], err
 }
 
-// nextID returns the number of a new resource.
+// nextID returns the row number for a new resource.
 func (r *recorder) nextID() (id int64, err error) {
 	if r.last == 0 {
 		r.last, _, err = value[int64](r, greatestID)
@@ -34,7 +34,8 @@ func (r *recorder) nextID() (id int64, err error) {
 	return r.last, err
 }
 
-// enterBases fills r.bases with the rows of directories of URIs, and creates missing rows.
+// enterBases adds the row numbers of the URIs' directories to r.bases, and inserts
+// missing rows.
 func (r *recorder) enterBases(uris []string) error {
 	missing, err := r.missing(&r.bases, "SELECT id, uri FROM base WHERE uri", uris)
 	if err != nil || len(missing) == 0 {
@@ -43,10 +44,11 @@ func (r *recorder) enterBases(uris []string) error {
 	return r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING id, uri", anys(missing))
 }
 
-// enterDirectories fills r.dirs with the rows of directories of paths, keyed by their
-// folds, and creates missing rows. It adds a missing slash at the end.
+// enterDirectories adds the row numbers of directories of paths to r.dirs, by their
+// folded paths, and inserts missing rows. It appends a slash to a path that does not
+// end in one.
 func (r *recorder) enterDirectories(paths []string, fold func(string) string) error {
-	written := make(map[string]string, len(paths)) // keyed by the compared form
+	written := make(map[string]string, len(paths)) // by folded path
 	folds := make([]string, len(paths))
 	for i, p := range paths {
 		if p != "" && p[len(p)-1] != '/' {
@@ -66,7 +68,7 @@ func (r *recorder) enterDirectories(paths []string, fold func(string) string) er
 	return r.enterTexts(r.dirs, "INSERT INTO directory (fold, path) ", "(?,?)", " RETURNING id, fold", args)
 }
 
-// leave notes that a file has left a directory of paths.
+// leave records that a file left the directory with this row number.
 func (r *recorder) leave(dir int64) {
 	if r.left == nil {
 		r.left = map[int64]bool{}
@@ -74,8 +76,8 @@ func (r *recorder) leave(dir int64) {
 	r.left[dir] = true
 }
 
-// dropDirectories removes the directories that files have left, and those above them, if
-// nothing is there any more: a resource may have the name now.
+// dropDirectories removes the directories that files left, and their parents, if they
+// are empty now, since a resource may get the name.
 func (r *recorder) dropDirectories() error {
 	for id := range r.left {
 		fold, found, err := value[string](r, "SELECT fold FROM directory WHERE id = $1", id)
@@ -90,13 +92,13 @@ func (r *recorder) dropDirectories() error {
 	return nil
 }
 
-// dropDirectory removes a directory, given in its compared form, and each directory above
-// it that is then empty.
+// dropDirectory removes a directory, given as its folded path, if it is empty, and then
+// each parent that is empty.
 func (r *recorder) dropDirectory(fold string) error {
 	for fold != "" {
 		above := fold[:len(fold)-1]
 		_, err := r.exec(`DELETE FROM directory WHERE fold = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE dir = directory.id)
-			AND NOT EXISTS (SELECT 1 FROM directory d WHERE d.fold > $1 AND d.fold < $2)`, fold, above+"0") // 0 comes after /
+			AND NOT EXISTS (SELECT 1 FROM directory d WHERE d.fold > $1 AND d.fold < $2)`, fold, above+"0") // "0" is the character after "/"
 		if err != nil {
 			return err
 		}
@@ -106,7 +108,7 @@ func (r *recorder) dropDirectory(fold string) error {
 	return nil
 }
 
-// missing adds to known the rows of texts, and returns those that have none.
+// missing adds the row numbers of texts to known, and returns the texts without a row.
 func (r *recorder) missing(known *map[string]int64, query string, texts []string) (none []string, err error) {
 	if *known == nil || len(*known) > maxTexts {
 		*known = map[string]int64{}
@@ -120,10 +122,11 @@ func (r *recorder) missing(known *map[string]int64, query string, texts []string
 	return slices.DeleteFunc(texts, func(t string) bool { return (*known)[t] != 0 }), nil
 }
 
-// maxTexts bounds a recorder's cache of directories between the steps of a transaction.
+// maxTexts is the largest number of directories that a recorder keeps in its cache
+// between the steps of a transaction.
 const maxTexts = 10_000
 
-// enterTexts makes rows and adds them to known.
+// enterTexts inserts rows and adds their numbers to known.
 func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, args []any) error {
 	width := len(row) / 2
 	for some := range slices.Chunk(args, bulkRows*width) {
@@ -134,7 +137,7 @@ func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, ar
 	return nil
 }
 
-// textsInto scans rows of a number and a text.
+// textsInto returns a function that scans rows of a number and a text.
 func textsInto(known map[string]int64) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		var id int64
@@ -145,7 +148,7 @@ func textsInto(known map[string]int64) func(*sql.Rows) error {
 	}
 }
 
-// nameBeside returns the name of a file for its row: NULL if the URI ends with it.
+// nameBeside returns the file name for a row: NULL if the URI ends with it.
 func nameBeside(name, rest string) any {
 	if name == rest {
 		return nil

@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// Setting returns the value kept under name; false if there is none.
+// Setting returns the value of the setting name; false if there is none.
 func (c *Facts) Setting(ctx context.Context, name string) (string, bool, error) {
-	return setting(c.reading(ctx, "read a setting of"), name)
+	return setting(c.reading(ctx, "read a setting of the catalog"), name)
 }
 
 func setting(a asker, name string) (string, bool, error) {
 	return value[string](a, "SELECT value FROM setting WHERE name = $1", name)
 }
 
-// number returns a setting that is a number; 0 and false if there is none.
+// number returns the value of a setting that is a number; 0 and false if there is none.
 func number(a asker, name string) (n int64, ok bool, err error) {
 	text, ok, err := setting(a, name)
 	if err != nil || !ok {
@@ -27,9 +27,9 @@ func number(a asker, name string) (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// SetSettings keeps all values, or none.
+// SetSettings stores all values, or none.
 func (c *Facts) SetSettings(ctx context.Context, values map[string]string) error {
-	return c.transact(ctx, "write settings of", func(r *recorder) error { return r.keepAll(values) })
+	return c.transact(ctx, "write settings of the catalog", func(r *recorder) error { return r.keepAll(values) })
 }
 
 func (r *recorder) keepAll(values map[string]string) error {
@@ -51,17 +51,18 @@ func (r *recorder) keepNumber(name string, n int64) error {
 	return r.keep(name, strconv.FormatInt(n, 10))
 }
 
-// A catalog belongs to a mirror or to a publication, and has one of these settings.
+// A catalog belongs to a mirror or to a publication. It has one of these settings
+// accordingly.
 const (
 	MirrorSetting    = "source"   // Source of the mirror
 	PublisherSetting = "base-url" // base URL of the publication
 )
 
-// UUID returns the identity of the catalog: it was given one when it was made.
+// UUID returns the UUID that the catalog got when it was created.
 func (c *Catalog) UUID(ctx context.Context) (string, error) {
 	id, ok, err := c.Facts.Setting(ctx, UUIDSetting)
 	if err == nil && !ok {
-		err = c.fail("open", fmt.Errorf("%w: it has no UUID; %s", ErrDamaged, hint))
+		err = c.fail("open the catalog", fmt.Errorf("%w: the catalog has no UUID; %s", ErrDamaged, hint))
 	}
 	return id, err
 }

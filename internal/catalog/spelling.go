@@ -5,17 +5,18 @@ import (
 	"database/sql"
 )
 
-// Spells reports whether an adopted publication spells a URI in another way than we do.
+// Spells reports whether an adopted publication spells the URI of any resource
+// differently than we would.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
-	_, some, err := value[int](c.reading(ctx, "look for adopted URIs in"), "SELECT 1 FROM spelling LIMIT 1")
+	_, some, err := value[int](c.reading(ctx, "look for adopted URIs in the catalog"), "SELECT 1 FROM spelling LIMIT 1")
 	return some, err
 }
 
-// Spellings returns the URIs by which an adopted publication knows resources, by the URI
-// that we would give them. Those that it spells as we do are left out.
+// Spellings returns the URIs by which an adopted publication lists resources, by the
+// URI that we would give them. It omits those that are the same.
 func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
 	spelled := map[string]string{}
-	err := lookup(c.reading(ctx, "look up adopted URIs in"), func(rows *sql.Rows) error {
+	err := lookup(c.reading(ctx, "look up adopted URIs in the catalog"), func(rows *sql.Rows) error {
 		var i int
 		var uri string
 		err := rows.Scan(&i, &uri)
@@ -25,9 +26,9 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 	return spelled, err
 }
 
-// Spell records the publication's spelling of the URI of a resource, to which we would give
-// the URI own. Of several spellings the last one counts; none does if own is a member
-// itself. A resource in another spelling has no file.
+// Spell records that the publication lists the resource with our URI own as uri. The
+// last of several spellings counts; none counts if own is a member itself. A resource
+// with a spelling that does not count has no file.
 func (a *Adoption) Spell(own, uri string) error {
 	key := SumOf(own)
 	before, found, err := value[string](a.rec, "SELECT uri FROM spelling WHERE key = $1", key[:])
@@ -40,7 +41,7 @@ func (a *Adoption) Spell(own, uri string) error {
 	return err
 }
 
-// withoutFile gives resources a path that no file has: their URIs.
+// withoutFile gives resources paths that no file has: their URIs.
 func (a *Adoption) withoutFile(uris []string) error {
 	rows, err := a.rec.numbers(uris)
 	if err != nil {
@@ -58,8 +59,7 @@ func (a *Adoption) withoutFile(uris []string) error {
 	return nil
 }
 
-// settleSpellings drops the spellings of files that are members under the URI that we give
-// them.
+// settleSpellings removes the spellings of files that are members under our URI.
 func (a *Adoption) settleSpellings() error {
 	for {
 		var uris []string

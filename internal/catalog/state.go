@@ -9,19 +9,20 @@ import (
 	"syscall"
 )
 
-// FileName is the name of the catalog in a state directory.
+// FileName is the file name of the catalog in a state directory.
 const FileName = "catalog.db"
 
-// headerSize is the number of bytes of a SQLite file that identify a catalog.
+// headerSize is the number of bytes at the beginning of a SQLite file that identify a
+// catalog.
 const (
 	headerSize = 72
 	appIDAt    = 68 // offset of the application id
 	magic      = "SQLite format 3\x00"
 )
 
-// IsState reports whether a directory is a state directory, which has a catalog. It must be
-// neither published nor served, and no resource may be stored there. lstat and open are
-// those of the tree that the directory is in.
+// IsState reports whether a directory contains a catalog, and so is a state directory.
+// A state directory must be neither published nor served, and no resource may be stored
+// in it. lstat and open are those of the tree with the directory.
 func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error), open func(string) (F, error)) (bool, error) {
 	name := dir + "/" + FileName
 	if dir == "." {
@@ -44,8 +45,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	return IsHeader(f)
 }
 
-// inDir makes an error name the directory that was searched, since there may be no
-// catalog in it.
+// inDir adds to an error the directory that was searched for a catalog.
 func inDir(err error, dir string) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}
@@ -63,9 +63,10 @@ func IsHeader(r io.Reader) (bool, error) {
 	return err == nil && string(head[:len(magic)]) == magic && binary.BigEndian.Uint32(head[appIDAt:]) == applicationID, err
 }
 
-// IsStateName reports whether a name directly in a state directory is one of this program:
-// the catalog and its logs, locks, records of runs, cached documents of a mirror, files of
-// a publisher. None has a ~, which mirrors use in names that they make.
+// IsStateName reports whether this program uses a name directly in a state directory:
+// for the catalog, its logs and locks, records of runs, cached documents of a mirror,
+// or files of a publisher. No such name contains a ~, which mirrors put into the names
+// that they invent.
 func IsStateName(name string) bool {
 	for _, own := range []string{"lock", "runs", "documents", "staging", "content"} {
 		if strings.EqualFold(name, own) {

@@ -11,26 +11,26 @@ import (
 	"instep/resourcesync"
 )
 
-// Run is one command that changed a mirror.
+// Run is a command that changed a mirror.
 type Run struct {
-	ID                        int64 // 0: it has changed nothing yet
-	Number                    int64 // the ID that it gets if all earlier ones are below; otherwise it gets the next
+	ID                        int64 // 0: the run has changed nothing yet
+	Number                    int64 // the ID that the run gets if it is greater than all earlier ones; otherwise it gets the next ID
 	Begun                     time.Time
-	What                      string // the command
-	Created, Updated, Deleted int64  // memberships
+	What                      string // command line
+	Created, Updated, Deleted int64  // numbers of memberships
 }
 
 // Version is a state of a resource in a set: one that has ended, or the present one.
 type Version struct {
-	ID   int64 // 0: the present state
+	ID   int64 // 0: it is the present state
 	Set  SetID
-	Kept string // path of the bytes since they left Path; "": they stayed
+	Kept string // path to which the bytes were moved from Path; "": they were not moved
 	Resource
 
-	Since, Until time.Time           // zero: unknown; of the present state Until is zero
-	Why          resourcesync.Change // that ended it, Updated or Deleted; "" of the present state
-	Began, Ended int64               // the runs that began and ended it; 0: unknown, or not ended
-	Overtaken    bool                // of RunVersions and RunOvertaken: a later run changed what came after it
+	Since, Until time.Time           // a zero Since is unknown; the present state has a zero Until
+	Why          resourcesync.Change // the change that ended the state, Updated or Deleted; "" for the present state
+	Began, Ended int64               // IDs of the runs that began and ended the state; 0: unknown, or not ended
+	Overtaken    bool                // set by RunVersions and RunOvertaken: a later run changed the resource again
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 	presentColumns = "b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, 0, m.set_id, '', m.since, 0, '', m.run, 0, m.remainder"
 )
 
-// enterRun adds to the counts of a run, and returns its ID.
+// enterRun inserts a run, or adds to its counts, and returns its ID.
 func (r *recorder) enterRun(run *Run) (id int64, err error) {
 	if run.ID != 0 {
 		_, err = r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
@@ -51,15 +51,15 @@ func (r *recorder) enterRun(run *Run) (id int64, err error) {
 	return id, err
 }
 
-// memberOf joins the membership m and its resource r to a row that has set_id and uri: the
-// text after FROM, up to a condition.
+// memberOf returns a FROM clause that joins the membership m and its resource r to a
+// row with set_id and uri. A condition can be appended.
 func memberOf(row string) string {
 	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
 		CROSS JOIN member m ON m.set_id = row.set_id AND m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
 }
 
-// The statements that store ended states. The intents have the paths of their bytes; CROSS
-// JOIN makes SQLite begin with them, since they are few.
+// Statements that store states that end. The intents have the paths to which their
+// bytes move. CROSS JOIN makes SQLite begin with the intents, since they are few.
 const (
 	insertVersion = `INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
 		SELECT m.set_id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type,
@@ -72,8 +72,8 @@ const (
 		WHERE i.sha256 IS NOT NULL AND NOT (r.stored AND i.sha256 = r.sha256))`
 )
 
-// end ends memberships and stores every state that an outcome ends. It has to run before
-// the statements that change them.
+// end ends memberships and stores every state that ends with the outcome. It has to run
+// before the statements that change these states.
 func (s *settling) end() error {
 	for i := range s.Ended {
 		m := &s.Ended[i]
@@ -112,7 +112,7 @@ func (s *settling) end() error {
 	return s.endFound()
 }
 
-// endFound keeps the states of files that made room for resources.
+// endFound stores the states of files that were moved to free the path of a resource.
 func (s *settling) endFound() error {
 	for i := range s.Found {
 		f := &s.Found[i]
@@ -134,7 +134,7 @@ func (s *settling) keepState(m *Membership, why resourcesync.Change) error {
 	return err
 }
 
-// scanVersion reads versionColumns or presentColumns, and then extra.
+// scanVersion reads versionColumns or presentColumns, followed by extra.
 func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
 	var (
 		sha256                []byte
@@ -158,56 +158,56 @@ func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
 	return err
 }
 
-// versions lists states that have ended for which a condition is true, in the order of
-// their numbers. overtaken is the condition of Overtaken.
+// versions yields the ended states for which the condition only is true, in the order
+// of their IDs. overtaken is the condition for Overtaken.
 func (c *db) versions(ctx context.Context, overtaken, only string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+only+" ORDER BY v.id LIMIT $2", 0, args...)
 }
 
-// lastVersions is versions in the opposite order.
+// lastVersions is like versions, in reverse order.
 func (c *db) lastVersions(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", FALSE FROM version v WHERE v.id < $1 AND "+only+" ORDER BY v.id DESC LIMIT $2", math.MaxInt64, args...)
 }
 
 func (c *db) versionsBy(ctx context.Context, query string, start int64, args ...any) iter.Seq2[Version, error] {
-	return listing(c.reading(ctx, "list earlier states in"), query, start, func(rows *sql.Rows, v *Version) (any, error) {
+	return listing(c.reading(ctx, "list earlier states in the catalog"), query, start, func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v, &v.Overtaken)
 		return v.ID, err
 	}, args...)
 }
 
-// Present returns the states in which sets hold a resource now, in the order of the sets.
+// Present returns the present states of a resource, in the order of the sets.
 func (c *Mirror) Present(ctx context.Context, uri string) ([]Version, error) {
 	base, rest := split(uri)
-	return rows(c.reading(ctx, "look up states in"), func(r *sql.Rows) (v Version, err error) {
+	return rows(c.reading(ctx, "look up states in the catalog"), func(r *sql.Rows) (v Version, err error) {
 		err = scanVersion(r, &v)
 		return v, err
 	}, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN directory d ON d.id = r.dir
 		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
 }
 
-// VersionsOf yields the states of a resource that have ended, the last first.
+// VersionsOf yields the states of a resource that have ended, the last one first.
 func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return c.lastVersions(ctx, "v.uri = $3", uri)
 }
 
-// Versions yields the states that ended at a moment or after it, the last first. The +
-// keeps SQLite from using an index that would require a sort.
+// Versions yields the states that ended at or after a moment, the last one first. The +
+// keeps SQLite from using an index with which it would have to sort.
 func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.lastVersions(ctx, "+v.until >= $3", since.UnixMicro())
 }
 
-// DeletedSince yields the last states of the memberships that were ended at a moment
-// or after it and did not begin again, in the order in which they ended.
+// DeletedSince yields the last states of memberships that ended at or after a moment
+// and did not begin again, in the order in which they ended.
 func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.versions(ctx, "FALSE", `v.why = $4 AND +v.until >= $3
 		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.id > v.id AND l.set_id = v.set_id)
 		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+")", since.UnixMicro(), resourcesync.Deleted)
 }
 
-// RunVersions yields the resources that a run changed or ended, as they were before that
-// run, in the order of the changes. Overtaken marks those that a later run changed again;
-// resources that are again as they were are left out.
+// RunVersions yields the states that a run ended, except those that it began itself, in
+// the order of the changes. Overtaken marks resources that a later run changed again.
+// RunVersions omits resources whose present state equals the one before the run.
 func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return c.versions(ctx, `EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
 		OR EXISTS (SELECT 1 FROM `+memberOf("v")+"AND m.run > v.ended)", `v.ended = $3 AND v.began <> $3
@@ -217,34 +217,36 @@ func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, 
 
 const presentFrom = " FROM member m CROSS JOIN resource r ON r.id = m.resource" + placed
 
-// RunCreated yields the members of a set that a run made and that are still as it
-// made them, in the order in which they were first recorded.
+// RunCreated yields the members that a run added to a set and that have not changed
+// since, in the order in which they were first recorded.
 func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.present(ctx, ` AND m.run = $4 AND NOT EXISTS (SELECT 1 FROM version v WHERE v.uri = b.uri || r.rest
 		AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)`, set, run)
 }
 
-// present yields the states in which the set $3 holds its resources, in the order in which
-// these were first recorded, if a condition is true.
+// present yields the present states in the set $3 for which a condition is true, in the
+// order in which the resources were first recorded.
 func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
-	return listing(c.reading(ctx, "list states in"), "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
+	return listing(c.reading(ctx, "list states in the catalog"), "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
 		" ORDER BY m.resource LIMIT $2", 0, func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v, &v.Resource.ID)
 		return v.Resource.ID, err
 	}, args...)
 }
 
-// RunOvertaken yields the first states of the members of a set that a run made and a
-// later one changed, in the order in which they ended. Those are Overtaken.
+// RunOvertaken yields the first states of the members that a run added to a set and a
+// later run changed, in the order in which they ended. All of them are marked as
+// Overtaken.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
 		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.uri = v.uri AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)`, set, run)
 }
 
-// AsOf yields the states in which a set held its resources at a moment: first those of today,
-// in the order in which the resources were first recorded, then those that have ended since,
-// in the order in which they did. They are all from the moment that Known returns.
+// AsOf yields the states of a set at a moment: first those that are still present, in
+// the order in which the resources were first recorded, then those that have ended
+// since, in the order in which they ended. They are complete if the moment is not
+// before the one that Known returns.
 func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		for v, err := range c.present(ctx, " AND m.since <= $4", set, at.UnixMicro()) {
@@ -256,33 +258,33 @@ func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Ve
 	}
 }
 
-// URIAt returns the URI of the resource that has a path, compared as FoldBy says, or had
-// it last; false if there is none.
+// URIAt returns the URI of the resource that has a path, or of the last one that had
+// it; false if there is none. The path is compared as set by FoldBy.
 func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
 	dir, name := split(c.folding()(path))
-	return value[string](c.reading(ctx, "look up a path in"), `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
+	return value[string](c.reading(ctx, "look up a path in the catalog"), `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
 		CROSS JOIN base b ON b.id = r.base WHERE d.fold = $1
 		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path)
 }
 
-// purgedSetting holds up to which moment states that had ended were removed, in
-// microseconds since 1970.
+// purgedSetting is the name of the setting with the moment up to which ended states
+// were removed, in microseconds since 1970.
 const purgedSetting = "versions purged"
 
-// Known returns from when all states are known: before that, states that ended were
-// removed or not kept yet. false if none were ever kept.
+// Known returns the moment since which all states are stored. Earlier states were
+// removed, or not stored yet. It returns false if no state was ever stored.
 func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
-	micros, _, err := value[sql.NullInt64](c.reading(ctx, "read the runs of"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
+	micros, _, err := value[sql.NullInt64](c.reading(ctx, "read the runs of the catalog"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
 		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting)
 	return readMicros(micros.Int64), micros.Valid, err
 }
 
-// VersionDays returns the days, in UTC, on which states ended, but for those that leave
-// holds of. Days are written as 2006-01-02.
+// VersionDays returns the days, in UTC, on which states ended, as 2006-01-02. It omits
+// days for which leave returns true.
 func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
 	from := int64(math.MinInt64)
 	for {
-		until, _, err := value[sql.NullInt64](c.reading(ctx, "list earlier states in"), "SELECT MIN(until) FROM version WHERE until >= $1", from)
+		until, _, err := value[sql.NullInt64](c.reading(ctx, "list earlier states in the catalog"), "SELECT MIN(until) FROM version WHERE until >= $1", from)
 		if err != nil || !until.Valid {
 			return days, err
 		}
@@ -294,8 +296,8 @@ func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (
 	}
 }
 
-// ForgetVersions removes the states that ended on a day, in steps of some thousand. From
-// then on the history is incomplete before the day since.
+// ForgetVersions removes the states that ended on a day, in transactions of some
+// thousand. From then on the history is incomplete before the day since.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	begin, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -307,7 +309,7 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	}
 	for {
 		var n int64
-		err := c.transact(ctx, "remove earlier states from", func(r *recorder) (err error) {
+		err := c.transact(ctx, "remove earlier states from the catalog", func(r *recorder) (err error) {
 			n, err = r.exec("DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
 				begin.UnixMicro(), begin.AddDate(0, 0, 1).UnixMicro(), forgetRows)
 			if err != nil || n == 0 {
@@ -325,10 +327,10 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	}
 }
 
-// Runs yields the runs that changed a mirror, the last first. A run that was interrupted
-// before its first change is left out.
+// Runs yields the runs that changed a mirror, the last one first. It omits runs that
+// were interrupted before their first change.
 func (c *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
-	return listing(c.reading(ctx, "list the runs of"), `SELECT id, begun, what, created, updated, deleted FROM run
+	return listing(c.reading(ctx, "list the runs of the catalog"), `SELECT id, begun, what, created, updated, deleted FROM run
 		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,
 		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
 			var begun int64

@@ -10,43 +10,46 @@ import (
 	"instep/resourcesync"
 )
 
-// The window in which a mirror counts resources that its sets lose without consent.
+// The time window in which a mirror counts the resources that sets lose without
+// approval.
 const (
 	window = 24 * time.Hour
-	// maxStep is how much of the window passes between two extents, however far the clock
-	// went in between: one jump of the clock does not empty the window.
+	// maxStep is the longest time by which one extent can advance the window, even if
+	// the clock advanced further: a single jump of the clock does not empty the window.
 	maxStep = 12 * time.Hour
-	// extentEvery bounds how many extents a window has.
+	// extentEvery is the shortest time between two extents, which bounds their number
+	// in a window.
 	extentEvery = 15 * time.Minute
 )
 
-// Losses counts the resources that a set has lost without consent since the window began.
+// Losses has the number of resources that a set has lost without approval since the
+// window began.
 type Losses struct {
-	Members int64 // that the set had when the window began
-	Lost    int64 // memberships that have ended since, and have not begun again
+	Members int64 // number of members when the window began
+	Lost    int64 // number of memberships that have ended since and did not begin again
 
 	set   SetID
 	start extent
 }
 
-// Loss is a membership that has ended.
+// Loss is a membership that ended without approval.
 type Loss struct {
-	SHA256 resourcesync.Digest // digest of the bytes; zero if there were none
-	Old    bool                // the loss began before the window
+	SHA256 resourcesync.Digest // digest of the bytes; zero if none were stored
+	Old    bool                // the membership began before the window
 }
 
-// extent is how many members a set had at a moment at which it was in step.
+// extent is the number of members of a set at a moment at which the mirror was in sync.
 type extent struct{ id, at, run, members int64 }
 
-// windowStart returns the extent from which the losses of a set count: the last one that is
-// at least as old as the window is long, otherwise the first. all are the recorded extents
-// of the set in order, at least one.
+// windowStart returns the extent with which the window of a set begins: the last one
+// that is at least as old as the window is long, otherwise the first. all has the
+// recorded extents of the set in order, at least one.
 //
-// The order is more reliable than the clock. Each extent was recorded after the one before
-// it, so a clock that was behind does not make an extent older; a time in the future comes
-// from a clock that was ahead, and is ignored.
+// The order is more reliable than the clock. Each extent was recorded after the one
+// before it, so a clock that was behind does not make an extent older. A time in the
+// future is ignored, since the clock was ahead.
 func windowStart(all []extent, now int64) extent {
-	at := make([]int64, len(all)) // the earliest that each may be of
+	at := make([]int64, len(all)) // the earliest possible time of each extent
 	latest := int64(math.MinInt64)
 	for i, e := range all {
 		if e.at <= now {
@@ -68,7 +71,7 @@ func windowStart(all []extent, now int64) extent {
 	return all[0]
 }
 
-// stepOf is how much of the window has passed between two moments, in microseconds.
+// stepOf returns by how much the window advances between two moments in microseconds.
 func stepOf(from, to int64) time.Duration {
 	return time.Duration(min(to-from, maxStep.Microseconds())) * time.Microsecond
 }
@@ -79,8 +82,8 @@ func scanExtent(r *sql.Rows) (e extent, err error) {
 	return e, r.Scan(&e.id, &e.at, &e.run, &e.members)
 }
 
-// noteExtent records that a set is in step, unless that was recorded recently, and forgets
-// extents before the window.
+// noteExtent records the number of members of a set that is in sync, unless it did so
+// recently, and removes extents from before the window.
 func (r *recorder) noteExtent(set SetID, at int64) error {
 	all, err := rows(r, scanExtent, extentsQuery, set)
 	if err != nil {
@@ -106,15 +109,16 @@ func (r *recorder) noteExtent(set SetID, at int64) error {
 	return err
 }
 
-// insertLoss records a loss. If the membership has ended before within the window, born and
-// sha256 stay those of the first time.
+// insertLoss records a loss. If the membership has already ended once in the window,
+// born and sha256 remain those of the first loss.
 const insertLoss = `INSERT INTO loss (set_id, uri, extent, born, sha256)
 	SELECT m.set_id, $3, e.id, m.born, CASE WHEN r.stored THEN r.sha256 END
 	FROM member m JOIN resource r ON r.id = m.resource JOIN extent e ON e.id = (SELECT MAX(id) FROM extent WHERE set_id = $1)
 	WHERE m.set_id = $1 AND m.resource = $2
 	ON CONFLICT (set_id, uri) DO UPDATE SET extent = excluded.extent`
 
-// lose records the end of a membership. It has to run before the membership ends.
+// lose records the end of a membership as a loss, or removes an earlier loss if the end
+// was approved. It has to run before the membership ends.
 func (r *recorder) lose(m *Membership, row int64, meant bool) (err error) {
 	if meant {
 		_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND uri = $2", m.Set, m.URI)
@@ -124,25 +128,26 @@ func (r *recorder) lose(m *Membership, row int64, meant bool) (err error) {
 	return err
 }
 
-// lost takes the page size as $2: see listing. $1 is a URI.
+// lost is the FROM clause for the losses after the URI $1. $2 is the page size: see
+// listing.
 var lost = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
-// Losses returns the losses of a set in the window that ends now; false if it was never in
-// step.
+// Losses returns the losses of a set in the window that ends now; false if the set was
+// never in sync.
 func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
-	all, err := rows(c.reading(ctx, "read extents of"), scanExtent, extentsQuery, set)
+	all, err := rows(c.reading(ctx, "read extents of the catalog"), scanExtent, extentsQuery, set)
 	if err != nil || len(all) == 0 {
 		return l, false, err
 	}
 	l.set, l.start = set, windowStart(all, c.instant().UnixMicro())
 	l.Members = l.start.members
-	l.Lost, ok, err = value[int64](c.reading(ctx, "count the losses in"), "SELECT COUNT(*)"+lost+" LIMIT $2", "", 1, set, l.start.id)
+	l.Lost, ok, err = value[int64](c.reading(ctx, "count the losses in the catalog"), "SELECT COUNT(*)"+lost+" LIMIT $2", "", 1, set, l.start.id)
 	return l, ok, err
 }
 
-// EachLoss yields the resources that l counts as lost.
+// EachLoss yields the resources that l counts.
 func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
-	return listing(c.reading(ctx, "list the losses in"), "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
+	return listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
 		"", func(rows *sql.Rows, v *Loss) (any, error) {
 			var uri string
 			var sum []byte
@@ -156,8 +161,8 @@ func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] 
 		}, l.set, l.start.id)
 }
 
-// Newcomers yields the keys of the members that l's set has got since the window began and
-// did not have before, in ascending order.
+// Newcomers yields, in ascending order of keys, the members that were added to the set
+// of l since the window began and were not members before.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const only = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
 	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, only, scanKey, l.set, l.start.run, l.start.id)

@@ -1,6 +1,6 @@
-// Package catalogtest has contract tests for the three stores of a catalog: scan and
-// publish rely on Facts and Publisher, mirror on Facts and Mirror. Each suite begins with
-// an empty catalog.
+// Package catalogtest has contract tests for the three stores of a catalog. Packages
+// scan and publish rely on Facts and Publisher, mirror on Facts and Mirror. Each suite
+// begins with an empty catalog.
 package catalogtest
 
 import (
@@ -18,15 +18,15 @@ type Stores struct {
 	Facts     Facts
 	Mirror    Mirror
 	Publisher Publisher
-	// Reopen closes the catalog, also in the middle of its work, and opens it again:
-	// acknowledged records must be there.
+	// Reopen closes the catalog, even during a call, and opens it again. Acknowledged
+	// records must still exist.
 	Reopen func() Stores
 }
 
-// New makes an empty catalog whose clock is now.
+// New creates an empty catalog with the clock now.
 type New func(t *testing.T, now func() time.Time) Stores
 
-// Facts is the store that both roles use.
+// Facts is the store that mirrors and publishers use.
 type Facts interface {
 	Setting(ctx context.Context, name string) (string, bool, error)
 	SetSettings(ctx context.Context, values map[string]string) error

@@ -14,12 +14,12 @@ import (
 	"instep/resourcesync"
 )
 
-// Start is the moment at which the clock of a suite begins.
+// Start is the time at which the clock of a suite begins.
 var Start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 const host = "https://example.org/"
 
-// end is later than every change.
+// end is greater than the number of every change.
 const end = 1 << 60
 
 // digest returns the digest of a text.
@@ -32,7 +32,7 @@ func digest(bytes string) resourcesync.Digest {
 	return d
 }
 
-// resource is one whose file is called as its URI ends.
+// resource returns a resource whose file name is the last part of its URI.
 func resource(name, bytes string) catalog.Resource {
 	return catalog.Resource{
 		URI: host + name, Path: name, Length: resourcesync.Bytes(int64(len(bytes))),
@@ -68,7 +68,7 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	return values
 }
 
-// names are the ends of URIs.
+// names returns the last parts of the URIs of values, joined by spaces.
 func names[T any](values []T, uri func(T) string) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -100,24 +100,24 @@ type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-// begin makes an empty catalog.
+// begin creates an empty catalog with a clock.
 func begin(t *testing.T, make New) (Stores, *clock) {
 	c := &clock{at: Start}
 	return make(t, c.now), c
 }
 
-// RunFacts is the suite of Facts.
+// RunFacts runs the suite of Facts.
 func RunFacts(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"settings are kept all or none, and by their names": settings,
-		"a set is made once":                                     sets,
-		"members are listed by recording and by key":             members,
-		"a change that does not fit leaves nothing of its call":  misfits,
-		"a call has a moment of its own, later than all before":  moments,
-		"a resource is of all its sets":                          shared,
-		"what is no change is in no log":                         noChange,
-		"the log is kept but for what was forgotten":             forgotten,
-		"a set that was never published is filled without a log": enrolled,
+		"settings are stored all or none, by name":                      settings,
+		"a set is created once":                                         sets,
+		"members are listed in recording order and in key order":        members,
+		"a change that contradicts the state makes its whole call fail": misfits,
+		"each call has a Datetime later than all before":                moments,
+		"a resource is shared by its sets":                              shared,
+		"new labels and file times are not logged":                      noChange,
+		"the log has everything that was not removed":                   forgotten,
+		"a set that was never published can be filled without a log":    enrolled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := begin(t, make)
@@ -222,7 +222,7 @@ func moments(t *testing.T, s Stores, c *clock) {
 	var last catalog.Change
 	for i, name := range []string{"a", "b", "c", "d"} {
 		if i == 2 {
-			c.at = Start.Add(-time.Hour) // it steps back
+			c.at = Start.Add(-time.Hour) // the clock is set back
 		}
 		if i == 3 {
 			must(t, s.Facts.Reserve(t.Context(), Start.Add(time.Minute)))
@@ -316,7 +316,7 @@ func forgotten(t *testing.T, s Stores, c *clock) {
 	n, err := s.Facts.CountChanges(t.Context(), other, 0, end)
 	must(t, err)
 	want(t, "changes of the other set", n, 3)
-	must(t, s.Facts.Record(t.Context(), id, created("d"))) // gets a number of its own
+	must(t, s.Facts.Record(t.Context(), id, created("d"))) // takes a number of the log, which all sets share
 	seq, _, err := s.Facts.LastSeq(t.Context(), id)
 	if must(t, err); seq <= log[2].Seq {
 		t.Errorf("the next change has the number %d, after %d", seq, log[2].Seq)

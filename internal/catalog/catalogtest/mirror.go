@@ -11,7 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// batch is a commit of a mirror in the making.
+// batch builds an Outcome of a mirror and commits it.
 type batch struct {
 	s       Stores
 	set     catalog.SetID
@@ -23,7 +23,7 @@ func (s Stores) batch(set catalog.SetID, at time.Time, run *catalog.Run) *batch 
 	return &batch{s: s, set: set, o: catalog.Outcome{At: at, Run: run}}
 }
 
-// put brings bytes; path and kept are "" if the URI is new.
+// put stores bytes; path and kept are "" if the URI is new.
 func (b *batch) put(name, bytes, path, kept string) *batch {
 	r := resource(name, bytes)
 	b.intents = append(b.intents, catalog.Intent{URI: r.URI, Path: path, Kept: kept, Length: r.Length, SHA256: r.Digests[0]})
@@ -43,7 +43,7 @@ func (b *batch) reserve(name, due string) *batch {
 	return b.mark(name, due)
 }
 
-// remove ends a membership. The file moves to kept, unless that is empty.
+// remove ends a membership. The file moves to kept, unless that is "".
 func (b *batch) remove(name, kept string) *batch {
 	if kept != "" {
 		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: kept})
@@ -64,7 +64,7 @@ func (b *batch) commit(t *testing.T) {
 
 var errTaken = errors.New("the name is taken")
 
-// place gives a URI the name that it ends with, if that is free.
+// place gives a URI the path that is its last part, if that path is free.
 func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 	p.Path = strings.TrimPrefix(uri, host)
 	for i, c := range p.Path {
@@ -89,23 +89,23 @@ func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 	return p, err
 }
 
-// RunMirror is the suite of Mirror.
+// RunMirror runs the suite of Mirror.
 func RunMirror(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"intents are durable until they are settled":                  intents,
-		"an outcome whose files are not ready is not recorded":        unready,
-		"a path is that of one resource, whatever its set and case":   paths,
-		"a directory is there as long as something is in it":          directories,
-		"bytes are found that are good in all sets":                   found,
-		"what sets say of a resource is told of each":                 holders,
-		"a cursor moves with the outcome, and a list ends evidence":   cursors,
-		"states that end are kept with their runs":                    states,
-		"an approval holds for its plan, and a day":                   approvals,
-		"what is lost is counted until it comes back":                 losses,
-		"names that become one are placed anew, all or none":          refolded,
-		"a log has what all sets hold after each commit":              logged,
-		"a log without a gap begins and ends with its readers":        followed,
-		"bytes have names, and are loose before they lose their last": contents,
+		"intents are durable until they are settled":                   intents,
+		"an outcome whose files are not ready is not recorded":         unready,
+		"a path belongs to one resource, whatever its set and case":    paths,
+		"a directory is recorded as long as a file is in it":           directories,
+		"a content is found if it is not due in any set":               found,
+		"Holders returns the membership of each set":                   holders,
+		"a cursor moves with the outcome, and a list removes evidence": cursors,
+		"states that end are stored with their runs":                   states,
+		"an approval is valid for its plan, for a day":                 approvals,
+		"a loss is counted until the resource comes back":              losses,
+		"resources whose paths become equal get new ones, all or none": refolded,
+		"a log has the states of all sets after each commit":           logged,
+		"a log is written while it has readers, without a gap":         followed,
+		"contents are loose before they lose their last name":          contents,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := begin(t, make)
@@ -157,7 +157,7 @@ func unready(t *testing.T, s Stores, _ *clock) {
 	if found, err := s.Mirror.Intents(t.Context()); len(found) != 1 || err != nil {
 		t.Errorf("intents: %+v, %v", found, err)
 	}
-	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil)) // undone
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil)) // the intents are undone
 	s.batch(id, Start, nil).put("a", "bytes", "", "").commit(t)
 	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "a")
 }
@@ -171,7 +171,7 @@ func paths(t *testing.T, s Stores, _ *clock) {
 			t.Errorf("%s: got %v, want that it is taken", name, err)
 		}
 	}
-	// Even if place does not notice the conflict, it has to be refused.
+	// Settle has to refuse the conflict even if place does not notice it.
 	b := s.batch(two, Start, nil).put("x", "others", "", "")
 	err := s.Mirror.Intend(t.Context(), b.intents, &b.o, func(string, catalog.Names) (catalog.Place, error) {
 		return catalog.Place{Path: "d/File"}, nil
@@ -337,7 +337,7 @@ func states(t *testing.T, s Stores, _ *clock) {
 	}
 	for hours, wanted := range map[int]string{0: "", 1: " b:kept/b a:kept/a", 2: " a: b:kept/b", 3: " a:"} {
 		got := list(all(t, s.Mirror.AsOf(t.Context(), id, at(hours))))
-		if hours == 1 { // both have ended since, in the order in which they did
+		if hours == 1 { // both have ended since, in this order
 			wanted = " a:kept/a b:kept/b"
 		}
 		want(t, "held after some hours", got, wanted)
@@ -376,12 +376,12 @@ func approvals(t *testing.T, s Stores, c *clock) {
 	if p.Set != "set" || p.Summary != "deletes all" || !p.Approved.Equal(Start.Add(catalog.ApprovalHolds)) {
 		t.Errorf("plan: %+v", p)
 	}
-	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all")) // again
+	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all")) // withheld again: the approval stays
 	s = s.Reopen()
 	holds(true)
 	c.at = Start.Add(catalog.ApprovalHolds)
 	holds(false)
-	c.at = Start.Add(-time.Second) // the clock stepped back
+	c.at = Start.Add(-time.Second) // the clock was set back
 	holds(false)
 }
 
@@ -450,7 +450,7 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		t.Errorf("the setting: %v, %v", ok, err)
 	}
 	want(t, "due", namesOf(all(t, s.Mirror.Due(t.Context(), id))), "")
-	for range 2 { // the second time nothing changes
+	for range 2 { // the second call changes nothing
 		must(t, fold(nil))
 		if due := all(t, s.Mirror.Due(t.Context(), id)); len(due) != 1 || !strings.HasSuffix(due[0].Path, "~1") {
 			t.Errorf("due: %+v", due)
@@ -505,10 +505,10 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	want(t, "the bytes have a name", has, false)
 }
 
-// wanted are readers of the log, or none.
+// wanted returns a function for LogIf.
 func wanted(are bool) func() (bool, error) { return func() (bool, error) { return are, nil } }
 
-// logOf is the log after a position, with a | before each commit.
+// logOf returns the entries of the log after a position, with a | before each commit.
 func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
 	t.Helper()
 	end, err := s.Mirror.LogEnd(t.Context())

@@ -10,7 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// publish makes a publication of a set, and returns its id.
+// publish makes a publication of a set and returns its id.
 func publish(t *testing.T, s Stores, set catalog.SetID, f catalog.Finished) int64 {
 	t.Helper()
 	id, err := s.Publisher.BeginPublication(t.Context(), set)
@@ -20,15 +20,15 @@ func publish(t *testing.T, s Stores, set catalog.SetID, f catalog.Finished) int6
 	return id
 }
 
-// RunPublisher is the suite of Publisher.
+// RunPublisher runs the suite of Publisher.
 func RunPublisher(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"a publication is begun, committed, done":       publications,
-		"items are those of the set and kind":           items,
-		"documents are ours until they are forgotten":   documents,
-		"a piece is known until something is recorded":  pieces,
-		"an adoption is whole or not at all":            adopted,
-		"an adopted set goes on after what was adopted": adoptedLog,
+		"a publication is begun, committed, done":                    publications,
+		"items are listed by set and kind":                           items,
+		"documents are recorded until they are forgotten":            documents,
+		"a piece is known until a file of its directory is recorded": pieces,
+		"an adoption is recorded completely or not at all":           adopted,
+		"an adopted set continues after the adopted changes":         adoptedLog,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := begin(t, make)
@@ -68,7 +68,7 @@ func publications(t *testing.T, s Stores, _ *clock) {
 	must(t, err)
 	want(t, "published sets", strings.Join(names, " "), "")
 	must(t, s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{}))
-	must(t, s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{})) // again, after a crash
+	must(t, s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{})) // a repeated call, as after a crash
 	last(id, "body", true)
 	names, err = s.Publisher.PublishedSets(t.Context())
 	must(t, err)
