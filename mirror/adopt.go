@@ -15,21 +15,21 @@ import (
 	"instep/resourcesync"
 )
 
-// claims are the files that open batches will move, or replace although they are not the
-// mirror's, so that no two batches use the same one.
+// claims are the files that open batches will move, or replace although they do not
+// belong to the mirror. No two batches may use the same file.
 type claims struct {
 	mu     sync.Mutex // guards the rest
-	last   uint64     // number of the last batch
+	last   uint64     // number of the newest batch
 	byPath map[string]pledge
 }
 
 // pledge is a claim of a batch on a file.
 type pledge struct {
-	b     *batch // nil: of an open part
-	takes bool   // the file moves away; otherwise it is replaced
+	b     *batch // nil: the file belongs to an open part
+	takes bool   // the file is moved away; otherwise it is replaced
 }
 
-// next numbers the batches.
+// next returns the number for a new batch.
 func (c *claims) next() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,8 +37,8 @@ func (c *claims) next() uint64 {
 	return c.last
 }
 
-// take reports whether nobody else has to do with the file at path, and then keeps
-// everybody else from taking it.
+// take claims the file at path for b, which will move it. It returns false if the file
+// is already claimed.
 func (c *claims) take(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +49,8 @@ func (c *claims) take(path string, b *batch) bool {
 	return true
 }
 
-// place reports whether b may create a file at path: a file that is about to be taken from
-// there has to move first.
+// place reports whether b may create a file at path. If an older batch takes the file
+// there, it will have moved by then.
 func (c *claims) place(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *claims) place(path string, b *batch) bool {
 	return h.b != nil && (!h.takes || h.b.number <= b.number)
 }
 
-// leaving reports whether the file at path is about to be taken from there.
+// leaving reports whether a batch will move the file at path.
 func (c *claims) leaving(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *claims) set(path string, h pledge) {
 	c.byPath[path] = h
 }
 
-// pass gives a claim to a batch.
+// pass transfers a claim to a batch.
 func (c *claims) pass(path string, b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,16 +100,16 @@ func (c *claims) release(b *batch) {
 	}
 }
 
-// Found is a file that Adopt has moved to the trash: it was in the place of a resource and
-// had other bytes.
+// Found is a file that Adopt has moved to the trash, because it was at the path of a
+// resource and had other bytes.
 type Found struct {
-	URI  string // of the resource
-	Path string // old path of the file
-	Kept string // where it is now; both are paths below the mirror, slash-separated
+	URI  string // URI of the resource
+	Path string // path of the file before
+	Kept string // path of the file now; both paths are relative to the mirror and slash-separated
 }
 
-// findDisplaced notes the files that the steps move to the trash although they are not the
-// mirror's.
+// findDisplaced records in w the files that its steps move to the trash although they
+// do not belong to the mirror.
 func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -129,7 +129,7 @@ func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	return nil
 }
 
-// tellDisplaced reports the files that a commit has moved to the trash.
+// tellDisplaced calls Options.Found for the files that a commit has moved to the trash.
 func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	if m.found == nil {
 		return
@@ -139,7 +139,7 @@ func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	}
 }
 
-// takeOver makes the file at key, which r reads, the content of w without copying it.
+// takeOver makes the file at key the content of w without copying it. r reads the file.
 func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)
 	if err != nil {
@@ -159,18 +159,18 @@ func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r
 	return c, err
 }
 
-// Adopt implements destination.Batch. A digest proves the bytes; where the Source
-// gives none that can be checked, length and time do.
+// Adopt implements destination.Batch. It compares the digests of the bytes; if the
+// Source gives none that can be checked, it compares length and time.
 func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
 	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
 	}
 	if own, err := b.m.belongs(&w, &row, path); err != nil || !own && !b.m.adopts {
-		return 0, cmp.Or(err, fmt.Errorf("%w: the mirror adopts no files from elsewhere", destination.ErrNotHeld))
+		return 0, cmp.Or(err, fmt.Errorf("%w: the mirror was not opened to adopt files", destination.ErrNotHeld))
 	}
 	if ok, err := b.m.isStray(ctx, path, &w, row.Path); err != nil || !ok {
-		return 0, cmp.Or(err, fmt.Errorf("%w: no file at %q that may be %q", destination.ErrNotHeld, path, w.URI))
+		return 0, cmp.Or(err, fmt.Errorf("%w: found no file at %q that could have the bytes of %q", destination.ErrNotHeld, path, w.URI))
 	}
 	if b.m.flat != nil {
 		return b.copyStray(ctx, set, w, path)
@@ -189,8 +189,8 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	return c.length, nil
 }
 
-// belongs reports whether the resource is stored at path, or may be, and a digest can
-// prove that its bytes are there.
+// belongs reports whether path is, or may become, the path of the resource, and a
+// digest can prove that the file has its bytes.
 func (m *Mirror) belongs(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
@@ -219,7 +219,7 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 		return nil, notHeld(path, err)
 	}
 	if !proves(w, c.digests) && !b.m.adopts {
-		err = fmt.Errorf("%w: no digest proves that %q is %q", destination.ErrNotHeld, path, w.URI)
+		err = fmt.Errorf("%w: no digest proves that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	} else {
 		err = b.m.proven(w, c.digests, path)
 	}
@@ -230,8 +230,9 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	return c, nil
 }
 
-// standing returns the file at the path of w, where unoccupied returned err, if it may have
-// the bytes of w; that is known only after they were fetched.
+// standing returns the path of the file for which unoccupied returned err, if that file
+// may have the bytes of w. Without digests this can only be known after the bytes were
+// fetched.
 func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -249,8 +250,8 @@ func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (s
 	return occupied.path, nil
 }
 
-// takeBack makes the file at path, the path of w, the content of w and drops c, which was
-// fetched and has the same bytes.
+// takeBack makes the file at path, which is the path of w, the content of w. It drops
+// c, which was fetched and has the same bytes.
 func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {
@@ -279,7 +280,7 @@ func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, 
 	return nil, err
 }
 
-// noteTaken counts the files of a commit that were there already.
+// noteTaken counts the files of a commit that already existed.
 func (m *Mirror) noteTaken(w *work) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.found {
@@ -288,13 +289,13 @@ func (m *Mirror) noteTaken(w *work) {
 	}
 }
 
-// Taken returns how many resources got their bytes from files that were in the directory
-// and not known, since the mirror was opened.
+// Taken returns the number of resources, since the mirror was opened, whose bytes came
+// from files that were in the directory and did not belong to the mirror.
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
-// copyStray copies the bytes to where the flat layout has them: the file stays.
+// copyStray copies the bytes of a file into the flat layout. The file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.proven(&w, w.Digests, path); err != nil { // of those digests that are checked
+	if err := b.m.proven(&w, w.Digests, path); err != nil { // considers the digests that can be checked
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -306,7 +307,7 @@ func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, p
 	return n, notHeld(path, err)
 }
 
-// notHeld is the error for a file that has not the wanted bytes.
+// notHeld adds ErrNotHeld to the error for a file that does not have the wanted bytes.
 func notHeld(path string, err error) error {
 	if errors.Is(err, errDiffers) {
 		return fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
@@ -314,20 +315,21 @@ func notHeld(path string, err error) error {
 	return err
 }
 
-// proven fails unless a digest proves the bytes of a file, or its length and time do.
+// proven returns an error unless a digest proves the bytes of a file, or its length and
+// time match.
 func (m *Mirror) proven(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil
 	}
 	info, err := m.strayInfo(path)
 	if err == nil && (info == nil || !timely(w, info)) {
-		err = fmt.Errorf("%w: nothing proves that %q is %q", destination.ErrNotHeld, path, w.URI)
+		err = fmt.Errorf("%w: nothing proves that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	}
 	return err
 }
 
-// mayMove fails if the file at path cannot move to the path of the resource. A file that is
-// there already stays.
+// mayMove returns an error if the file at path cannot be moved to the path of the
+// resource, for example because another file is there.
 func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.Resource, path string) error {
 	if path == row.Path {
 		return nil
@@ -346,9 +348,9 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 	return b.unoccupied(ctx, w, row)
 }
 
-// placeAmongStrays finds a path for a new URI. A file there that is not the mirror's blocks
-// it, unless it is adopted or has the right bytes. A mirror that adopts moves any other to
-// the trash.
+// placeAmongStrays finds a path for a new URI. A file there that does not belong to the
+// mirror blocks the path, unless it is adopted or has the right bytes. A mirror that
+// adopts moves any other such file to the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {

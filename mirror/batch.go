@@ -24,48 +24,48 @@ type batch struct {
 	number uint64 // batches commit in the order of their numbers
 
 	mu      sync.Mutex                   // guards the rest
-	entries map[string]*entry            // by URI
-	known   map[rowKey]*catalog.Resource // looked up before they are needed
+	entries map[string]*entry            // changes by URI
+	known   map[rowKey]*catalog.Resource // resources that Expect looked up
 	spent   bool
-	meant   bool // the user has consented to the deletions
+	meant   bool // the user has approved the deletions
 }
 
 // entry is the change of a batch to one URI.
 type entry struct {
 	uri     string
-	content *content // its new bytes; nil: they stay
+	content *content // new bytes of the resource; nil: they do not change
 	claims  map[catalog.SetID]*claim
 }
 
-// content is bytes that wait for the commit.
+// content is bytes that have been received and not committed yet.
 type content struct {
 	object   blob.Object
 	length   int64
 	digests  resourcesync.Digests
 	verified bool
-	proof    string // algorithm of the strongest digest that the Source gave
+	proof    string // strongest algorithm among the digests that the Source gave
 	typ      string
 	changed  time.Time
-	modTime  time.Time // zero: the time of writing
+	modTime  time.Time // zero: the file keeps the time at which it was written
 
-	taken string // path from which the object was taken; "" if it was made
-	note  string // note of the part that it was
-	found bool   // an unknown file that was in the directory
+	taken string // path from which the object was taken; "" if it is new
+	note  string // key of the note, if the object was a part
+	found bool   // the bytes are from a file that did not belong to the mirror
 }
 
-// claim is the change of a membership.
+// claim is the change of one membership.
 type claim struct {
 	gone  bool
-	state catalog.Membership // if gone, Changed is the time of the deletion in a change
+	state catalog.Membership // if gone, Changed is the time of the deletion that a change states
 
-	noted    bool // of Mark: the facts below are recorded for bytes that stay
+	noted    bool // set by Mark: the facts below are recorded for bytes that do not change
 	typ      string
 	verified bool
 }
 
-var errDiffers = errors.New("not the bytes that are wanted")
+var errDiffers = errors.New("the bytes differ from the wanted ones")
 
-var errSpent = errors.New("the batch was committed or discarded before")
+var errSpent = errors.New("the batch was already committed or discarded")
 
 // Begin implements destination.Mirror.
 func (m *Mirror) Begin(ctx context.Context) (destination.Batch, error) {
@@ -91,8 +91,8 @@ func (b *batch) Discard() error {
 	return b.blobs.Discard()
 }
 
-// Put implements destination.Batch. Whatever r checked, bytes that differ from w are
-// an error.
+// Put implements destination.Batch. If the bytes differ from w it returns an error,
+// whether r checked them or not.
 func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
 	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
@@ -122,7 +122,7 @@ func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	}}, err
 }
 
-// rowKey says which row, as seen from which set.
+// rowKey identifies a resource as seen from a set.
 type rowKey struct {
 	set catalog.SetID
 	uri string
@@ -159,7 +159,8 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 	return b.m.row(ctx, id, uri)
 }
 
-// admit makes the claim of a set on w.URI, finds its row, and refuses to go back.
+// admit returns the claim of a set on w.URI and the resource's row. It returns ErrStale
+// if the recorded state is newer than w.
 func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*claim, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
@@ -171,14 +172,14 @@ func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*cl
 	}
 	row, err := b.row(ctx, id, w.URI)
 	if err == nil && row.Member && micros(w.Changed).Before(b.m.placed(row.Changed)) {
-		err = fmt.Errorf("%w: %q was changed at %s, the Source's list is of %s", destination.ErrStale, w.URI,
+		err = fmt.Errorf("%w: the recorded state of %q is from %s, and the Source's statement from %s", destination.ErrStale, w.URI,
 			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
 	}
 	return c, row, err
 }
 
-// placed returns t, or the zero time if it is in the future: a clock was wrong, and such a
-// time must not block later changes. An earlier recorded state stays.
+// placed returns t, or the zero time if it is in the future: a clock was wrong, and
+// such a time must not block later changes. The recorded state itself does not change.
 func (m *Mirror) placed(t time.Time) time.Time {
 	if t.Equal(always) {
 		return t
@@ -186,8 +187,8 @@ func (m *Mirror) placed(t time.Time) time.Time {
 	return evidence.Placed(t, time.Time{}, m.now())
 }
 
-// naturalPath returns the path of a resource, or the one that it gets if none of our files
-// has it.
+// naturalPath returns the path of a resource, or for a new one the path that it gets if
+// no file of the mirror has it.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil
@@ -199,9 +200,10 @@ func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) 
 	return natural(segments), nil
 }
 
-// unoccupied returns an error for a path that a foreign file has. A clash with one of our
-// own is solved later, by another name. A mirror that adopts moves a file that it could not
-// adopt to the trash.
+// unoccupied returns an error if a file that does not belong to the mirror is at the
+// path of the resource. It ignores files of the mirror, since a clash with one is
+// resolved later by another name. A mirror that adopts will move the file to the trash
+// instead.
 func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
 	m := b.m
 	path, err := m.naturalPath(w.URI, row)
@@ -214,7 +216,7 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // it gets another path
+			return nil // the resource gets another path
 		}
 		known, err := m.named(ctx, at)
 		if err != nil || known {
@@ -232,7 +234,7 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
 
-// occupiedError is an ErrOccupied with the kind of file and its path.
+// occupiedError is an ErrOccupied with the kind and path of the file.
 type occupiedError struct {
 	uri, path string
 	kind      kind
@@ -245,8 +247,8 @@ func (e *occupiedError) Error() string {
 
 func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
-// justStored waits for a committing batch, and reports whether it has stored the file at
-// path, which is the path of a URI, or of another one if this one has none yet.
+// justStored waits for a batch that is committing, and reports whether it has stored
+// the file at path for this URI or, if the URI has no path yet, for another one.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
@@ -259,7 +261,7 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 	return m.named(ctx, path)
 }
 
-// named reports whether a path is that of a resource or directory of ours.
+// named reports whether a path belongs to a resource, or to a directory with resources.
 func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 	names, fold := m.own.Names(ctx), m.names.key(path)
 	if ok, err := names.File(fold); ok || err != nil {
@@ -269,7 +271,7 @@ func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 	return ok, err
 }
 
-// buffers are for copying bodies.
+// buffers holds buffers for copying bodies.
 var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // receive reads r to its end into a new object.
@@ -292,20 +294,21 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	return c, n, err
 }
 
-// contentOf drops an object whose bytes do not match w.
+// contentOf returns the content of an object. If the bytes do not match w, it discards
+// the object and returns an error.
 func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
 		return nil, errors.Join(fmt.Errorf("%w: those of %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
-	if b.m.flat == nil { // there a file is of all resources with the same bytes
+	if b.m.flat == nil { // in the flat layout a file belongs to all resources with the same bytes
 		c.modTime = modTime(w, b.m.now())
 	}
 	return c, nil
 }
 
-// contextReader ends reading when its context ends.
+// contextReader is a reader that returns an error once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -318,8 +321,8 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add remembers a claim, and new bytes unless later ones are there. The last claim
-// of a set counts.
+// add adds a claim and new bytes to the batch. The last claim of a set counts, and the
+// bytes with the latest time.
 func (b *batch) add(uri string, c *content, cl *claim) error {
 	if err := b.m.fits(c); err != nil {
 		return errors.Join(err, c.object.Discard())
@@ -376,7 +379,7 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 		return err
 	}
 	if !row.Stored {
-		return fmt.Errorf("%w: no bytes of %q to mark as right", destination.ErrNotHeld, w.URI)
+		return fmt.Errorf("%w: the mirror has no bytes of %q to mark as verified", destination.ErrNotHeld, w.URI)
 	}
 	how, proof := differs(&w, row.Length.Int64(), row.Digests)
 	if how != "" {
@@ -390,11 +393,11 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 	return b.add(w.URI, nil, c)
 }
 
-// Due implements destination.Batch. If w is older, the last known state stays the wanted
-// one.
+// Due implements destination.Batch. If w is older than the last known statement of the
+// Source, that one remains the wanted one.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
-		return fmt.Errorf("expected a reason why %q is due, found none", w.URI)
+		return fmt.Errorf("expected a reason to mark %q as due, found none", w.URI)
 	}
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
@@ -427,7 +430,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // attributes of the bytes that stay
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // attributes of the bytes that remain
 	}
 	return b.add(w.URI, nil, c)
 }

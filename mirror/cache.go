@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	documentsName = "documents" // below the state
-	maxDocuments  = 64 << 20    // bytes of all documents that are kept
-	maxFields     = 64 << 10    // bytes stored in addition to a document
-	blockSize     = 4 << 10     // least disk space of a file
+	documentsName = "documents" // directory in the state
+	maxDocuments  = 64 << 20    // bytes of all stored documents
+	maxFields     = 64 << 10    // bytes stored in addition to those of one document
+	blockSize     = 4 << 10     // smallest disk space of a file, in bytes
 )
 
-// Documents implements destination.Mirror. They are in the directory "documents" of the
-// state. Its files may be removed at any time.
+// Documents implements destination.Mirror. The documents are in the directory
+// "documents" of the state, whose files may be removed at any time.
 func (m *Mirror) Documents() fetch.Cache {
 	if m.docs == nil {
 		return nil
@@ -35,9 +35,10 @@ func (m *Mirror) Documents() fetch.Cache {
 	return m.docs
 }
 
-// documents stores documents in files that are named by their URI: the sha-256 of the rest,
-// the facts about the document as JSON, each on a line, and the document. Nothing is
-// synced: a file that a crash damaged does not match its sha-256.
+// documents stores documents in files named by a hash of their URI. A file has the
+// SHA-256 of the rest on its first line, facts about the document as JSON on the
+// second, and then the document. Nothing is synced: a file that a crash damaged does
+// not match its SHA-256.
 type documents struct {
 	root     *os.Root // the state
 	readOnly bool
@@ -47,16 +48,16 @@ type documents struct {
 	total int64
 }
 
-// keptFile is a file of the directory; when is the time of its last writing.
+// keptFile is a file of the directory; when is its modification time.
 type keptFile struct {
 	size int64
 	when time.Time
 }
 
-// keptDocument has the facts that are stored with the bytes of a document.
+// keptDocument is the facts that are stored with the bytes of a document.
 type keptDocument struct {
-	URI          string      `json:"uri"` // as it is asked for
-	URL          string      `json:"url"` // where it came from
+	URI          string      `json:"uri"` // URI of the request
+	URL          string      `json:"url"` // URL of the response, after redirects
 	ETag         string      `json:"etag,omitempty"`
 	LastModified string      `json:"last_modified,omitempty"`
 	Fields       http.Header `json:"fields,omitempty"`
@@ -165,7 +166,7 @@ func (d *documents) list() error {
 	return nil
 }
 
-// note takes down the size of a file.
+// note records the size of a file.
 func (d *documents) note(name string, info fs.FileInfo) {
 	d.total -= d.files[name].size
 	size := (info.Size() + blockSize - 1) / blockSize * blockSize
@@ -173,7 +174,7 @@ func (d *documents) note(name string, info fs.FileInfo) {
 	d.total += size
 }
 
-// replace writes a file under another name first.
+// replace writes a file under a temporary name and renames it.
 func (d *documents) replace(name string, text []byte) error {
 	temp := documentPath("new-" + name)
 	err := d.root.WriteFile(temp, text, 0o600)
@@ -190,8 +191,8 @@ func (d *documents) replace(name string, text []byte) error {
 	return err
 }
 
-// dropOldest removes the oldest files until the rest is within the bound. It spares the one
-// that was just written.
+// dropOldest removes the oldest files until the rest is within the bound. It does not
+// remove spare, which was just written.
 func (d *documents) dropOldest(spare string) {
 	if d.total <= maxDocuments {
 		return

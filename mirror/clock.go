@@ -8,34 +8,35 @@ import (
 	"time"
 )
 
-// trashClock decides how old the days of the trash are. The clock of a machine may be
-// wrong for a while, and a date in the trash is only as good as the clock that made it:
+// trashClock computes the age of the days of the trash. The clock of a machine may be
+// wrong for a while, so the dates in the trash may be wrong, too:
 //
-//   - A day ages by the latest date that two runs in a row have reached. One run with a
-//     clock that is ahead removes nothing.
-//   - A run whose clock is behind that date removes nothing, and its own day is doubtful.
-//     So is a day that is later than today.
-//   - A doubtful day ages from the first run after it with a clock that is not behind.
+// - A day's age is computed from the latest date that two consecutive runs have
+// reached. A single run with a clock that is ahead removes nothing. - A run whose clock
+// is behind that date removes nothing, and its own day is doubtful. A day later than
+// today is also doubtful. - The age of a doubtful day counts from the first later run
+// whose clock is not behind.
 //
-// Days are written as 2006-01-02, in UTC, so that they sort as text.
+// Days are written as 2006-01-02 in UTC, so that they sort as text.
 type trashClock struct {
 	Last  string            `json:"last"`            // day of the last run
-	Sure  string            `json:"sure"`            // the latest day that two runs in a row have reached; "": none yet
-	Doubt map[string]string `json:"doubt,omitempty"` // doubtful days: the day from which each ages; "": none yet
+	Sure  string            `json:"sure"`            // the latest day that two consecutive runs have reached; "": none yet
+	Doubt map[string]string `json:"doubt,omitempty"` // doubtful days, and the day from which the age of each counts; "": none yet
 }
 
 // clockSetting is the name of the setting that holds a trashClock as JSON.
 const clockSetting = "trash clock"
 
-// firstDay is older than this program: no clock that shows an earlier day is right.
+// firstDay is a day before this program existed. A clock that shows an earlier day is
+// wrong.
 const firstDay = "2020-01-01"
 
 func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// behind reports whether a clock that shows today is behind.
+// behind reports whether a clock that shows the day today is behind.
 func (c *trashClock) behind(today string) bool { return today < max(c.Sure, firstDay) }
 
-// begin notes that a run begins today.
+// begin records that a run begins today.
 func (c *trashClock) begin(today string) {
 	if c.behind(today) {
 		c.doubt(today, "")
@@ -52,7 +53,7 @@ func (c *trashClock) begin(today string) {
 	c.Last = today
 }
 
-// doubt notes from when a doubtful day ages.
+// doubt records that a day is doubtful and that its age counts from the day from.
 func (c *trashClock) doubt(day, from string) {
 	if c.Doubt == nil {
 		c.Doubt = map[string]string{}
@@ -60,7 +61,8 @@ func (c *trashClock) doubt(day, from string) {
 	c.Doubt[day] = from
 }
 
-// accept believes the clock although it is behind: doubtful days age from today.
+// accept trusts the clock although it is behind: the age of doubtful days counts from
+// today.
 func (c *trashClock) accept(today string) {
 	if today < firstDay {
 		return
@@ -71,8 +73,8 @@ func (c *trashClock) accept(today string) {
 	}
 }
 
-// stays returns the first day that is too young to be removed if days are kept for that
-// long; "" if nothing may be removed.
+// stays returns the first day that must not be removed yet if days are kept for keep
+// days; "" if nothing may be removed.
 func (c *trashClock) stays(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
 	if err != nil || c.behind(today) {
@@ -81,8 +83,8 @@ func (c *trashClock) stays(today string, keep int) string {
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns those of the given days of the trash that are before the first day that
-// stays, and notes which of them are doubtful.
+// expired returns those of the given days whose age counts from a day before stays. It
+// also records doubtful days.
 func (c *trashClock) expired(days []string, today, stays string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {
@@ -96,7 +98,8 @@ func (c *trashClock) expired(days []string, today, stays string) (old []string) 
 	return old
 }
 
-// from is the day from which a day of the trash ages. Its date counts if it is reached.
+// from returns the day from which the age of a day counts. For a doubtful day, its own
+// date counts once the clock has reached it.
 func (c *trashClock) from(day string) string {
 	from, doubtful := c.Doubt[day]
 	if !doubtful || day <= c.Sure && day > from {
@@ -136,8 +139,8 @@ func (m *Mirror) beginDay(ctx context.Context) error {
 	return m.keepClock(ctx, c, was)
 }
 
-// ClockBehind returns the day that two earlier runs have reached, if the clock shows an
-// earlier one now; false if not. While it does, nothing is removed from the trash.
+// ClockBehind returns the day that two earlier runs have reached, and true if the clock
+// now shows an earlier one. As long as it does, nothing is removed from the trash.
 func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err error) {
 	if m.cat == nil {
 		return "", false, nil
@@ -146,8 +149,8 @@ func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err 
 	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.now())), err
 }
 
-// AcceptClock takes the clock for right although earlier runs had a later one. What they,
-// or runs since, have put into the trash ages from today if its date is doubtful.
+// AcceptClock trusts the clock although earlier runs had a later date. The age of
+// doubtful days in the trash counts from today.
 func (m *Mirror) AcceptClock(ctx context.Context) error {
 	if m.readOnly {
 		return ErrReadOnly

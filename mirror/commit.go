@@ -16,24 +16,24 @@ import (
 	"instep/resourcesync"
 )
 
-// step is the change of a commit to one file.
+// step is what a commit does to one file.
 type step struct {
 	catalog.Intent
-	content  *content  // content moves to Path; nil: the file at Path moves to Kept, if that is set
-	segments []segment // segments of a new URI
-	stray    bool      // the file that moves to Kept is not the mirror's
+	content  *content  // the bytes that are stored at Path; nil: the file at Path is moved to Kept, if that is set
+	segments []segment // segments of the path, for a new URI
+	stray    bool      // the file that is moved to Kept does not belong to the mirror
 }
 
-// work is the list of changes of a commit.
+// work is everything that a commit changes.
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
 	listed  map[catalog.SetID]time.Time // see batch.noteListed
-	room    string                      // directory in the trash, once there is something to keep
+	room    string                      // directory in the trash; "" until it is needed
 }
 
-// trash is where a batch keeps replaced and deleted files.
+// trash returns the directory for the files that a batch replaces and deletes.
 func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	if w.room == "" {
 		w.room, err = m.trashRoom(ctx, w.outcome.At)
@@ -41,7 +41,7 @@ func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	return w.room, err
 }
 
-// notes are those of the parts that were put.
+// notes returns the keys of the notes of parts that are stored.
 func (w *work) notes() (keys []string) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.note != "" {
@@ -71,7 +71,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.m.disk.forget()) // the commit made and removed directories
+		err = errors.Join(err, b.m.disk.forget()) // the commit has created and removed directories
 		b.m.unlockCommit()
 	}()
 	if err := errors.Join(b.m.disk.forget(), b.m.undoLeftovers(ctx)); err != nil {
@@ -93,7 +93,8 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	b.m.tellDisplaced(w.outcome.Found)
 	b.m.noteTaken(w)
 	if notes := w.notes(); len(notes) > 0 {
-		// A note that stays has no part any more, and is swept when the mirror is opened.
+		// A note that cannot be removed is without a part, and is removed when the
+		// mirror is opened.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
 	}
 	return nil
@@ -110,14 +111,15 @@ func (m *Mirror) lockCommit(ctx context.Context) error {
 
 func (m *Mirror) unlockCommit() { <-m.commit }
 
-// cursorRow refuses a cursor that goes back.
+// cursorRow returns the row for a new cursor. It returns ErrStale for a cursor that is
+// older than the recorded one.
 func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*catalog.Cursor, error) {
 	now, ok, err := m.Cursor(ctx, move.Set)
 	if err != nil {
 		return nil, err
 	}
 	if ok && move.At.Before(now.At) {
-		return nil, fmt.Errorf("%w: the set %q was followed to %s, the new cursor is at %s", destination.ErrStale, move.Set, now.At, move.At)
+		return nil, fmt.Errorf("%w: the cursor of the set %q is at %s, and the new one at the earlier time %s", destination.ErrStale, move.Set, now.At, move.At)
 	}
 	id, err := m.makeSet(ctx, move.Set)
 	if err != nil {
@@ -134,7 +136,8 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 	return row, nil
 }
 
-// decide makes the work of a batch, in order of the URIs: the same batch gives the same paths.
+// decide computes the work of a batch in order of the URIs, so that the same batch
+// always gives the same paths.
 func (b *batch) decide(ctx context.Context) (*work, error) {
 	entries := make([]*entry, 0, len(b.entries))
 	for _, e := range b.entries {
@@ -181,14 +184,14 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
-	// A file leaves its path before another one gets it.
+	// A file is moved away from a path before another one is moved there.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.keep(ctx, w)
 }
 
-// noteListed adds to all the moments of the newest lists of the sets that also have a
-// resource, and that the batch does not mention: a resource that such a list confirmed is
-// as of then.
+// noteListed adds to all the time of the newest list of each set that has the resource
+// and is not in the batch. A resource that such a list contains was confirmed at that
+// time.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, all map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := all[member.Set]; known || e.claims[member.Set] != nil {
@@ -203,8 +206,8 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 	return nil
 }
 
-// rows returns the catalog's resources: those that were announced by Expect were looked up
-// before, and nobody has changed them since.
+// rows returns resources from the catalog. Those that Expect looked up are not looked
+// up again, since nobody else can have changed them.
 func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
@@ -237,7 +240,7 @@ func (s *step) turn() int {
 	return 1
 }
 
-// add decides about one URI: row and held are its records in the catalog.
+// add computes the changes for one URI, whose records in the catalog are row and held.
 func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
 	alive, content := false, e.content
 	for _, m := range held {
@@ -249,7 +252,7 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 		}
 		alive = true
 		if c == nil && content != nil && row.Stored && m.Due == "" && (placed(m.Changed).After(content.changed) || w.listed[m.Set].After(content.changed)) {
-			content = nil // another set knows a later state: its bytes stay
+			content = nil // another set has a later state, so the stored bytes remain
 		}
 	}
 	for _, c := range e.claims {
@@ -288,8 +291,9 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// keep finds a place in the trash for a replaced or deleted file. Anything at the path of a
-// file to delete that is not a file is not ours: it stays.
+// keep finds a path in the trash for each replaced or deleted file. If there is no
+// regular file at the path of a file to delete, it does not belong to the mirror and
+// remains.
 func (m *Mirror) keep(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -324,7 +328,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.adopts { // there the catalog itself records the names
+	if b.m.flat != nil || b.m.adopts { // the catalog itself records the names, or the displaced files
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
@@ -335,7 +339,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	return cmp.Or(written(), err)
 }
 
-// meanwhile runs a function beside the caller, and returns a function that waits for its
+// meanwhile runs a function concurrently and returns a function that waits for its
 // result.
 func meanwhile(do func() error) (wait func() error) {
 	var err error
@@ -354,12 +358,12 @@ func meanwhile(do func() error) (wait func() error) {
 func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {
-		return nil // the commit does it
+		return nil // the commit syncs the files
 	}
 	return b.m.full(s.Sync(ctx))
 }
 
-// intendAndSync syncs the files while the intents are recorded.
+// intendAndSync syncs the files while it records the intents.
 func (b *batch) intendAndSync(ctx context.Context, w *work) error {
 	synced := meanwhile(func() error { return b.Sync(ctx) })
 	return errors.Join(b.intend(ctx, w), synced())
@@ -401,16 +405,17 @@ func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(str
 	return p.put(segments)
 }
 
-// closed reports whether a directory is a state directory: nothing is stored there.
+// closed reports whether a directory is a state directory, in which no resource may be
+// stored.
 func (m *Mirror) closed(dir string) (bool, error) {
-	if m.flat != nil { // paths are names
+	if m.flat != nil { // paths are only names in the catalog
 		return false, nil
 	}
 	k, err := m.disk.lookParent(dir)
 	return k == stateDir, err
 }
 
-// blocked reports whether something exists at a path that is about to get bytes.
+// blocked returns a function that reports whether something is at a path for new bytes.
 func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool, error) {
 	return func(path string, dir bool) (bool, error) {
 		k, _, err := m.look(ctx, path)
@@ -418,11 +423,11 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// vacant gives a URI without bytes the path that it will need, even if that is occupied:
-// then it stays due until the path is free. A state directory stays occupied.
+// vacant lets a URI without bytes have its natural path even if something is there: the
+// resource remains due until the path is free. Only a state directory blocks the path.
 func (m *Mirror) vacant(path string, _ bool) (bool, error) { return m.closed(path) }
 
-// write changes the files.
+// write moves the files to their paths.
 func (b *batch) write(ctx context.Context, w *work) error {
 	for _, s := range w.steps {
 		switch {
@@ -434,7 +439,7 @@ func (b *batch) write(ctx context.Context, w *work) error {
 	}
 	err := b.blobs.Commit(ctx)
 	if errors.Is(err, blob.ErrExist) {
-		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // it appeared after Put had looked
+		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // the file was created after Put had checked the path
 	}
 	return err
 }

@@ -19,27 +19,27 @@ import (
 	"instep/internal/durable"
 )
 
-// The modes of new files, before the umask: resources are as open as the owner's programs
-// make files, and our own files are private.
+// The modes of new files and directories, before the umask. Resources get the usual
+// mode; our own files are private.
 const (
 	fileMode = 0o666
 	dirMode  = 0o777
 	oursMode = 0o700
 )
 
-// disk looks up the files in the directory of a mirror, without following links.
+// disk looks up files in the directory of a mirror without following links.
 type disk struct {
 	root  *os.Root
-	state string // path of the state if that is in the directory, other than in our own; "." is the directory itself
+	state string // path of the state if it is in the directory, but not in our own; "." is the directory itself
 
 	mu   sync.Mutex          // guards the rest
-	dirs map[string]struct{} // directories seen
-	none map[string]struct{} // paths without a file, since forget
-	open map[string]*os.Root // some open directories: a look-up in one costs one system call
+	dirs map[string]struct{} // directories that exist
+	none map[string]struct{} // paths without a file, found since forget was called
+	open map[string]*os.Root // some open directories: a look-up in an open one takes a single system call
 }
 
-// maxDirs bounds disk.dirs and disk.none, and maxOpen disk.open; what is dropped from
-// them costs one more look.
+// maxDirs is the capacity of disk.dirs and disk.none, maxOpen that of disk.open.
+// Entries that were dropped are looked up again.
 const (
 	maxDirs = 8192
 	maxOpen = 64
@@ -55,8 +55,7 @@ func openDisk(dir string) (*disk, error) {
 
 func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
 
-// forget empties the caches that may be outdated: directories may have been removed or
-// created.
+// forget clears the caches that may be wrong after directories were removed or created.
 func (d *disk) forget() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,8 +80,8 @@ func IsMirror(dir string) (bool, error) {
 	return err == nil && info.Mode().IsRegular(), err
 }
 
-// mirrorAbove returns the directory of a mirror that has a path below it which a Source
-// can give; "" if there is none.
+// mirrorAbove returns the directory of a mirror that contains path at a path that a
+// resource could have; "" if there is none.
 func mirrorAbove(path string) (string, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
@@ -98,8 +97,8 @@ func mirrorAbove(path string) (string, error) {
 	}
 }
 
-// relative returns the slash-separated path of a directory below top, or "." if it is
-// top; "" if it is neither. Both are real paths, but two of them may be of one directory.
+// relative returns the slash-separated path of dir relative to top: "." if both are the
+// same, "" if dir is not in top. Both have no links, but may be spelled differently.
 func relative(top, dir string) string {
 	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
@@ -117,7 +116,7 @@ func relative(top, dir string) string {
 	return ""
 }
 
-// resolve returns the absolute path without symbolic links, also of a path that does not
+// resolve returns the absolute path without symbolic links, even if the path does not
 // exist.
 func resolve(name string) (string, error) {
 	name, err := filepath.Abs(name)
@@ -129,7 +128,7 @@ func resolve(name string) (string, error) {
 		return real, err
 	}
 	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // to nothing
+	if to, err := os.Readlink(name); err == nil { // the link has no target
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(dir, to)
 		}
@@ -142,7 +141,8 @@ func resolve(name string) (string, error) {
 	return filepath.Join(real, filepath.Base(name)), err
 }
 
-// catalogFiles are the suffixes of a catalog and of the files that SQLite keeps beside it.
+// catalogFiles has the suffixes of a catalog and of the files that SQLite keeps beside
+// it.
 var catalogFiles = []string{"", "-wal", "-shm", "-journal"}
 
 // setAside renames a catalog and its logs, and returns the new name of the catalog; "" if
@@ -175,7 +175,7 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir makes a directory of some mode and those above it, durably.
+// makeDir creates a directory and its missing parents with a mode, durably.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -188,7 +188,7 @@ func makeDir(dir string, mode fs.FileMode) error {
 	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may be faster
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created it
 		return err
 	}
 	return syncDir(parent)
@@ -207,7 +207,7 @@ func syncDir(dir string) (err error) {
 	return errors.Join(g.SyncDirs(context.Background(), []string{"."}), g.Close())
 }
 
-// ownDirectory fails unless our own directory is a real one.
+// ownDirectory returns an error unless our own directory is a directory and not a link.
 func (d *disk) ownDirectory() error {
 	info, err := d.root.Lstat(ours)
 	if err == nil && !info.IsDir() {
@@ -216,8 +216,8 @@ func (d *disk) ownDirectory() error {
 	return err
 }
 
-// stranger returns the name of something in the directory that the making of a
-// mirror, interrupted, would not have left; "" if there is none.
+// stranger returns the name of something in the directory that an interrupted creation
+// of a mirror would not have left there; "" if there is none.
 func (d *disk) stranger() (string, error) {
 	name, err := d.first(".", func(name string) bool { return name != ours })
 	if name != "" || err != nil {
@@ -235,7 +235,7 @@ func (d *disk) stranger() (string, error) {
 	return name, err
 }
 
-// first returns the first name in dir that pick takes.
+// first returns the first name in dir for which pick returns true.
 func (d *disk) first(dir string, pick func(string) bool) (string, error) {
 	f, err := d.root.Open(dir)
 	if err != nil {
@@ -258,7 +258,7 @@ func (d *disk) first(dir string, pick func(string) bool) (string, error) {
 	}
 }
 
-// A kind is the kind of file at a path.
+// kind is the kind of the file at a path.
 type kind string
 
 const (
@@ -269,8 +269,8 @@ const (
 	other     kind = "link or special file"
 )
 
-// look returns the kind of file at a path. If there is something above it that is not a
-// directory, it returns the kind of that; at is its path.
+// look returns the kind of the file at a path. If a parent of the path is not a
+// directory, it returns the kind of that parent; at is its path.
 func (d *disk) look(name string) (k kind, at string, err error) {
 	if k, at, err = d.lookAbove(name); err != nil || k != directory {
 		return k, at, err
@@ -279,7 +279,7 @@ func (d *disk) look(name string) (k kind, at string, err error) {
 	return k, name, err
 }
 
-// lookAbove is look for the directories above name only.
+// lookAbove is like look, but only for the parents of name.
 func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	for i, c := range name {
 		if c != '/' {
@@ -292,7 +292,7 @@ func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	return directory, name, nil
 }
 
-// inState reports whether name, of a file, belongs to a state.
+// inState reports whether the file name is in a state directory.
 func (d *disk) inState(name string) (bool, error) {
 	k, _, err := d.lookAbove(name)
 	if err == nil && k == directory {
@@ -306,7 +306,7 @@ func (d *disk) lookIn(name string) (kind, error) {
 	dir, err := d.openDir(path.Dir(name))
 	if err == nil {
 		k, err := kindOf(dir.Lstat(path.Base(name)))
-		if !errors.Is(err, fs.ErrClosed) { // forgotten meanwhile
+		if !errors.Is(err, fs.ErrClosed) { // closed by forget in the meantime
 			return d.orState(name, k, err)
 		}
 	}
@@ -314,8 +314,9 @@ func (d *disk) lookIn(name string) (kind, error) {
 	return d.orState(name, k, err)
 }
 
-// orState returns k and err, or stateDir if the directory at name is a state. The mirror's
-// own state is recognised in every spelling (case, Unicode form) of its name.
+// orState returns k and err, or stateDir if the directory at name is a state directory.
+// It recognises the mirror's own state in every spelling of its name (case, Unicode
+// form).
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:
@@ -345,7 +346,8 @@ func (d *disk) openDir(dir string) (*os.Root, error) {
 	return d.enter(dir)
 }
 
-// enter opens a directory through its parent, which is often open. The caller holds mu.
+// enter opens a directory through its parent, which is often open already. The caller
+// holds mu.
 func (d *disk) enter(dir string) (*os.Root, error) {
 	if dir == "." {
 		return d.root, nil
@@ -395,7 +397,7 @@ func (d *disk) lookParent(dir string) (kind, error) {
 	return k, nil
 }
 
-// seen returns the kind of dir when it was last looked at; "" if unknown.
+// seen returns the kind of dir from the caches; "" if it is unknown.
 func (d *disk) seen(dir string) kind {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,19 +20,20 @@ import (
 	"instep/resourcesync"
 )
 
-// Layout says in which files a mirror keeps its bytes. It can't be changed later.
+// Layout is the way in which a mirror stores bytes in files. It cannot be changed
+// later.
 type Layout string
 
 // The layouts of a mirror.
 const (
-	Tree Layout = "tree" // a file for each URI, whose path reads like it
-	Flat Layout = "flat" // a file for all that have the same bytes: sha256/ab/cdef…, by their sha-256
+	Tree Layout = "tree" // one file for each URI, with a path like the URI
+	Flat Layout = "flat" // one file for all resources with the same bytes, named by their SHA-256: sha256/ab/cdef…
 )
 
-// ErrLayout is returned by Open if Options.Layout is another one than the mirror has.
+// ErrLayout is returned by Open if the mirror has another layout than Options.Layout.
 var ErrLayout = errors.New("the layout of a mirror is chosen when it is made")
 
-// kept is how the marker of a mirror has it.
+// kept returns the layout as it is written in the marker of a mirror.
 func (l Layout) kept() Layout {
 	if l == Tree {
 		return ""
@@ -40,8 +41,8 @@ func (l Layout) kept() Layout {
 	return l
 }
 
-// format returns the format of the marker of a mirror with that layout; 0 if there is no
-// such layout.
+// format returns the format of the marker of a mirror with this layout; 0 if there is
+// no such layout.
 func (l Layout) format() int {
 	switch l {
 	case "":
@@ -52,7 +53,7 @@ func (l Layout) format() int {
 	return 0
 }
 
-// arrange makes the mirror keep its bytes in a layout, as the marker has it.
+// arrange sets up the mirror for a layout, given as in the marker.
 func (m *Mirror) arrange(layout Layout, o *Options) error {
 	if o.Layout != "" && o.Layout.kept() != layout {
 		return fmt.Errorf("%w: this one is %s, not %s", ErrLayout, cmp.Or(layout, Tree), o.Layout)
@@ -76,7 +77,8 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// fits fails if the bytes have no place in the flat layout because a foreign file has it.
+// fits returns an error if a file that does not belong to the mirror blocks the path of
+// the bytes in the flat layout.
 func (m *Mirror) fits(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -89,19 +91,19 @@ func (m *Mirror) fits(c *content) error {
 	return err
 }
 
-// contentDir is where the flat layout has its files.
+// contentDir is the directory with the files of the flat layout.
 const contentDir = "sha256"
 
-// flat is a bucket in which equal bytes are stored once, in a file named by their sha-256;
-// the catalog has their names: the layout Flat. Names in our own directory are those of
-// files, except for the trash.
+// flat is a bucket for the layout Flat. It stores equal bytes once, in a file named by
+// their SHA-256, and their names in the catalog. A key in our own directory is the path
+// of a file, except in the trash.
 //
-// Bytes are recorded as loose before they are stored and before their last name is removed,
-// so that bytes without a name are found and removed after an interruption.
+// Bytes are recorded as loose before they are stored and before their last name is
+// removed, so that bytes without a name can be found and removed after an interruption.
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // a lock for changes of names
+	commit   chan struct{} // a lock that is held while names are changed
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -110,13 +112,13 @@ func newFlat(files blob.Bucket, contents contentNames) *flat {
 	return &flat{files: files, contents: contents, commit: make(chan struct{}, 1)}
 }
 
-// contentKey is the file of bytes.
+// contentKey returns the path of the file with these bytes.
 func contentKey(sum resourcesync.Digest) string {
 	digits := fmt.Sprintf("%x", sum.Sum())
 	return contentDir + "/" + digits[:2] + "/" + digits[2:]
 }
 
-// has reports whether a file is one of bytes that have a name.
+// has reports whether a file stores bytes that have a name.
 func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	digits, ok := strings.CutPrefix(file, contentDir+"/")
 	if !ok {
@@ -129,12 +131,12 @@ func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	return f.contents.HasContent(ctx, sum)
 }
 
-// isName reports whether a key is a name of bytes, not of a file.
+// isName reports whether a key is a name of bytes, and not the path of a file.
 func isName(key string) bool {
 	return !strings.HasPrefix(key, ours+"/") || strings.HasPrefix(key, trashKey+"/")
 }
 
-// dayOf is the day of the trash that a key is in; "" if it is in none.
+// dayOf returns the day of the trash that a key is in; "" if it is not in the trash.
 func dayOf(key string) string {
 	rest, ok := strings.CutPrefix(key, trashKey+"/")
 	day, _, more := strings.Cut(rest, "/")
@@ -144,7 +146,7 @@ func dayOf(key string) string {
 	return day
 }
 
-// sum returns the digest of the bytes of a name.
+// sum returns the digest of the bytes with a name.
 func (f *flat) sum(ctx context.Context, key string) (resourcesync.Digest, error) {
 	if err := ctx.Err(); err != nil {
 		return resourcesync.Digest{}, err
@@ -175,7 +177,7 @@ func (f *flat) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 		if !errors.Is(err, fs.ErrNotExist) || sum == last {
 			return r, info, err
 		}
-		last = sum // other bytes may have the name by now
+		last = sum // the name may have been given to other bytes in the meantime
 	}
 }
 
@@ -193,7 +195,7 @@ func (f *flat) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return info, err
 }
 
-// List implements blob.Bucket. A name whose bytes are lost is left out.
+// List implements blob.Bucket. It omits names whose bytes are lost.
 func (f *flat) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		for n, err := range f.contents.ContentNames(ctx, dayOf(prefix)) {
@@ -235,7 +237,7 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes bytes that have no name. The caller holds f.commit, or nobody else writes.
+// tidy removes bytes without a name. The caller holds f.commit, or nobody else writes.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -276,13 +278,13 @@ type flatBatch struct {
 // flatObject is an object of a flatBatch.
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // nil: of a name that was taken
-	taken string      // that name
+	file  blob.Object // nil: the object was taken by a name
+	taken string      // the name by which it was taken
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher
-	sum    resourcesync.Digest // once it is closed
-	broken bool                // it was discarded, or put before
+	sum    resourcesync.Digest // digest of the bytes, known once the object is closed
+	broken bool                // the object was discarded, or put before
 }
 
 // Create implements blob.Batch.
@@ -294,7 +296,7 @@ func (b *flatBatch) Create(ctx context.Context) (blob.Object, error) {
 	return &flatObject{b: b, file: file, h: resourcesync.NewHasher(resourcesync.SHA256)}, nil
 }
 
-// Take implements blob.Batch: of bytes by their name, or of a file.
+// Take implements blob.Batch. key is a name of bytes or the path of a file.
 func (b *flatBatch) Take(ctx context.Context, key string) (blob.Object, error) {
 	b.mu.Lock()
 	spent := b.spent
@@ -336,7 +338,7 @@ func (o *flatObject) Write(p []byte) (int, error) {
 		return 0, fs.ErrClosed
 	}
 	n, err := o.file.Write(p)
-	_, _ = o.h.Write(p[:n]) // a hash takes everything
+	_, _ = o.h.Write(p[:n]) // writing to a hash never fails
 	return n, err
 }
 
@@ -364,7 +366,8 @@ func (o *flatObject) Discard() error {
 	return o.file.Discard()
 }
 
-// use returns the digest of an object that is put, once.
+// use returns the digest of an object that is being put. An object can be used only
+// once.
 func (o *flatObject) use() (resourcesync.Digest, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -433,7 +436,7 @@ func (b *flatBatch) Discard() error {
 	return b.files.Discard()
 }
 
-// Commit implements blob.Batch. All names change together.
+// Commit implements blob.Batch. It changes all names in one transaction.
 func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	b.mu.Lock()
 	spent := b.spent
@@ -467,7 +470,7 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	return b.f.rename(ctx, b.files, was, n)
 }
 
-// rename stores the bytes, then adds and removes names, and then removes bytes without a
+// rename stores the bytes, then changes the names, and then removes bytes without a
 // name.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
@@ -490,7 +493,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			continue
 		}
 		if !n.left[sum] {
-			n.came[sum] = true // or goes
+			n.came[sum] = true // these bytes may lose their last name
 		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})
@@ -508,12 +511,12 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 	return f.tidy(ctx)
 }
 
-// naming is the changes of names of a batch, step by step.
+// naming computes the changes that a batch makes to names, step by step.
 type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest
 	came  map[resourcesync.Digest]bool
-	left  map[resourcesync.Digest]bool // stay, with a name or without
+	left  map[resourcesync.Digest]bool // bytes that remain even without a name
 }
 
 func (n *naming) put(o *flatObject, p blob.Put) error {
@@ -523,13 +526,13 @@ func (n *naming) put(o *flatObject, p blob.Put) error {
 	}
 	if !isName(p.Key) {
 		if o.file == nil {
-			return fmt.Errorf("bytes taken from the name %q can't become a file", o.taken)
+			return fmt.Errorf("bytes taken from the name %q cannot be put into a file", o.taken)
 		}
 		n.b.files.Put(o.file, p)
 		return nil
 	}
 	if o.taken != "" && n.names[o.taken] != sum {
-		return fmt.Errorf("%q has other bytes by now than were taken", o.taken)
+		return fmt.Errorf("the bytes of %q have changed since they were taken", o.taken)
 	}
 	if o.taken == p.Key {
 		return nil
@@ -575,7 +578,7 @@ func (n *naming) move(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// copyOut makes a file of bytes.
+// copyOut copies bytes to a file of their own.
 func (n *naming) copyOut(ctx context.Context, sum resourcesync.Digest, to string) (err error) {
 	r, _, err := n.b.f.files.Get(ctx, contentKey(sum), 0, -1)
 	if err != nil {

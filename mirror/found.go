@@ -6,11 +6,11 @@ import (
 	"instep/resourcesync"
 )
 
-// Bytes that were in their file of the flat layout before the mirror named them, as after
-// the loss of a catalog, are not the mirror's to remove until then: an interrupted batch
-// leaves them where they were.
+// Bytes can be in their file of the flat layout without a name in the catalog, for
+// example after the catalog was lost. Until they get a name they do not belong to the
+// mirror, so an interrupted batch does not remove them.
 
-// found reports whether bytes are in their file although they have no name.
+// found reports whether the file with these bytes exists although they have no name.
 func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error) {
 	if _, err := f.files.Stat(ctx, contentKey(sum)); err != nil {
 		return false, ignoreAbsent(err)
@@ -19,7 +19,7 @@ func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	return !named && err == nil, err
 }
 
-// leave removes a name of bytes, which stay.
+// leave removes a name, but not the bytes.
 func (b *flatBatch) leave(key string) {
 	b.step([]string{key}, func(_ context.Context, n *naming) error {
 		n.left[n.names[key]] = true
@@ -28,7 +28,7 @@ func (b *flatBatch) leave(key string) {
 	})
 }
 
-// noteFound lets the intents say which bytes were found.
+// noteFound records in the intents which bytes were found.
 func (m *Mirror) noteFound(ctx context.Context, w *work) error {
 	if m.flat == nil {
 		return nil

@@ -13,17 +13,18 @@ import (
 	"instep/resourcesync"
 )
 
-// The bounds of Glance.
+// Limits of Glance.
 const (
-	glanceFiles = 32       // at a time
-	glanceReads = 4        // files that are read although nobody has touched them
-	glanceBytes = 64 << 10 // bytes of a file that is read although nobody has touched it
+	glanceFiles = 32       // files checked at a time
+	glanceReads = 4        // files with an unchanged stamp that are read
+	glanceBytes = 64 << 10 // largest file with an unchanged stamp that is read, in bytes
 )
 
-// Glance checks 32 files of each set, others each time, and marks those that are absent or
-// changed as due: the next run fetches them again. It returns how many. For as long as it
-// finds any it checks more, up to all files of the set. It reads files whose stamp has
-// changed, and of the others four of at most 64 KiB: it is no audit, which reads all.
+// Glance checks 32 files of each set, different ones each time. It marks resources
+// whose files are missing or changed as due, so that the next run fetches them again,
+// and returns their number. While it finds any, it continues with more files, up to all
+// files of the set. It reads files whose stamp has changed, and of the others at most
+// four with up to 64 KiB each. Only an audit reads all files.
 func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	if m.readOnly {
 		return 0, ErrReadOnly
@@ -42,8 +43,8 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	return lost, nil
 }
 
-// glanceSet goes through the members of a set in the order of their rows, from somewhere
-// on and around.
+// glanceSet checks members of a set in the order of their rows, beginning at a random
+// row and continuing from the first row.
 func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
 	last, err := m.facts.LastID(ctx)
 	if err != nil || last == 0 {
@@ -75,7 +76,8 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// glanceAt checks the files of some resources, and makes changed or missing ones due.
+// glanceAt checks the files of some resources and marks changed and missing ones as
+// due.
 func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
 	var lost []string
 	reads := glanceReads
@@ -99,15 +101,16 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 		return 0, err
 	}
 	defer m.unlockCommit()
-	members, err := m.markLost(ctx, lost, rows, "its file was not as it had been stored")
+	members, err := m.markLost(ctx, lost, rows, "its file was changed or removed")
 	if err != nil {
 		return 0, err
 	}
 	return int64(len(lost)), m.own.Settle(ctx, catalog.Outcome{Members: members}, nil)
 }
 
-// asStored reports whether a file is unchanged: it is read if somebody has touched it, or
-// if reads allows it. Unreadable files are left to an audit.
+// asStored reports whether a file is unchanged. It reads the file if its stamp has
+// changed, or if reads is not used up. It returns true for an unreadable file, which
+// only an audit reports.
 func (m *Mirror) asStored(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"instep/transfer"
 )
 
-// hashing returns a writer that passes the bytes of w to o, and their digests at the end.
-// Digests that r has computed already are not computed again.
+// hashing returns a writer that passes the bytes of w to o, and a function that returns
+// their digests at the end. Digests that r computes are not computed again.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(transfer.Hashed); ok {
@@ -23,7 +23,8 @@ func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, diges
 	return io.MultiWriter(o, h), h.Digests
 }
 
-// ordered returns digests in the order of algorithms, as far as they are known.
+// ordered returns the digests of the wanted algorithms, in that order. It omits missing
+// ones.
 func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesync.Digests {
 	out := make(resourcesync.Digests, 0, len(want))
 	for _, algorithm := range want {

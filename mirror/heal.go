@@ -8,15 +8,15 @@ import (
 	"instep/internal/catalog"
 )
 
-// findMarker reads the marker or, if only the marker is lost, reconstructs it: a catalog of
-// a Source in our own directory is that of this mirror.
+// findMarker reads the marker. If only the marker is lost, it is reconstructed: a
+// catalog in our own directory is the catalog of this mirror.
 func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found bool, err error) {
 	if mark, found, err = m.readMarker(ctx); found || err != nil || m.inside != ours {
 		return mark, found, err
 	}
 	c, err := catalog.OpenReadOnly(ctx, o.catalog(), "", o.Now)
 	if err != nil {
-		return mark, false, nil // its meaning is reported when a mirror is made
+		return mark, false, nil // an unknown format is reported when a mirror is created
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
@@ -32,15 +32,15 @@ func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found
 		if err != nil {
 			return mark, false, err
 		}
-		mark.Layout = Flat // only there bytes have names
+		mark.Layout = Flat // only a mirror with this layout has names of bytes
 		break
 	}
 	mark.Format = mark.format()
 	return mark, true, nil
 }
 
-// check reads the whole catalog where a run takes over the files anyway: a damaged one
-// ends only then.
+// check checks the whole catalog if this run may replace it, since some damage is only
+// found that way.
 func (m *Mirror) check(ctx context.Context, o *Options) error {
 	if !o.Adopt {
 		return nil
@@ -48,11 +48,11 @@ func (m *Mirror) check(ctx context.Context, o *Options) error {
 	return m.cat.Check(ctx)
 }
 
-// beginsAnew reports whether a mirror whose catalog could not be opened, for that reason,
-// gets a new one: if Adopt is set and the catalog is lost or damaged, or is a foreign one
-// in our own directory. Then the files in the directory are compared with the Source.
-// Without Adopt only a mirror whose creation was interrupted, and which has nothing to
-// lose, gets one.
+// beginsAnew reports whether a mirror whose catalog could not be opened because of err
+// gets a new one. With Adopt it does if the catalog is lost or damaged, or is a foreign
+// one in our own directory; the files in the directory are then compared with the
+// Source. Without Adopt only a mirror whose creation was interrupted, which has nothing
+// to lose, gets a new one.
 func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
 	other := errors.Is(err, catalog.ErrOther) && m.inside == ours
@@ -68,6 +68,6 @@ func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
 	return name == "", err
 }
 
-// Aside returns where Open has moved a catalog that it could not use (Options.Adopt); "" if
-// it has moved none.
+// Aside returns the path to which Open has moved a catalog that it could not use
+// (Options.Adopt); "" if there was none.
 func (m *Mirror) Aside() string { return m.aside }

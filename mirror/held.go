@@ -12,7 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// heldOf converts a row; the zero Held for the zero Resource.
+// heldOf converts a row of the catalog; it returns the zero Held for the zero Resource.
 func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := heldState(r)
 	if r.Due == "" {
@@ -23,7 +23,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is heldOf without what is wanted in its place.
+// heldState is like heldOf, but without Wanted.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -35,7 +35,7 @@ func heldState(r *catalog.Resource) destination.Held {
 	return h
 }
 
-// wanted is the form in which a destination.Wanted is kept.
+// wanted is the stored form of a destination.Wanted.
 type wanted struct {
 	LastMod  string    `json:"lastmod,omitempty"`
 	Length   *int64    `json:"length,omitempty"`
@@ -58,13 +58,14 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
-		return "", fmt.Errorf("what the Source says of %q: %w", w.URI, err)
+		return "", fmt.Errorf("the stored statement of the Source about %q: %w", w.URI, err)
 	}
 	return string(text), nil
 }
 
-// wantedOf is the state to fetch when the held bytes are lost: only the Source's
-// statements, as far as known. A Source without digests may serve other bytes each time.
+// wantedOf returns what to fetch when the stored bytes are lost. It contains only
+// statements of the Source: if the Source gives no digests it may serve other bytes
+// each time.
 func wantedOf(r *catalog.Resource) (string, error) {
 	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {
@@ -75,7 +76,7 @@ func wantedOf(r *catalog.Resource) (string, error) {
 	}
 	said, err := w.Remainder.Parse()
 	if err != nil {
-		return "", fmt.Errorf("what the catalog has of %q: %w", r.URI, err)
+		return "", fmt.Errorf("the record of %q in the catalog: %w", r.URI, err)
 	}
 	w.Encoding = said.Encoding
 	return encodeWanted(&w)
@@ -83,7 +84,7 @@ func wantedOf(r *catalog.Resource) (string, error) {
 
 func decodeWanted(uri, text string) (harvest.Resource, error) {
 	fail := func(err error) (harvest.Resource, error) {
-		return harvest.Resource{}, fmt.Errorf("what the catalog has of %q: %w", uri, err)
+		return harvest.Resource{}, fmt.Errorf("the record of %q in the catalog: %w", uri, err)
 	}
 	var kept wanted
 	if err := json.Unmarshal([]byte(text), &kept); err != nil {
@@ -107,11 +108,11 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 	return w, nil
 }
 
-// micros is a moment as the catalog keeps it.
+// micros returns a time in the precision of the catalog.
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
-// differs says how bytes with this length and these digests are not those that w
-// describes; "" if nothing speaks against it. proof is whether something speaks for it.
+// differs returns in which way bytes with this length and these digests differ from w;
+// "" if they do not. proof reports whether a length or digest of w was compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {
