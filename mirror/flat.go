@@ -56,7 +56,7 @@ func (l Layout) format() int {
 // arrange sets up the mirror for a layout, given as in the marker.
 func (m *Mirror) arrange(layout Layout, o *Options) error {
 	if o.Layout != "" && o.Layout.kept() != layout {
-		return fmt.Errorf("%w: this one is %s, not %s", ErrLayout, cmp.Or(layout, Tree), o.Layout)
+		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), o.Layout)
 	}
 	if layout == Flat {
 		m.flat = newFlat(m.files, m.contents)
@@ -86,7 +86,7 @@ func (m *Mirror) fits(c *content) error {
 	key := contentKey(c.digests.Get(resourcesync.SHA256))
 	k, at, err := m.disk.look(key)
 	if err == nil && k != absent && k != stateDir && (k != file || at != key) {
-		err = fmt.Errorf("the place of the bytes, %q, is %w: found a %s at %q", key, destination.ErrOccupied, k, at)
+		err = fmt.Errorf("the path of the bytes, %q, is %w: found a %s at %q", key, destination.ErrOccupied, k, at)
 	}
 	return err
 }

@@ -19,39 +19,43 @@ import (
 )
 
 // KeptSet is the name of the set of resources that are held in an earlier state,
-// whatever the Source says (Revert with Keep, Release).
+// independently of the Source (Revert with Keep, Release).
 const KeptSet = "instep:kept"
 
-// FoundSet is the name of the set of files that were in the place of resources when the
-// mirror was made of a directory with files (Options.Adopt). They are in the trash.
-// OpenVersion reads them, and Revert does not bring them back: they are no resources.
+// FoundSet is the name of the set of files that were at the paths of resources when the
+// mirror was made from a directory with files (Options.Adopt). They are in the trash.
+// OpenVersion reads them, but Revert does not bring them back, since they are not
+// resources.
 const FoundSet = "instep:found"
 
-// ErrFound is the reason for which Revert does not bring back a file of FoundSet.
-var ErrFound = errors.New("it was no resource of the mirror")
+// ErrFound is the reason for which Revert skips a file of FoundSet.
+var ErrFound = errors.New("the file was not a resource of the mirror")
 
 // Version is a state of a resource in a set: an ended one, or the present one.
 type Version struct {
 	// SetURI is the URI of the Capability List of the set, or KeptSet or FoundSet.
 	SetURI string
-	// Held is the resource as it was then, without Due, Wanted and the moments of evidence.
+	// Held is the resource in that state, without Due, Wanted and the times of
+	// evidence.
 	destination.Held
 
-	// Since and Until are when the state began and ended, by the clock of the mirror. Since
-	// is zero if it is unknown, Until if the state is the present one.
+	// Since and Until are the times at which the state began and ended, by the clock of
+	// the mirror. Since is zero if it is unknown; Until is zero for the present state.
 	Since, Until time.Time
-	// Kept is the path of the bytes since they left Path; "" if they did not leave it.
+	// Kept is the path to which the bytes were moved from Path; "" if they were not
+	// moved.
 	Kept string
-	// Why is what ended the state: Updated or Deleted; "" of the present one.
+	// Why is the change that ended the state: Updated or Deleted; "" for the present
+	// state.
 	Why resourcesync.Change
-	// Began and Ended are the numbers of the runs that began and ended it; 0 if they are
-	// unknown, or if it has not ended.
+	// Began and Ended are the numbers of the runs that began and ended the state; 0 if
+	// they are unknown, or if it has not ended.
 	Began, Ended int64
 
-	past      bool // it has ended
-	overtaken bool // a later run changed what came after it
+	past      bool // the state has ended
+	overtaken bool // a later run changed the resource again
 	set       catalog.SetID
-	remainder string // as the catalog has it
+	remainder string // text of the Remainder in the catalog
 }
 
 // Present reports whether the state has not ended.
@@ -65,15 +69,16 @@ func versionOf(set string, v *catalog.Version) (Version, error) {
 	}, err
 }
 
-// Run is the work of one command on a mirror, or of one period of it (BeginRun).
+// Run is one command that changed a mirror, or one period of a command that keeps
+// running (BeginRun).
 type Run struct {
-	ID                        int64     // ascending; 0 if it has changed nothing yet
-	Begun                     time.Time // by the clock of the mirror
-	What                      string    // the command
-	Created, Updated, Deleted int64     // resources, counted in each set
+	ID                        int64     // number of the run, ascending; 0 if it has changed nothing yet
+	Begun                     time.Time // time by the clock of the mirror
+	What                      string    // command line
+	Created, Updated, Deleted int64     // numbers of resources, counted in each set
 }
 
-// ErrNoVersion is returned where there is no such state, or none any more.
+// ErrNoVersion means that there is no such state, or that it was removed.
 var ErrNoVersion = errors.New("no such state is kept")
 
 // setNames returns the names of all sets.
@@ -89,8 +94,8 @@ func (m *Mirror) setNames(ctx context.Context) (map[catalog.SetID]string, error)
 	return names, err
 }
 
-// Sets returns the names of all sets that the mirror knows, in the order in which it met
-// them, but for FoundSet.
+// Sets returns the names of all sets that the mirror knows, except FoundSet, in the
+// order in which they were recorded.
 func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
 	if m.cat == nil {
 		return nil, nil
@@ -105,7 +110,7 @@ func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// labelled yields states of a catalog with the names of their sets.
+// labelled yields states from the catalog together with the names of their sets.
 func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[catalog.Version, error]) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if m.cat == nil {
@@ -128,8 +133,8 @@ func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[ca
 	}
 }
 
-// Find returns the URI of the resource that a URI or a path in the mirror names, at
-// present or in an earlier state. If there is none: ErrNoVersion.
+// Find returns the URI of the resource with this URI, or with this path in the mirror,
+// at present or in an earlier state. It returns ErrNoVersion if there is none.
 func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) {
 	if m.cat == nil {
 		return "", fmt.Errorf("%w: of %q", ErrNoVersion, name)
@@ -138,18 +143,18 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		return name, nil
 	}
 	if below, err := filepath.Rel(m.dir, name); err == nil && filepath.IsLocal(below) {
-		name = below // as a shell completes it
+		name = below // the form of a path that a shell completes
 	}
 	name = path.Clean(filepath.ToSlash(name))
 	uri, ok, err := m.own.URIAt(ctx, name)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: %q is no path of a resource", ErrNoVersion, name)
+		err = fmt.Errorf("%w: no resource has the path %q", ErrNoVersion, name)
 	}
 	return uri, err
 }
 
-// History yields the states of a resource: the present one of each set, if there is
-// one, and then those that ended, the last first.
+// History yields the states of a resource: first the present one of each set, then
+// those that ended, the last one first.
 func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
 		return func(yield func(catalog.Version, error) bool) {
@@ -172,13 +177,14 @@ func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, err
 	})
 }
 
-// Ended yields the states that ended at a moment or after it, the last first.
+// Ended yields the states that ended at or after a moment, the last one first.
 func (m *Mirror) Ended(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.Versions(ctx, since) })
 }
 
-// AsOf yields what a set held at a moment, in ascending order of [resourcesync.KeyOf] the
-// URIs. It is complete for moments since the one that Known returns.
+// AsOf yields the states in a set at a moment, in ascending order of
+// [resourcesync.KeyOf] the URIs. It is complete for moments since the one that Known
+// returns.
 func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		id, err := m.set(ctx, set)
@@ -192,7 +198,7 @@ func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[V
 	}
 }
 
-// Known returns the moment since which all states are known; false if none is.
+// Known returns the moment since which all states are known; false if there is none.
 func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -200,7 +206,7 @@ func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	return m.own.Known(ctx)
 }
 
-// Runs yields the runs that changed the mirror, the last first.
+// Runs yields the runs that changed the mirror, the last one first.
 func (m *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		if m.cat == nil {
@@ -223,8 +229,9 @@ func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// At returns the states of a resource in sets at a moment. The zero time means the last
-// ones with other bytes than the present. If there are none: ErrNoVersion.
+// At returns the states of a resource in its sets at a moment; for the zero time, the
+// last states with other bytes than the present ones. It returns ErrNoVersion if there
+// are none.
 func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, error) {
 	var found []Version
 	var present *Version
@@ -253,9 +260,9 @@ func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, e
 
 func sum(v *Version) resourcesync.Digest { return v.Digests.Get(resourcesync.SHA256) }
 
-// OpenVersion opens the bytes of a state, wherever they are now. A read fails before the
-// end if the bytes have changed (resourcesync.MismatchError), and ends with ctx.
-// fs.ErrNotExist: the bytes no longer exist.
+// OpenVersion opens the bytes of a state, wherever they are now. Reading fails before
+// the end if the bytes have changed (resourcesync.MismatchError), and when ctx ends. If
+// the bytes no longer exist, it returns fs.ErrNotExist.
 func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, error) {
 	for place, err := range m.places(ctx, v) {
 		if err != nil {
@@ -276,10 +283,11 @@ func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, er
 		checked := resourcesync.NewVerifyReader(&contextReader{ctx, r}, v.Length.Int64(), v.Digests)
 		return &opened{contextReader{ctx, checked}, r}, nil
 	}
-	return nil, fmt.Errorf("the bytes that %q had until %s are gone: %w", v.URI, v.Until.Format(time.RFC3339), fs.ErrNotExist)
+	return nil, fmt.Errorf("the bytes that %q had until %s no longer exist: %w", v.URI, v.Until.Format(time.RFC3339), fs.ErrNotExist)
 }
 
-// places yields where the bytes of a state may be: they are known by their sha-256.
+// places yields the paths at which the bytes of a state may be, which are looked up by
+// their SHA-256.
 func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if v.Kept != "" && !yield(v.Kept, nil) {

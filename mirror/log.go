@@ -16,32 +16,32 @@ import (
 	"instep/resourcesync"
 )
 
-// publishersKey is the directory with a file for each publication that reads the log of the
-// mirror. It is there as long as the log is to be written.
+// publishersKey is the directory with a file for each publication that reads the log of
+// the mirror. The log is written while the directory exists.
 const publishersKey = ours + "/publishers"
 
 const (
-	maxPublisher  = 4096           // bytes of such a file
-	maxPublishers = 1000           // that are read
-	touchEvery    = 24 * time.Hour // how often such a file is written though nothing was read
+	maxPublisher  = 4096           // size of a file in bytes
+	maxPublishers = 1000           // number of files that are read
+	touchEvery    = 24 * time.Hour // interval at which a file is written even if its publication has read nothing new
 )
 
-// publisher is such a file.
+// publisher is the content of the file of a publication.
 type publisher struct {
-	Read int64     `json:"read"` // number of the last change that the publication has
-	Seen time.Time `json:"seen"` // when it was there last
+	Read int64     `json:"read"` // number of the last change that the publication has read
+	Seen time.Time `json:"seen"` // time at which the publication registered last
 }
 
-// Register makes commits of the mirror in dir write a log, and keep what comes after the
-// change read of it for a publication, until that has not registered for a while (see
-// Mirror.TrimLog). It needs no lock: the file is replaced as a whole, and every publication
-// has its own. name is a name that no other publication of the mirror has.
+// Register makes commits of the mirror in dir write a log, and keep the changes after
+// the number read, until the publication name has not registered for a while (see
+// Mirror.TrimLog). It needs no lock, since each publication replaces its own file. No
+// other publication of the mirror may have the same name.
 func Register(ctx context.Context, dir, name string, read int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
-		return fmt.Errorf("register the publication %q: this is no name", name)
+		return fmt.Errorf("register the publication %q: expected a valid file name", name)
 	}
-	// A directory for temporary files that nobody else uses, neither a run nor a publication.
+	// The directory for temporary files is used by this publication only.
 	files, err := blob.OpenDir(dir, blob.DirOptions{Temp: ours + "/registering/" + name, FileMode: fileMode, DirMode: oursMode})
 	if err != nil {
 		return err
@@ -64,8 +64,9 @@ func Register(ctx context.Context, dir, name string, read int64, now time.Time) 
 	return err
 }
 
-// readPublisher returns the contents of such a file; false if there is none, or only part
-// of one: then it counts as one that has read nothing.
+// readPublisher returns the content of a publication's file. It returns false if the
+// file is missing or incomplete; the publication then counts as one that has read
+// nothing.
 func readPublisher(ctx context.Context, files blob.Bucket, key string) (p publisher, ok bool, err error) {
 	text, err := blob.ReadAll(ctx, files, key, maxPublisher)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,8 +84,9 @@ func (m *Mirror) published() (bool, error) {
 	return k != absent, err
 }
 
-// TrimLog removes what no publication needs of the log. One that has not registered for that
-// long is forgotten: when it comes again it compares all that the mirror holds.
+// TrimLog removes the changes that no publication needs from the log. A publication
+// that has not registered for the time forget is removed; when it registers again, it
+// compares everything that the mirror holds.
 func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -102,14 +104,15 @@ func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 		return m.own.CutLog(ctx)
 	}
 	is, err := m.published()
-	if err == nil && !is { // it went with the last file
+	if err == nil && !is { // the directory was removed with its last file
 		err = m.own.CutLog(ctx)
 	}
 	return err
 }
 
-// forgetPublishers forgets the publications that have not come for a while, and returns the
-// number of the first change that one of the others may still need; -1 if there is none.
+// forgetPublishers removes the publications that have not registered for the time
+// forget. It returns the smallest number that one of the others has read; -1 if there
+// is none.
 func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (first int64, err error) {
 	var all []string
 	for info, err := range m.files.List(ctx, publishersKey+"/") {
@@ -139,24 +142,27 @@ func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (fi
 	return first, m.remove(ctx, gone)
 }
 
-// Catalog returns the identity of the catalog: the log is of this one alone.
+// Catalog returns the UUID of the catalog. The numbers in the log are valid for this
+// catalog only.
 func (m *Mirror) Catalog(ctx context.Context) (string, error) { return m.cat.UUID(ctx) }
 
-// LogEnd returns the number and the moment of the last change of the log: it has none of what
-// the mirror holds now, and all that comes later, if it is written (see Register).
+// LogEnd returns the number and time of the last change in the log. Everything that
+// changes later will be in the log, if it is written (see Register).
 func (m *Mirror) LogEnd(ctx context.Context) (seq int64, at time.Time, err error) {
 	p, err := m.own.LogEnd(ctx)
 	return p.Seq, p.At, err
 }
 
-// LogHas reports whether the log has all changes after one that LogEnd or EachLogged gave.
+// LogHas reports whether the log has all changes after a number and time that LogEnd or
+// EachLogged returned.
 func (m *Mirror) LogHas(ctx context.Context, seq int64, at time.Time) (bool, error) {
 	return m.own.LogHas(ctx, catalog.LogPosition{Seq: seq, At: at})
 }
 
-// EachLogged calls take for the changes after one number up to another, in their order, with
-// the number and the moment of each: how some sets, in their order, hold a resource after a
-// commit. Member is false where one does not. The next call overwrites held.
+// EachLogged calls take for the changes with after < number <= through, in order, with
+// their number and time. held has the state of a resource after a commit in each of the
+// sets, in their order; Member is false for a set without it. The next call overwrites
+// held.
 func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error {
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {
@@ -197,8 +203,8 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	return flush()
 }
 
-// Kept returns the path, below the directory, of bytes that a resource had and that another
-// state has replaced; "" if they are gone.
+// Kept returns the path of bytes that a resource had and that another state has
+// replaced, relative to the directory; "" if they no longer exist.
 func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	for v, err := range m.own.VersionsOf(ctx, h.URI) {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// memoryPrefix separates a Destination's values from the mirror's own settings.
+// memoryPrefix distinguishes a Destination's values from the mirror's own settings.
 const memoryPrefix = "memory:"
 
-// maxMemory is the longest remembered value, in bytes.
+// maxMemory is the largest size of a remembered value, in bytes.
 const maxMemory = 64 << 10
 
 // Recall implements destination.Mirror.

@@ -1,20 +1,17 @@
-// Package mirror keeps a copy of a Source in a directory (1.1 §5.2): the bytes of each
-// resource in a file whose path reads like its URI, what is known of them in a
-// catalog. Open returns a Mirror, the destination.Mirror of a destination.Destination,
-// which brings it in step with the Source. What a run replaced or deleted is kept for
-// as long as PurgeTrash is told to: History, AsOf and Ended list it, OpenVersion reads
-// it, and Revert brings it back.
+// Package mirror stores a copy of a Source in a directory (1.1 §5.2): the bytes of each
+// resource in a file whose path resembles its URI, and the facts about them in a
+// catalog. Open returns a Mirror, which a destination.Destination synchronizes with the
+// Source. The mirror keeps what a run replaces or deletes until PurgeTrash removes it:
+// History, AsOf and Ended list it, OpenVersion reads it, and Revert brings it back.
 //
-// All its own files are in .instep below the directory: the marker that ties directory and
-// catalog together, the catalog, the lock, temporary files, and the trash, which keeps
-// replaced and deleted bytes for a while.
+// All files of the mirror itself are in the directory .instep: the marker that connects
+// directory and catalog, the catalog, the lock, temporary files, and the trash with
+// replaced and deleted bytes.
 //
-// A batch commits in three steps, each durable before the next: a transaction with
-// the intents (which files are about to change), the files, and a transaction with
-// the outcome, which removes the intents. Where intents are left, by a crash or an
-// error, the files are put back as the catalog says. A batch of nothing but new
-// resources has its outcome in the first of the steps already: after a crash those
-// count whose files are in their places.
+// A batch commits in three steps, each durable before the next: a transaction that
+// records the intents (which files are about to change), the changes of the files, and
+// a transaction that records the outcome and removes the intents. If intents remain
+// after a crash or an error, the files are restored to the state in the catalog.
 package mirror
 
 import (
@@ -39,44 +36,45 @@ import (
 	"instep/resourcesync"
 )
 
-// Errors for errors.Is.
+// Errors that methods return, for errors.Is.
 var (
-	// ErrNotEmpty is returned by Open for a new mirror in a directory that has files.
+	// ErrNotEmpty is returned by Open for a new mirror in a directory with files.
 	ErrNotEmpty = errors.New("the directory is not empty and holds no mirror")
-	// ErrWrongStore is returned by Open if directory and catalog do not belong together,
-	// or if the directory that should hold a mirror holds none: an unmounted disk looks
-	// like that.
+	// ErrWrongStore is returned by Open if directory and catalog do not belong
+	// together, or if the directory that should contain a mirror contains none, for
+	// example because a disk is not mounted.
 	ErrWrongStore = errors.New("not the directory of this mirror")
-	// ErrLostCatalog is an ErrWrongStore: there is a mirror, but not its catalog.
-	ErrLostCatalog = errors.New("its catalog is not there")
-	// ErrOtherCatalog is an ErrWrongStore: the catalog is not the one that the marker of
-	// the mirror names.
-	ErrOtherCatalog = errors.New("its marker names another catalog")
-	// ErrUsedCatalog is an ErrWrongStore: the catalog of the new mirror is that of another
-	// mirror, or of what is published.
+	// ErrLostCatalog is an ErrWrongStore: the mirror exists, but its catalog is
+	// missing.
+	ErrLostCatalog = errors.New("its catalog is missing")
+	// ErrOtherCatalog is an ErrWrongStore: the marker of the mirror names another
+	// catalog.
+	ErrOtherCatalog = errors.New("the marker of the mirror names another catalog")
+	// ErrUsedCatalog is an ErrWrongStore: the catalog of the new mirror belongs to
+	// another mirror, or to a publication.
 	ErrUsedCatalog = errors.New("the catalog is used already")
-	// ErrDamaged is returned where the catalog can't be read, or is not sound. Options.Adopt
-	// makes a new one.
+	// ErrDamaged means that the catalog cannot be read, or is damaged. With
+	// Options.Adopt, Open creates a new one.
 	ErrDamaged = catalog.ErrDamaged
 	// ErrNewer is returned by Open if a newer version of this module wrote the catalog.
 	ErrNewer = catalog.ErrNewerSchema
-	// ErrUnknownPlan is returned by Approve for a hash that was not withheld.
+	// ErrUnknownPlan is returned by Approve if no plan with the hash was withheld.
 	ErrUnknownPlan = catalog.ErrUnknownPlan
-	// ErrUnbound is returned for bytes that come before the first Bind.
-	ErrUnbound = errors.New("the mirror belongs to no Source yet")
-	// ErrReadOnly is returned for a change of a mirror that was opened for reading.
+	// ErrUnbound is returned if bytes are stored before the first Bind.
+	ErrUnbound = errors.New("the mirror is not bound to a Source yet")
+	// ErrReadOnly is returned for a change of a mirror that was opened read-only.
 	ErrReadOnly = errors.New("the mirror is open for reading only")
 )
 
-// LockedError is returned by Open while another process has the mirror, its state or its
-// directory open: it names the holder, as far as that is known.
+// LockedError is returned by Open if another process has the mirror, its state or its
+// directory open. It names the process if that is known.
 type LockedError = flock.LockedError
 
 // WrongSourceError is returned by Bind for a mirror of another Source.
 type WrongSourceError struct {
-	Dir             string // of the mirror
-	What            string // that differs: "Source" or "origin"
-	Recorded, Given string // the two URIs
+	Dir             string // directory of the mirror
+	What            string // the fact that differs: "Source" or "origin"
+	Recorded, Given string // the recorded and the given URI
 }
 
 func (e *WrongSourceError) Error() string {
@@ -94,25 +92,25 @@ type Mirror struct {
 	space    func(*os.Root) (durable.Space, error)
 	probe    func(*os.Root) (*fileNames, error)
 	where    func(*os.Root) (string, error) // see durable.Where
-	names    *fileNames                     // that files get
-	marker   marker                         // present or former marker; zero if the mirror was opened for reading
+	names    *fileNames                     // rules for the names of files
+	marker   marker                         // present or former marker; zero if the mirror was opened read-only
 	disk     *disk
 	stores
-	bucket blob.Bucket                 // bytes by paths of resources
-	files  blob.Bucket                 // bytes by names of files: the same in a tree
-	flat   *flat                       // the bucket, if that is its layout
-	docs   *documents                  // cached documents of the Source; nil if cat is
+	bucket blob.Bucket                 // bytes by the paths of resources
+	files  blob.Bucket                 // bytes by the paths of files; the same as bucket in the layout Tree
+	flat   *flat                       // the same as bucket in the layout Flat; otherwise nil
+	docs   *documents                  // cached documents of the Source; nil if cat is nil
 	clean  func(context.Context) error // removes the bucket's temporary files
-	close  []func() error              // in reverse
+	close  []func() error              // functions that Close calls in reverse order
 
-	adopts bool        // files that are there already are taken over, or go to the trash
-	found  func(Found) // may be nil
+	adopts bool        // existing files are adopted, or moved to the trash
+	found  func(Found) // see Options.Found; may be nil
 	claims claims
-	taken  atomic.Int64 // files that were there and not known, and are resources by now
+	taken  atomic.Int64 // number of adopted files that are resources now
 
-	commit chan struct{} // a lock for committing, and for the fields below
-	undone bool          // intents may be left
-	run    catalog.Run   // that commits belong to
+	commit chan struct{} // held while committing; also guards the fields below
+	undone bool          // there may be unsettled intents
+	run    catalog.Run   // the run to which commits belong
 
 	mu   sync.Mutex // guards the rest
 	home origin     // zero before Bind
@@ -121,14 +119,15 @@ type Mirror struct {
 
 var _ destination.Mirror = (*Mirror)(nil)
 
-// originSetting, beside catalog.MirrorSetting, ties a mirror to its Source.
+// originSetting is the name of the setting that, with catalog.MirrorSetting, connects a
+// mirror with its Source.
 const originSetting = "origin"
 
-// Bind implements destination.Mirror. It ties the mirror to a Source and its origin for
-// good, and returns a *WrongSourceError if it is the mirror of another one. A Source that
-// was found by another URI is recognised by any of its sets, and by its origin alone as
-// long as the mirror has no sets. A mirror that is open for reading checks, and records
-// nothing.
+// Bind implements destination.Mirror. It permanently binds the mirror to a Source and
+// its origin, and returns a *WrongSourceError if it is the mirror of another one. A
+// Source that was found by another URI is recognised by any of its sets, or by its
+// origin if the mirror has no sets yet. For a mirror that is open read-only, Bind
+// checks but records nothing.
 func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
 	if err != nil {
@@ -149,7 +148,7 @@ func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) 
 	return nil
 }
 
-// Bound reports whether a run has tied the mirror to a Source.
+// Bound reports whether the mirror was bound to a Source.
 func (m *Mirror) Bound(ctx context.Context) (bool, error) {
 	if m.cat == nil {
 		return false, nil
@@ -186,7 +185,8 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	return bound, nil
 }
 
-// load reads the stored facts about the mirror; the origin only if it was bound.
+// load reads the stored facts about the mirror. The origin is only stored once the
+// mirror was bound.
 func (m *Mirror) load(ctx context.Context) (err error) {
 	recorded, ok, err := m.facts.Setting(ctx, originSetting)
 	if err != nil || !ok {
@@ -208,7 +208,7 @@ func (m *Mirror) segments(uri string) ([]segment, error) {
 	return m.names.segments(home, uri)
 }
 
-// set finds a set; 0 if the mirror does not know it.
+// set returns the ID of a set; 0 if the mirror does not know it.
 func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +222,7 @@ func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
 	return m.sets[name], err
 }
 
-// makeSet finds a set or makes it.
+// makeSet returns the ID of a set, which it creates if it does not exist.
 func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error) {
 	id, err := m.set(ctx, name)
 	if err != nil || id != 0 {
@@ -275,8 +275,8 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 	return m.own.Find(ctx, set, uri)
 }
 
-// Open implements destination.Mirror. Only a regular file is opened, and reading it
-// ends with ctx.
+// Open implements destination.Mirror. It opens regular files only. Reading ends when
+// ctx ends.
 func (m *Mirror) Open(ctx context.Context, h *destination.Held) (io.ReadCloser, error) {
 	return m.open(ctx, h.URI, &catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored})
 }
@@ -292,13 +292,13 @@ func (m *Mirror) open(ctx context.Context, uri string, row *catalog.Resource) (i
 	return &opened{contextReader{ctx, r}, r}, nil
 }
 
-// opened is bytes of the mirror.
+// opened is the open bytes of a resource.
 type opened struct {
 	contextReader
 	io.Closer
 }
 
-// FindContent implements destination.Mirror. It finds by sha-256 only.
+// FindContent implements destination.Mirror. It only finds bytes by their SHA-256.
 func (m *Mirror) FindContent(ctx context.Context, d resourcesync.Digest, length int64) (destination.Held, bool, error) {
 	if m.cat == nil || d.Algorithm() != resourcesync.SHA256 {
 		return destination.Held{}, false, nil
@@ -382,7 +382,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // never in step: the window begins now
+	if !ok { // the set was never in sync: its window begins now
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}
@@ -416,9 +416,9 @@ func (m *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	return m.own.Approved(ctx, hash)
 }
 
-// Approve lets exactly the withheld plan of that hash pass, until the moment that it
-// returns with a summary of the plan, for people. It returns ErrUnknownPlan for a hash
-// that was not withheld.
+// Approve approves the withheld plan with that hash. It returns a summary of the plan
+// for people, and the time at which the approval ends. It returns ErrUnknownPlan if no
+// plan with that hash was withheld.
 func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, until time.Time, err error) {
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly

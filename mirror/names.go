@@ -11,27 +11,27 @@ import (
 	"instep/internal/catalog"
 )
 
-// fileNames says which names the file system of a mirror accepts, and which it takes for
-// the same. It is found out when a mirror is made and stored in the marker, so that the
-// rules for its names never change.
+// fileNames is the rules for names in the file system of a mirror: which names it
+// accepts, and which it treats as the same. They are probed when a mirror is made and
+// stored in the marker, so that they never change.
 //
-// A file has the name in its URL wherever these rules allow it, so that a web server over
-// the mirror answers the URLs of the Source. A nil *fileNames is that of a mirror made
-// before there was a record, or of the flat layout: its names are accepted and
-// distinguished by every common file system.
+// A file has the same name as in its URL wherever these rules allow it, so that a web
+// server for the directory answers the URLs of the Source. A nil *fileNames is for a
+// mirror that was made before the rules were recorded, or with the flat layout. Its
+// names are accepted and distinguished by every common file system.
 type fileNames struct {
-	Refused string `json:"refused"`           // printable ASCII characters that no name can have
-	Ends    string `json:"ends"`              // characters that a name cannot end with
-	Longest int    `json:"longest"`           // name, in bytes
-	Case    bool   `json:"case,omitempty"`    // names that differ in upper and lower case are one
-	Form    bool   `json:"form,omitempty"`    // names that differ in their Unicode form, or in what is invisible, are one
-	Devices bool   `json:"devices,omitempty"` // the names that are those of devices on Windows are refused, or mean these
+	Refused string `json:"refused"`           // printable ASCII characters that are not allowed in a name
+	Ends    string `json:"ends"`              // characters that are not allowed at the end of a name
+	Longest int    `json:"longest"`           // length of the longest name in bytes
+	Case    bool   `json:"case,omitempty"`    // names that differ only in case are the same
+	Form    bool   `json:"form,omitempty"`    // names that differ only in Unicode form, or in invisible characters, are the same
+	Devices bool   `json:"devices,omitempty"` // names of Windows devices are refused, or mean the devices
 }
 
-// sound reports whether these can be the rules of a file system.
+// sound reports whether a file system can have these rules.
 func (n *fileNames) sound() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
-// and returns the common rules of two file systems: names that both accept and distinguish.
+// and returns rules for two file systems: for names that both accept and distinguish.
 func (n *fileNames) and(other *fileNames) *fileNames {
 	both := *n
 	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)
@@ -46,11 +46,12 @@ func union(a, b string) string {
 	return string(slices.Compact(all))
 }
 
-// folds reports whether two names that differ can be one to the file system.
+// folds reports whether the file system may treat two different names as the same.
 func (n *fileNames) folds() bool { return n == nil || n.Case || n.Form }
 
-// key maps paths to equal values if the file system takes them for one. Where case is
-// folded, so is the Unicode form, since the folding of both can depend on the characters.
+// key returns equal values for paths that the file system treats as the same. If it
+// ignores case, key also ignores the Unicode form, since folding both can depend on the
+// characters.
 func (n *fileNames) key(path string) string {
 	switch {
 	case n == nil || n.Case:
@@ -61,7 +62,7 @@ func (n *fileNames) key(path string) string {
 	return path
 }
 
-// longest is how long a name may be that has no suffix.
+// longest returns the largest length of a name without a suffix.
 func (n *fileNames) longest() int {
 	if n == nil {
 		return maxBase
@@ -69,8 +70,8 @@ func (n *fileNames) longest() int {
 	return n.Longest
 }
 
-// takes reports whether these rules can produce a path; another file system may have
-// allowed more. The meaning of the path for the mirror is not considered.
+// takes reports whether these rules can produce a path, which another file system may
+// have allowed. It does not consider names that the mirror reserves.
 func (n *fileNames) takes(path string) bool {
 	if n == nil {
 		return true
@@ -88,10 +89,10 @@ func (n *fileNames) takes(path string) bool {
 	return true
 }
 
-// escape makes a file name of the bytes of one segment. It escapes bytes that the file
+// escape returns the file name for one segment of a URI. It escapes bytes that the file
 // system refuses or drops, that hide a file, or that have a meaning for the mirror: the
-// bytes of lead at the start, those of also anywhere. A % stays; if another URI has the
-// name already, that is a clash like any other.
+// bytes of lead at the start, those of also anywhere. It does not escape %; a clash
+// with the name of another URI is resolved like any other.
 func (n *fileNames) escape(s, lead, also string) string {
 	switch {
 	case n == nil:
@@ -101,7 +102,7 @@ func (n *fileNames) escape(s, lead, also string) string {
 	case isPlain(s) && !n.reserved(s):
 		return s
 	}
-	var at []int // positions of bytes that have to be escaped because of their place
+	var at []int // positions of bytes that are escaped because of where they are
 	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
 		at = append(at, 0)
 	}
@@ -118,11 +119,12 @@ func (n *fileNames) escape(s, lead, also string) string {
 	})
 }
 
-// reserved reports whether a name means something else to the system, or to us.
+// reserved reports whether a name has another meaning for the system, or for the
+// mirror.
 func (n *fileNames) reserved(s string) bool { return isCatalog(s) || n.Devices && isDevice(s) }
 
-// refuses reports whether a rune is never part of a name: control characters are not,
-// whatever the file system takes, and where it folds names, nothing that it may ignore.
+// refuses reports whether a rune is never part of a name. Control characters never are;
+// if the file system folds names, characters that it may ignore are not, either.
 func (n *fileNames) refuses(r rune, size int) bool {
 	switch {
 	case r == utf8.RuneError && size == 1, r == '/', unicode.IsControl(r):
@@ -133,11 +135,11 @@ func (n *fileNames) refuses(r rune, size int) bool {
 	return n.folds() && unsafeRune(r, size)
 }
 
-// maxExtension bounds what counts as an extension, with its dot.
+// maxExtension is the largest length of an extension, with its dot.
 const maxExtension = 12
 
-// extension is the end of a name by which programs tell its type: from the last dot on,
-// if letters and digits follow; "" if there is none.
+// extension returns the part of a name from the last dot on, if only letters and digits
+// follow the dot; otherwise "". Programs recognise the type of a file by it.
 func extension(s string) string {
 	i := strings.LastIndexByte(s, '.')
 	if i <= 0 || i == len(s)-1 || len(s)-i > maxExtension {

@@ -18,33 +18,33 @@ import (
 	"instep/internal/flock"
 )
 
-// Options say which mirror to open.
+// Options select the mirror to open, and how.
 type Options struct {
 	// Dir is the directory of the mirror.
 	Dir string
 	// State is the directory of the catalog; "" is .instep in Dir.
 	State string
-	// Create makes a mirror if Dir is absent or empty.
+	// Create creates a mirror if Dir does not exist or is empty.
 	Create bool
-	// Adopt makes one of a directory with files, too: those with the bytes of a resource
-	// become the resource's, if the Source's digests prove it. Where the catalog can't be
-	// used, Adopt sets it aside and makes a new one.
+	// Adopt creates a mirror also in a directory with files. Files with the bytes of a
+	// resource become the resource's files, if the Source's digests prove that. If the
+	// catalog cannot be used, Adopt sets it aside and creates a new one.
 	Adopt bool
-	// Layout is the layout of a new mirror; "" is Tree. Open returns ErrLayout for a mirror
-	// with another layout.
+	// Layout is the layout of a new mirror; "" is Tree. For a mirror with another
+	// layout, Open returns ErrLayout.
 	Layout Layout
-	// Found is called with each file that Adopt moves to the trash; may be nil.
+	// Found is called with each file that Adopt moves to the trash; it may be nil.
 	Found func(Found)
-	// Now dates the trash and approvals; nil is time.Now.
+	// Now is the clock for the trash and for approvals; nil is time.Now.
 	Now func() time.Time
 
-	bucket func(blob.Bucket) blob.Bucket         // tests put faults between the mirror and its files
-	space  func(*os.Root) (durable.Space, error) // tests say how much room there is
-	probe  func(*os.Root) (*fileNames, error)    // tests say what the file system takes
-	where  func(*os.Root) (string, error)        // tests say which one it is
+	bucket func(blob.Bucket) blob.Bucket         // tests insert faults between the mirror and its files
+	space  func(*os.Root) (durable.Space, error) // tests replace the free disk space
+	probe  func(*os.Root) (*fileNames, error)    // tests replace the rules of the file system
+	where  func(*os.Root) (string, error)        // tests replace the identity of the file system
 }
 
-// The names of what is ours, below the directory.
+// Paths of the mirror's own files, relative to the directory.
 const (
 	ours      = ".instep"
 	markerKey = ours + "/marker"
@@ -56,23 +56,23 @@ const (
 
 const (
 	markerFormat = 1
-	flatFormat   = 2 // which programs that know no layouts refuse
-	namesFormat  = 3 // which programs that don't know fileNames refuse
+	flatFormat   = 2 // refused by programs without support for layouts
+	namesFormat  = 3 // refused by programs without support for fileNames
 	maxMarker    = 4096
 )
 
-// marker ties a directory to its catalog.
+// marker is the content of the file that connects a directory with its catalog.
 type marker struct {
 	Format  int       `json:"format"`
-	UUID    string    `json:"uuid"`             // of the catalog
+	UUID    string    `json:"uuid"`             // UUID of the catalog
 	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
-	// Names are the rules that the names of files follow; nil: see fileNames.
+	// Names is the rules for the names of files; nil: see fileNames.
 	Names *fileNames `json:"names,omitempty"`
-	// Where they were found out, as durable.Where says.
+	// Where is the identity of the file system that was probed, from durable.Where.
 	Where string `json:"where,omitempty"`
 
-	lost bool // there is no marker; this one is derived from the catalog
+	lost bool // the marker is missing, and this one was reconstructed from the catalog
 }
 
 func (o *Options) state() string {
@@ -84,12 +84,12 @@ func (o *Options) state() string {
 
 func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
 
-// Open opens a mirror and locks it, with its state; it returns a *LockedError if another
-// process has it open. It completes or undoes what an interrupted run left. Where there is
-// no mirror, Open makes one if o.Create is set and the directory is empty, or o.Adopt is set
-// as well (else it returns ErrNotEmpty). Without o.Create, or if the catalog belongs to
-// another mirror or to a publication, it returns ErrWrongStore and writes nothing. The
-// caller closes the Mirror.
+// Open opens and locks a mirror and its state. It returns a *LockedError if another
+// process has it open. It completes or undoes the work of an interrupted run. If there
+// is no mirror and o.Create is set, Open creates one; the directory must be empty
+// unless o.Adopt is set, or Open returns ErrNotEmpty. Without o.Create, or if the
+// catalog belongs to another mirror or to a publication, it returns ErrWrongStore and
+// writes nothing. The caller closes the Mirror.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(&o)
 	defer func() {
@@ -121,9 +121,9 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	return m, m.recover(ctx)
 }
 
-// OpenReadOnly opens a mirror for reading: it writes, locks and undoes nothing, and all
-// changes fail with ErrReadOnly. Another process may change the mirror meanwhile. Where
-// there is no mirror but Open could make one, the Mirror is empty (see Exists).
+// OpenReadOnly opens a mirror read-only: it writes, locks and undoes nothing, and all
+// changes return ErrReadOnly. Another process may change the mirror at the same time.
+// If there is no mirror but Open could create one, the Mirror is empty (see Exists).
 func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(&o)
 	m.readOnly = true
@@ -169,8 +169,8 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	return m, m.load(ctx)
 }
 
-// Exists reports whether there is a mirror: false only after OpenReadOnly of a
-// directory that holds none.
+// Exists reports whether there is a mirror. It is false only after OpenReadOnly of a
+// directory without a mirror.
 func (m *Mirror) Exists() bool { return m.cat != nil }
 
 func newMirror(o *Options) *Mirror {
@@ -190,7 +190,8 @@ func newMirror(o *Options) *Mirror {
 	return m
 }
 
-// Close closes the mirror and gives up its locks. Batches that were not committed are lost.
+// Close closes the mirror and releases its locks. Batches that were not committed are
+// lost.
 func (m *Mirror) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(m.close) {
@@ -200,7 +201,7 @@ func (m *Mirror) Close() error {
 	return errors.Join(errs...)
 }
 
-// findDir opens the directory, and creates it if there may be a new mirror.
+// findDir opens the directory, and creates it if a mirror may be created there.
 func (m *Mirror) findDir(ctx context.Context, o *Options) error {
 	err := m.openDir(o)
 	if errors.Is(err, fs.ErrNotExist) && o.Create {
@@ -262,7 +263,8 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	return mark, true, nil
 }
 
-// mayCreate reports why no mirror can be made in a directory without a marker.
+// mayCreate returns an error if no mirror may be created in a directory without a
+// marker.
 func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 	if !o.Create {
 		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
@@ -277,15 +279,15 @@ func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 	return err
 }
 
-// unused fails if the catalog for a new mirror already belongs to another mirror, whose
-// directory should not be empty, or to a publication.
+// unused returns an error if the catalog for a new mirror already belongs to another
+// mirror, or to a publication.
 func unused(ctx context.Context, o *Options) (err error) {
 	path := o.catalog()
 	c, err := catalog.OpenReadOnly(ctx, path, "", o.Now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, catalog.ErrOlderSchema): // its owner is unknown, so it cannot be for a new mirror
+	case errors.Is(err, catalog.ErrOlderSchema): // its owner is unknown, so it must not be used for a new mirror
 		return fmt.Errorf("%w: it has no marker, but %w: %q, by an earlier version of this program", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
@@ -305,10 +307,10 @@ func unused(ctx context.Context, o *Options) (err error) {
 	return err
 }
 
-// prepare makes the directories of a new mirror, if there may be one.
+// prepare creates the directories of a new mirror, if one may be created.
 func (m *Mirror) prepare(ctx context.Context, o *Options) error {
 	if err := m.mayCreate(ctx, o); err != nil {
-		if _, made, _ := m.readMarker(ctx); !made { // otherwise another run was faster: it holds the lock, or has ended
+		if _, made, _ := m.readMarker(ctx); !made { // otherwise another run has created the mirror, and holds the lock or has ended
 			return err
 		}
 	}
@@ -318,9 +320,9 @@ func (m *Mirror) prepare(ctx context.Context, o *Options) error {
 	return makeDir(o.state(), oursMode)
 }
 
-// acquire locks the mirror and its state: no other process may use either, for another
-// directory or to publish. The directory itself is locked too, since somebody may remove
-// all our files in it while we run.
+// acquire locks the mirror and its state, so that no other process uses the state for
+// another directory or a publication. It also locks the directory itself, since
+// somebody may remove all our files in it during the run.
 func (m *Mirror) acquire(o *Options) error {
 	if err := m.disk.ownDirectory(); err != nil {
 		return err
@@ -331,21 +333,21 @@ func (m *Mirror) acquire(o *Options) error {
 	if err := m.hold(flock.Dir(o.Dir)); err != nil {
 		return err
 	}
-	if err := m.findState(o); err != nil { // a new directory has an identity by now
+	if err := m.findState(o); err != nil { // again, since a new directory exists now
 		return err
 	}
 	switch m.inside {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if o.Create && o.Adopt { // it may be the path of a new catalog
+		if o.Create && o.Adopt { // a new catalog may be created there
 			if err := makeDir(o.state(), oursMode); err != nil {
 				return err
 			}
 		}
 		return wrongCatalog(o, m.hold(flock.Acquire(filepath.Join(o.state(), lockName))))
 	}
-	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a file, which could have the path of a resource
+	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a lock file, whose path a resource could have
 }
 
 func (m *Mirror) hold(l *flock.Lock, err error) error {
@@ -355,10 +357,10 @@ func (m *Mirror) hold(l *flock.Lock, err error) error {
 	return err
 }
 
-// openCatalog opens the catalog that mark names, or a new one if it names none or that
-// one can't be used any more.
+// openCatalog opens the catalog that mark names. It creates a new one if mark names
+// none, or if that one cannot be used.
 func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err error) {
-	if mark.UUID == "" { // another run may have made the mirror before we had the lock
+	if mark.UUID == "" { // another run may have created the mirror before this one had the lock
 		if mark, _, err = m.findMarker(ctx, o); err != nil {
 			return err
 		}
@@ -373,7 +375,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 			return err
 		}
 	} else {
-		if err := unused(ctx, o); err != nil { // the same check for the catalog of the state
+		if err := unused(ctx, o); err != nil { // the same check for the catalog in the state
 			return err
 		}
 		mark.Layout = o.Layout.kept()
@@ -381,7 +383,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 	return m.openNew(ctx, o, mark.Layout)
 }
 
-// openOld opens the catalog of a mirror that was made before.
+// openOld opens the catalog of an existing mirror.
 func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err error) {
 	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Now: o.Now})
 	if err != nil {
@@ -398,7 +400,7 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // a tree gets its marker later, once the rules for its file names are known
+	if mark.lost && mark.Layout == Flat { // with the layout Tree, the marker is written later, when the rules for file names are known
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}
@@ -406,7 +408,7 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 	return m.begin(ctx, o, mark.Layout)
 }
 
-// openNew makes a catalog and the marker that names it.
+// openNew creates a catalog and the marker that names it.
 func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err error) {
 	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Now: o.Now})
 	if err != nil {
@@ -420,7 +422,7 @@ func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err er
 			m.marker.Where, err = m.where(m.disk.root)
 		}
 		if err != nil {
-			return fmt.Errorf("find out which names the file system takes: %w", err)
+			return fmt.Errorf("determine which names the file system accepts: %w", err)
 		}
 		m.useNames(found)
 	}
@@ -451,9 +453,9 @@ func wrongCatalog(o *Options, err error) error {
 	return err
 }
 
-// mark is the last step of making a mirror. A catalog that was there, though nothing is in
-// it yet, may be named by the marker of another directory, whose run was killed: it is
-// another one from now on.
+// mark writes the marker, which is the last step of creating a mirror. It gives the
+// catalog a new UUID, since the marker of another directory, whose run was killed, may
+// name an empty catalog that already existed.
 func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	id, err := m.cat.NewUUID(ctx)
 	if err != nil {
@@ -465,7 +467,8 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	return m.writeMarker(ctx, mark)
 }
 
-// format returns the format of a marker with these contents; 0 if there is no such layout.
+// format returns the format of a marker with this content; 0 if there is no such
+// layout.
 func (k *marker) format() int {
 	if k.Names != nil && k.Layout == "" {
 		return namesFormat
@@ -482,7 +485,7 @@ func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
 	return err
 }
 
-// recover removes the remains of an interrupted run.
+// recover undoes the work of an interrupted run, and removes what it left.
 func (m *Mirror) recover(ctx context.Context) error {
 	m.own.LogIf(m.published)
 	if err := m.clean(ctx); err != nil {
@@ -492,7 +495,7 @@ func (m *Mirror) recover(ctx context.Context) error {
 		return err
 	}
 	if err := m.placeAnew(ctx); err != nil {
-		return fmt.Errorf("fit the names to the file system: %w", err)
+		return fmt.Errorf("adapt the file names to the file system: %w", err)
 	}
 	if m.flat != nil {
 		if err := m.flat.tidy(ctx); err != nil {
@@ -500,7 +503,7 @@ func (m *Mirror) recover(ctx context.Context) error {
 		}
 	}
 	if err := m.leaveState(ctx); err != nil {
-		return fmt.Errorf("take resources out of the state: %w", err)
+		return fmt.Errorf("move resources out of the state directory: %w", err)
 	}
 	return m.sweepParts(ctx)
 }

@@ -19,13 +19,13 @@ import (
 	"instep/transfer"
 )
 
-// Parts are stored below partsKey: the bytes under a digest of the part's name, and beside
-// them the note of the last checkpoint. A later run can use only the bytes up to a
-// checkpoint.
+// Parts are stored below partsKey: the bytes in a file named by the digest of the
+// part's name, and the note of the last checkpoint in another file beside it. A later
+// run can use only the bytes up to a checkpoint.
 const (
 	partsKey   = ours + "/parts"
 	noteSuffix = ".note"
-	maxNote    = 1 << 20 // bytes of a stored note
+	maxNote    = 1 << 20 // bytes of a note
 	partAge    = 7 * 24 * time.Hour
 )
 
@@ -34,39 +34,39 @@ type part struct {
 	m    *Mirror
 	name string
 	key  string
-	f    *os.File // nil once it is closed, discarded or spent
+	f    *os.File // nil once the part is closed, discarded or put
 	size int64
 	note partNote
-	err  error // the first failed write or sync: the content of the file is unknown then
+	err  error // the first failed write or sync, after which the content of the file is unknown
 }
 
 // partNote is the stored note of a checkpoint.
 type partNote struct {
 	Name string    `json:"name"`
-	At   int64     `json:"at"` // bytes that were durable
+	At   int64     `json:"at"` // number of durable bytes
 	Note string    `json:"note"`
 	Made time.Time `json:"made"`
 }
 
-var errPartEnded = errors.New("the part was closed, discarded or put before")
+var errPartEnded = errors.New("the part was already closed, discarded or put")
 
 func partKey(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return partsKey + "/" + hex.EncodeToString(sum[:])
 }
 
-// Part implements transfer.Parts. Bytes after the last checkpoint are dropped when the
-// mirror is opened again, and the whole part a week after its last one.
+// Part implements transfer.Parts. Bytes after the last checkpoint are removed when the
+// mirror is opened again, and the whole part a week after its last checkpoint.
 func (m *Mirror) Part(ctx context.Context, name string) (transfer.Part, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
 	}
 	p := &part{m: m, name: name, key: partKey(name)}
 	if !m.claims.take(p.key, nil) {
-		return nil, fmt.Errorf("the beginning of %q that is kept is in use", name)
+		return nil, fmt.Errorf("the stored beginning of %q is in use", name)
 	}
 	if err := p.open(ctx); err != nil {
-		return nil, fmt.Errorf("open what is kept of %q: %w", name, errors.Join(err, p.end()))
+		return nil, fmt.Errorf("open the stored beginning of %q: %w", name, errors.Join(err, p.end()))
 	}
 	return p, nil
 }
@@ -89,8 +89,8 @@ func (p *part) open(ctx context.Context) (err error) {
 	return p.dropNote(ctx)
 }
 
-// openPart opens the file of a part, or makes it. The directory goes with its last
-// file, maybe just now.
+// openPart opens or creates the file of a part. It creates the directory again if that
+// is removed with its last file at the same time.
 func (m *Mirror) openPart(key string) (*os.File, error) {
 	for {
 		if err := m.makePartsDir(); err != nil {
@@ -121,7 +121,7 @@ func (m *Mirror) makePartsDir() error {
 	return nil
 }
 
-// readNote returns the note of a part; the zero note if there is none that can be read.
+// readNote returns the note of a part; the zero note if there is no readable one.
 func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err error) {
 	text, err := blob.ReadAll(ctx, m.bucket, key+noteSuffix, maxNote)
 	switch {
@@ -146,7 +146,8 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// usable fails once the part has ended, or its file cannot be trusted.
+// usable returns an error once the part has ended, or if the content of its file is
+// unknown.
 func (p *part) usable() error {
 	if p.f == nil {
 		return errPartEnded
@@ -197,7 +198,7 @@ func (p *part) Truncate(n int64) error {
 		return err
 	}
 	if n < 0 || n > p.size {
-		return fmt.Errorf("cut %q, of which %d bytes are here, at %d", p.name, p.size, n)
+		return fmt.Errorf("truncate the stored beginning of %q: it has %d bytes, expected at least %d", p.name, p.size, n)
 	}
 	if p.note.At > n {
 		if err := p.dropNote(context.Background()); err != nil {
@@ -235,7 +236,7 @@ func (p *part) Discard() error {
 	return errors.Join(err, p.end())
 }
 
-// end lets go of the file; somebody else may open the part then.
+// end closes the file. After that, the part can be opened again.
 func (p *part) end() (err error) {
 	if p.f != nil {
 		err = p.f.Close()
@@ -249,7 +250,7 @@ func (p *part) end() (err error) {
 func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp transfer.Part, verified bool) (int64, error) {
 	p, ok := dp.(*part)
 	if !ok || p.m != b.m {
-		return 0, fmt.Errorf("put a part of %q: it is not of this mirror", w.URI)
+		return 0, fmt.Errorf("put a part of %q: the part belongs to another mirror", w.URI)
 	}
 	if err := p.usable(); err != nil {
 		return 0, err
@@ -281,7 +282,7 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	return c.length, f.Close()
 }
 
-// sweepParts removes parts that no run can continue. Nobody may have a part open.
+// sweepParts removes parts that no run can continue. No part may be open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
 	var keys []string
 	for info, err := range m.bucket.List(ctx, partsKey+"/") {
@@ -308,7 +309,7 @@ func (m *Mirror) sweepParts(ctx context.Context) error {
 	return m.remove(ctx, keys)
 }
 
-// keepsPart reports whether a file of a part is still of use.
+// keepsPart reports whether a file of a part can still be used.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)
@@ -333,8 +334,8 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-// PartsKept returns how many interrupted transfers are kept for a later run, and the bytes
-// that they take.
+// PartsKept returns the number of interrupted transfers that a later run can continue,
+// and the bytes stored for them.
 func (m *Mirror) PartsKept(ctx context.Context) (n int, bytes int64, err error) {
 	for info, err := range m.bucket.List(ctx, partsKey+"/") {
 		if err != nil {

@@ -18,21 +18,21 @@ import (
 	"instep/internal/catalog"
 )
 
-// The bounds of the encoder, in bytes or segments.
+// Limits of the encoder, in bytes or segments.
 const (
 	maxURI      = 8 << 10
-	maxName     = 255  // bytes of a segment, on every common file system
+	maxName     = 255  // bytes of a segment in every common file system
 	maxBase     = 200  // bytes of a segment before its suffix
-	maxNatural  = 1000 // bytes of a path without clashes
+	maxNatural  = 1000 // bytes of a path before suffixes are added
 	maxSegments = 64
-	maxPath     = 4000 // bytes of a path with all its suffixes
+	maxPath     = 4000 // bytes of a path with all suffixes
 )
 
-// emptyName represents an empty segment, as in "a//b" and "a/". No escaping produces it:
-// there a % is always followed by two hex digits.
+// emptyName is the name for an empty segment, as in "a//b" and "a/". Escaping cannot
+// produce it, since it writes two hex digits after each %.
 const emptyName = "%index"
 
-// origin is scheme, host and port of a URI; the port is never empty.
+// origin is the scheme, host and port of a URI. The port is never empty.
 type origin struct{ scheme, host, port string }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
@@ -40,8 +40,8 @@ var defaultPorts = map[string]string{"http": "80", "https": "443"}
 // parts are the parts of a URI that the encoder needs.
 type parts struct {
 	origin
-	path   string // as written
-	more   bool   // it has a query or a fragment after the path
+	path   string // as written in the URI
+	more   bool   // the path is followed by a query or a fragment
 	before int    // number of bytes before the path
 }
 
@@ -78,8 +78,8 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is splitURI for a URI that begins exactly with o; ok reports whether it does. A
-// host with brackets or escapes has another stored form.
+// split is a fast splitURI for a URI that begins exactly with o; ok reports whether it
+// does. It does not accept a host with brackets or escapes, whose stored form differs.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
 	if ok = ok && o.host != "" && isPlain(o.host); ok {
@@ -96,7 +96,8 @@ func (o origin) split(uri string) (p parts, ok bool) {
 	return p, true
 }
 
-// cutPath cuts off the query and fragment after a path, and reports whether there were any.
+// cutPath removes the query and fragment after a path, and reports whether there were
+// any.
 func cutPath(s string) (path string, more bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		return s[:i], true
@@ -109,7 +110,8 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory returns the first segment for resources of a foreign origin.
+// directory returns the first segment for resources of another origin than the
+// Source's.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -118,20 +120,20 @@ func (o origin) directory(n *fileNames) string {
 	return name
 }
 
-// A segment of a path can be lengthened by a hash until its name is free.
+// segment is one name in a path. It can be lengthened by a hash until the name is free.
 type segment struct {
-	base  string // escaped
-	text  string // the part of the URI that the hash is taken of
-	level int    // level of the shortest name: 0 is the base alone
-	most  int    // bytes of a name with a hash
-	end   int    // bytes of the extension, which stays at the end
+	base  string // escaped name
+	text  string // the part of the URI that is hashed
+	level int    // level of the shortest name: 0 is the base without a hash
+	most  int    // largest length of a name with a hash, in bytes
+	end   int    // length of the extension in bytes, which remains at the end
 }
 
-// maxLevel is the level with the whole hash in the name.
+// maxLevel is the level at which the name contains the whole hash.
 const maxLevel = 4
 
-// name is the base at level 0; above, the base, cut to fit, and 8, 16, 32 or 64
-// hex digits of the hash before the extension.
+// name returns the base at level 0. At higher levels it returns the base, cut to fit,
+// with 8, 16, 32 or 64 hex digits of the hash before the extension.
 func (s segment) name(level int) string {
 	if level == 0 {
 		return s.base
@@ -142,7 +144,8 @@ func (s segment) name(level int) string {
 	return cut(stem, min(maxBase, s.most-1-len(digits)-len(ext))) + "~" + digits + ext
 }
 
-// cut shortens an escaped name to at most n bytes, splitting neither a rune nor an escape.
+// cut shortens an escaped name to at most n bytes without splitting a rune or an
+// escape.
 func cut(name string, n int) string {
 	if len(name) <= n {
 		return name
@@ -156,8 +159,9 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// segments returns the segments of the place of a URI in the mirror of home: the
-// path of the URI if it has that origin, else a directory for its origin first.
+// segments returns the segments of the path for a URI in the mirror of home: the
+// segments of the URI if it has that origin, otherwise a directory for its origin
+// before them.
 func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
@@ -170,7 +174,7 @@ func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	if p.origin != home {
 		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
-	end := p.before + 1 // end of the part of the URI that the segments so far represent
+	end := p.before + 1 // end of the part of the URI that the segments cover so far
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		end = min(end+len(part)+1, len(uri))
 		lead := "."
@@ -201,8 +205,8 @@ func (n *fileNames) segment(base, text string) segment {
 	return s
 }
 
-// shorten drops directories from the middle of a path that is too long or too deep; the
-// hash in the last segment keeps it unique.
+// shorten removes directories from the middle of a path that is too long or too deep.
+// The hash in the last segment keeps the path unique.
 func shorten(segments []segment) []segment {
 	last := segments[len(segments)-1]
 	size := len(last.name(last.level))
@@ -229,7 +233,7 @@ func shortenAt(segments []segment, last segment) []segment {
 	return append(slices.Clone(segments[:n]), last)
 }
 
-// unescape decodes the valid percent escapes of part; invalid ones stay.
+// unescape decodes the valid percent escapes of part. It does not change invalid ones.
 func unescape(part string) string {
 	if !strings.Contains(part, "%") {
 		return part
@@ -248,34 +252,34 @@ func unescape(part string) string {
 	return b.String()
 }
 
-// unsafeASCII are the printable bytes that some file system or shell of paths
-// refuses or gives a meaning.
+// unsafeASCII is the printable characters that some file system or shell refuses in a
+// path or gives a meaning.
 const unsafeASCII = `\/:*?"<>|%`
 
 var (
-	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // of mirrors without a record of their file system
+	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // for mirrors without recorded rules of their file system
 	suffixedStem = regexp.MustCompile(`~([0-9a-fA-F]{8}|[0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})$`)
 	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
-// isReserved reports whether a name means something else to a system, or to us: whoever
-// finds a catalog takes its directory for a state.
+// isReserved reports whether a name has another meaning for a system, or for us: a
+// directory with a file named like a catalog looks like a state directory.
 func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
 
 func isCatalog(s string) bool {
 	return len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
 }
 
-// isDevice reports whether Windows takes a name for that of a device. Few names reach the
-// expression, which is slower than all other work on a path.
+// isDevice reports whether Windows treats a name as that of a device. The expression is
+// slower than all other work on a path, so it is only used for names that may match.
 func isDevice(s string) bool {
 	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
 }
 
-// escapeSegment makes a file name of the bytes of one segment that every common file system
-// accepts: in Unicode's NFC, escaping everything that a file system refuses, drops or
-// changes, that hides a file, or that has a meaning for the mirror: the bytes of lead at
-// the start, those of also anywhere.
+// escapeSegment returns a file name for one segment of a URI that every common file
+// system accepts. The name is in Unicode's NFC. Everything is escaped that a file
+// system refuses, drops or changes, that hides a file, or that has a meaning for the
+// mirror: the bytes of lead at the start, those of also anywhere.
 func escapeSegment(s, lead, also string) string {
 	if s == "" {
 		return emptyName
@@ -284,7 +288,7 @@ func escapeSegment(s, lead, also string) string {
 		return s
 	}
 	s = norm.NFC.String(s)
-	var at []int // positions of bytes that have to be escaped because of their place
+	var at []int // positions of bytes that are escaped because of where they are
 	if strings.IndexByte(lead, s[0]) >= 0 || isReserved(s) {
 		at = append(at, 0)
 	}
@@ -296,7 +300,7 @@ func escapeSegment(s, lead, also string) string {
 			at = append(at, m[0])
 		}
 	}
-	escaped := false // whether the last rune was escaped
+	escaped := false // the last rune was escaped
 	i := 0
 	return escape(s, at, func(r rune, size int) bool {
 		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) || unsafeRune(r, size) || escaped && joins(s[i:])
@@ -305,8 +309,7 @@ func escapeSegment(s, lead, also string) string {
 	})
 }
 
-// isPlain reports whether nothing in a name can need an escape, unless it is a device's
-// name.
+// isPlain reports whether a name needs no escapes, unless it is the name of a device.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -351,6 +354,6 @@ func unsafeRune(r rune, size int) bool {
 	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// joins reports whether s begins with a rune that could combine with the one before it,
-// here the last digit of an escape.
+// joins reports whether s begins with a rune that could combine with a character before
+// it, in this case the last digit of an escape.
 func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }

@@ -8,13 +8,13 @@ import (
 	"instep/internal/catalog"
 )
 
-// natural is the path of a URI as long as nothing is in its way.
+// natural returns the path of a URI if no other file or directory blocks it.
 func natural(segments []segment) string {
 	if len(segments) == 1 {
 		return segments[0].name(segments[0].level)
 	}
 	var b strings.Builder
-	b.Grow(128) // room for most
+	b.Grow(128) // enough for most paths
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')
@@ -24,7 +24,7 @@ func natural(segments []segment) string {
 	return b.String()
 }
 
-// mayBeAt reports whether path is one that a resource with these segments can have.
+// mayBeAt reports whether a resource with these segments can have the path.
 func mayBeAt(segments []segment, path string) bool {
 	names := strings.Split(path, "/")
 	if len(names) != len(segments) {
@@ -42,18 +42,19 @@ func mayBeAt(segments []segment, path string) bool {
 	return true
 }
 
-// placer finds a place for a new URI among those that are taken.
+// placer finds a free path for a new URI.
 type placer struct {
 	names   catalog.Names
 	rules   *fileNames
-	blocked func(path string, dir bool) (bool, error) // paths of files that are not the mirror's
-	closed  func(dir string) (bool, error)            // directories closed to resources, even if some are there; nil: none is
-	prefer  string                                    // a path that is taken if it is possible
+	blocked func(path string, dir bool) (bool, error) // paths of files that do not belong to the mirror
+	closed  func(dir string) (bool, error)            // reports directories that may get no new resources, even if they contain some; nil: there are none
+	prefer  string                                    // a path that is used if possible
 	place   catalog.Place
 }
 
-// put finds the place. A directory that exists is reused in its first spelling; a name that
-// clashes with a file, or with a directory, is lengthened by a hash until it is free.
+// put returns the path. It uses an existing directory in its first spelling. It
+// lengthens a name that clashes with a file or directory by a hash, until the name is
+// free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""
@@ -79,8 +80,8 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	return catalog.Place{}, fmt.Errorf("no free name for %q in %q", s.base, dir)
 }
 
-// levels yields the lengths of a segment's name in the order in which they are tried: first
-// the one that leads to the preferred path.
+// levels yields the levels of a segment's name in the order in which they are tried,
+// beginning with the one that leads to the preferred path.
 func (p *placer) levels(dir string, s segment) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := p.preferred(dir, s)
@@ -107,7 +108,8 @@ func (p *placer) preferred(dir string, s segment) int {
 	return -1
 }
 
-// checkLength fails only where hashes were forged to make every name longer.
+// checkLength returns an error for a path that is too long, which is only possible if
+// hashes were forged to lengthen every name.
 func checkLength(path string) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("expected a path of at most %d bytes, made one of %d: %q…", maxPath, len(path), path[:80])
@@ -126,8 +128,8 @@ func (p *placer) freeForFile(path string, fold string) (bool, error) {
 	return !taken, err
 }
 
-// directory returns the directory of s in dir with a slash at its end; dir is "" or
-// such a path.
+// directory returns the path of the directory for s in dir, with a slash at its end.
+// dir is "" or such a path.
 func (p *placer) directory(dir string, s segment) (string, error) {
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)

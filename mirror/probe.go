@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// minLongest is the least length of names that a file system has to support, so that a name
-// has room for the whole hash, its extension and some readable text.
+// minLongest is the smallest acceptable limit of a file system for the length of names
+// in bytes. A name needs room for the whole hash, the extension and some readable text.
 const minLongest = 100
 
-// punctuation is all printable ASCII except letters, digits and characters that no name can
-// have.
+// punctuation is all printable ASCII except letters, digits, and characters that are
+// never allowed in a name.
 const punctuation = " !\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~"
 
-// probeNames finds out which names the file system of a mirror takes, by files that it
-// makes in our own directory and removes.
+// probeNames determines which names the file system of a mirror accepts. It creates
+// files in our own directory and removes them.
 func probeNames(root *os.Root) (n *fileNames, err error) {
 	const dir = tempKey + "/names"
 	made := root.Mkdir(tempKey, oursMode)
@@ -32,7 +32,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, root.RemoveAll(dir))
-		if made == nil { // else somebody uses it
+		if made == nil { // otherwise the directory is in use
 			err = errors.Join(err, root.Remove(tempKey))
 		}
 	}()
@@ -46,15 +46,15 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 		return nil, err
 	}
 	if n.Longest < minLongest {
-		return nil, fmt.Errorf("expected a file system that takes names of %d bytes, found one that takes %d", minLongest, n.Longest)
+		return nil, fmt.Errorf("expected a file system that accepts names of %d bytes, found one that accepts %d", minLongest, n.Longest)
 	}
 	return n, nil
 }
 
-// prober tries names in its own directory.
+// prober tries out names in a directory of its own.
 type prober struct {
 	root *os.Root
-	err  error // the first error that is not about a name
+	err  error // the first error that was not caused by a name
 }
 
 func (p *prober) names() *fileNames {
@@ -79,7 +79,7 @@ func (p *prober) names() *fileNames {
 	return n
 }
 
-// takes reports whether a file can have a name and is listed by it.
+// takes reports whether a file can be created with a name and is listed under it.
 func (p *prober) takes(name string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
@@ -89,7 +89,7 @@ func (p *prober) takes(name string) bool {
 	return slices.Contains(names, name)
 }
 
-// same reports whether a file that has one name is found by another.
+// same reports whether a file with one name is found by another.
 func (p *prober) same(name, other string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
@@ -99,7 +99,8 @@ func (p *prober) same(name, other string) bool {
 	return err == nil
 }
 
-// make makes an empty file. A failure is about the name if a plain name does not fail.
+// make creates an empty file. If that fails but a file with a plain name can be
+// created, the name is the cause.
 func (p *prober) make(name string) error {
 	const plain = "plain"
 	err := p.create(name)

@@ -12,12 +12,14 @@ import (
 	"instep/resourcesync"
 )
 
-// placeAnew finds out whether the file system still accepts and distinguishes the same
-// names: a mirror may have been copied to another one. Resources whose paths clash or are
-// refused now get others before anything else is written. The rules of a mirror only become
-// stricter, so that its names stay when it is copied back.
+// placeAnew checks whether the file system still accepts and distinguishes the same
+// names, since a mirror may have been copied to another one. Resources whose paths
+// clash or are refused now get other paths before anything else is written. The rules
+// of a mirror only become stricter, so that the names remain valid if it is copied
+// back.
 //
-// Of two files that became one by copying, one is lost: its resource is due.
+// If two files have become one by copying, the bytes of one are lost, and its resource
+// becomes due.
 func (m *Mirror) placeAnew(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
 		return nil
@@ -32,7 +34,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	}
 	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
 	if same && where != "" && where == m.marker.Where {
-		return nil // the rules were found out here
+		return nil // the rules were determined on this file system
 	}
 	found, err := m.probe(m.disk.root)
 	if err != nil {
@@ -58,11 +60,13 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	return m.disk.forget()
 }
 
-// namesSetting holds the rules that the paths in the catalog are compared by: it changes
-// together with them, the marker after them.
+// namesSetting is the name of the setting with the rules by which the paths in the
+// catalog are compared. It changes in the same transaction as the paths; the marker
+// changes after that.
 const namesSetting = "names"
 
-// recordedNames returns the rules of the paths in the catalog; nil if there is no record.
+// recordedNames returns the rules for the paths in the catalog. If none are recorded
+// there, it returns those of the marker, which may be nil.
 func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	text, ok, err := m.facts.Setting(ctx, namesSetting)
 	if err != nil || !ok {
@@ -78,7 +82,8 @@ func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	return n, nil
 }
 
-// refold makes the paths of the mirror follow these rules, and remembers them with the paths.
+// refold changes the paths of the mirror to match these rules, and stores the rules
+// with them.
 func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	text, err := json.Marshal(names)
 	if err != nil {
@@ -97,7 +102,7 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	return m.markMissing(ctx)
 }
 
-// useNames makes these the rules of the mirror and of its catalog.
+// useNames sets the rules of the mirror and of its catalog.
 func (m *Mirror) useNames(n *fileNames) {
 	m.names = n
 	if m.cat != nil {
@@ -105,11 +110,11 @@ func (m *Mirror) useNames(n *fileNames) {
 	}
 }
 
-// maxMissing is how many resources are made due at a time.
+// maxMissing is the number of resources that are made due at a time.
 const maxMissing = 500
 
-// markMissing makes resources due whose files were not copied: a directory is not copied if
-// a file has its name.
+// markMissing makes resources due whose files were not copied. For example, a directory
+// is not copied if a file has its name.
 func (m *Mirror) markMissing(ctx context.Context) error {
 	sets, err := m.facts.Sets(ctx)
 	if err != nil {
@@ -151,14 +156,14 @@ func (m *Mirror) settleLost(ctx context.Context, rows []catalog.Resource) error 
 }
 
 const (
-	missingReason = "its file is not where the mirror was copied to"
+	missingReason = "its file was not copied with the mirror"
 	lostReason    = "its name is that of another file on this file system, and its bytes are gone"
 	foreignBytes  = "another file took its place when the mirror was copied"
 )
 
-// placeLost gives a resource another path whose path is now that of holder, or of a
-// directory, and moves its bytes if they are there. The one of the two without bytes
-// becomes due.
+// placeLost finds another path for the resource lost, whose path is refused or now
+// belongs to holder or to a directory, and moves its bytes if they are at the old path.
+// Of lost and holder, the one without bytes becomes due.
 func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {
@@ -169,7 +174,7 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
 		k, at, err := m.disk.look(path)
 		if err != nil || k == absent || at != path || dir && k == directory {
-			return false, err // the directory above it belongs to another resource
+			return false, err // the directory above it is the path of another resource
 		}
 		if k == file && !dir { // left by an interrupted run
 			here, err = m.holds(ctx, path, lost.Length, sum)
@@ -200,8 +205,8 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	return p, append(due, more...), err
 }
 
-// bringFile moves the file of r, if it has the bytes of r, or copies it if its path stays
-// that of another resource.
+// bringFile moves the file of r to the path to, if it has the bytes of r. It copies the
+// file if its path remains that of another resource.
 func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, to string) (done bool, err error) {
 	if ok, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256)); err != nil || !ok {
 		return false, err

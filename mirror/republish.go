@@ -9,8 +9,9 @@ import (
 	"instep/internal/catalog"
 )
 
-// Committed returns when the last complete run of a set was committed, by the clock of the
-// mirror; false before the first complete baseline. set is the URI of a Capability List.
+// Committed returns when the last complete run for a set was committed, by the clock of
+// the mirror; false before the first complete baseline. set is the URI of a Capability
+// List.
 func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, error) {
 	id, err := m.set(ctx, set)
 	if err != nil || id == 0 {
@@ -22,19 +23,20 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 	}
 	at, err := m.own.Committed(ctx, id)
 	if at.IsZero() {
-		at = c.Looked // of a run of an earlier version
+		at = c.Looked // the run was made by an earlier version
 	}
 	return at, err == nil, err
 }
 
-// MembersOf yields what is a member of any of some sets, in ascending order of
-// [resourcesync.KeyOf] their URIs, each once: as seen from each of the sets, in their order;
-// Member is false where it is none. What is yielded together was read at one moment, whatever a
-// run does meanwhile. The next one overwrites the slice.
+// MembersOf yields each resource that is a member of at least one of the sets, in
+// ascending order of [resourcesync.KeyOf] its URI. The slice has the resource as seen
+// from each set, in their order; Member is false for a set without it. Each slice was
+// read at one moment, even if a run changes the resource at the same time. The next
+// iteration overwrites the slice.
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID
-		var places []int // of ids among sets
+		var places []int // index of each of ids in sets
 		for i, set := range sets {
 			id, err := m.set(ctx, set)
 			if err != nil {
@@ -63,11 +65,11 @@ func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]desti
 	}
 }
 
-// Shares reports whether resources with the same bytes have one file.
+// Shares reports whether resources with the same bytes share one file.
 func (m *Mirror) Shares() bool { return m.flat != nil }
 
-// Steady returns an error if what was read of a mirror that OpenReadOnly has opened may be
-// wrong, because a run began since.
+// Steady returns an error if a run began to write after OpenReadOnly, so that
+// everything read since may be wrong.
 func (m *Mirror) Steady() error {
 	if m.cat == nil {
 		return nil

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Settings are values that a program keeps with a mirror, so that later runs do as the
-// first one did. The mirror itself does not use them; `instep sync` keeps its flags here.
+// Settings are values that a program stores in a mirror for later runs. The mirror
+// itself does not use them; `instep sync` stores its flags here.
 type Settings struct {
-	// Values has the values of each setting by its name. Unknown names are those of a newer
-	// version.
+	// Values has the values of each setting by name. It may have names that only newer
+	// versions know.
 	Values map[string][]string `json:"values"`
-	// Origin is the origin of the Source for which files with secrets were stored; "" if
-	// none were.
+	// Origin is the origin of the Source for which files with secrets were given; "" if
+	// there were none.
 	Origin string `json:"origin,omitempty"`
 }
 
-// keptSettings is their name in the catalog, as JSON. It is separate from a Destination's
-// values, so no Source can choose it.
+// keptSettings is the name of the setting with the Settings as JSON. A Destination's
+// values have a prefix, so no Source can overwrite it.
 const keptSettings = "kept settings"
 
-// Settings returns what KeepSettings has stored; false if it has stored nothing: there is no
-// mirror, or an earlier version of this program made it.
+// Settings returns what KeepSettings has stored; false if there is no mirror, or an
+// earlier version of this program created it.
 func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) {
 	if m.cat == nil {
 		return s, false, nil
@@ -53,8 +53,8 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	return m.facts.SetSettings(ctx, map[string]string{keptSettings: string(text)})
 }
 
-// OldestVersion returns the day in UTC on which the first of the stored states ended; false if
-// there is none. It ignores impossible days, from a wrong clock.
+// OldestVersion returns the day in UTC on which the first of the stored states ended;
+// false if there is none. It ignores impossible dates, from a wrong clock.
 func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil

@@ -9,18 +9,18 @@ import (
 	"instep/internal/durable"
 )
 
-// ErrFull is returned where a file system has no room for more, or hardly any. What was
-// committed stays, and a later run continues.
+// ErrFull means that a file system has hardly any free space. Nothing that was
+// committed is lost, and a later run continues.
 var ErrFull = errors.New("no room left")
 
-// The space that a mirror leaves free for others and for its own catalog, unless that is
-// more than 1 % of the file system.
+// The space that a mirror leaves free for others and for its own catalog. If it is more
+// than 1 % of the file system, 1 % is left free.
 const (
 	reserveBytes = 1 << 30
 	reserveFiles = 10_000
 )
 
-// room fails when so little is left that no batch should begin.
+// room returns an error if there is too little free space to begin a batch.
 func (m *Mirror) room() error {
 	if err := m.roomAt(m.disk.root); err != nil || m.state == "" {
 		return err
@@ -46,7 +46,7 @@ func (m *Mirror) roomAt(root *os.Root) error {
 	return nil
 }
 
-// full says of errors for lack of room which mirror they are about.
+// full adds the mirror to an error for a full disk.
 func (m *Mirror) full(err error) error {
 	if err == nil || errors.Is(err, ErrFull) || !durable.IsFull(err) && !errors.Is(err, catalog.ErrFull) {
 		return err

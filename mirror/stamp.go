@@ -14,26 +14,27 @@ import (
 	"instep/resourcesync"
 )
 
-// A stamp, in the catalog's column stat, is what is known of the file of a resource: words
-// with spaces between them. The first is the moment at which its bytes were stored, in
-// microseconds since 1970, and the others may lack: the algorithm of the strongest digest
-// that the Source had given of them, and after an @ the time of modification that the file
-// was given, in seconds since 1970. A file that somebody has written to since then has
-// another time; one that was given none has a later one than that at which it was stored.
+// fileStamp is a parsed stamp, which the column stat of the catalog stores for the file
+// of a resource. A stamp has up to three words, separated by spaces: the time at which
+// the bytes were stored, in microseconds since 1970; the algorithm of the strongest
+// digest that the Source gave, if any; and, after an @, the modification time that the
+// file was given, if any, in seconds since 1970. If the modification time of the file
+// differs from that one, or without it is later than the time of storing, somebody has
+// written to the file.
 type fileStamp struct {
 	stored  time.Time
 	proof   resourcesync.Algorithm
-	modTime time.Time // zero: none
+	modTime time.Time // zero if the file was given none
 }
 
-// timeSlack is the rounding of modification times by file systems: FAT has steps of two
-// seconds.
+// timeSlack is the precision of modification times in file systems: FAT has steps of
+// two seconds.
 const timeSlack = 2 * time.Second
 
-// modTime returns the modification time for the file of w: that of the Source, so that a
-// web server over the mirror sends its Last-Modified, in whole seconds. A time in the
-// future becomes now. A time before 1970, which not every file system supports, counts as
-// none.
+// modTime returns the modification time for the file of w in whole seconds: that of the
+// Source, so that a web server for the directory sends the same Last-Modified. For a
+// time in the future it returns now. It returns the zero time for a time before 1970,
+// which not every file system supports.
 func modTime(w *harvest.Resource, now time.Time) time.Time {
 	t := w.Modified
 	if t.IsZero() && !w.LastMod.IsZero() {
@@ -48,8 +49,9 @@ func modTime(w *harvest.Resource, now time.Time) time.Time {
 	return t.Truncate(time.Second)
 }
 
-// stamp returns the stamp of the future file of c, without the moment. It has no time for a
-// file that was found: the time of another user's file cannot be set.
+// stamp returns the stamp for the file of c, without the time of storing. For an
+// adopted file it has no modification time, since that of another user's file cannot be
+// set.
 func (c *content) stamp() string {
 	if c.modTime.IsZero() || c.found {
 		return c.proof
@@ -57,14 +59,15 @@ func (c *content) stamp() string {
 	return strings.TrimSpace(c.proof + " @" + strconv.FormatInt(c.modTime.Unix(), 10))
 }
 
-// stamp completes the stamps of resources that are about to be stored.
+// stamp adds the time of storing to the stamps of resources that are about to be
+// stored.
 func stamp(stored []catalog.Resource, now time.Time) {
 	for i := range stored {
 		stored[i].Stat = strings.TrimSpace(strconv.FormatInt(now.UnixMicro(), 10) + " " + stored[i].Stat)
 	}
 }
 
-// readStamp parses a stamp; false if there is none, or it is invalid.
+// readStamp parses a stamp; it returns false for an empty or invalid one.
 func readStamp(text string) (s fileStamp, ok bool) {
 	micros, rest, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(micros, 10, 64)
@@ -83,7 +86,8 @@ func readStamp(text string) (s fileStamp, ok bool) {
 	return s, true
 }
 
-// fits reports whether a file with that modification time is the one that was stored.
+// fits reports whether a file with this modification time is unchanged since it was
+// stored.
 func (s *fileStamp) fits(modTime time.Time) bool {
 	if s.modTime.IsZero() {
 		return modTime.UnixMicro() <= s.stored.UnixMicro()
@@ -92,8 +96,7 @@ func (s *fileStamp) fits(modTime time.Time) bool {
 	return 0 <= off && off < timeSlack
 }
 
-// proofOf is the strongest algorithm of the digests that a Source gives; "" if there
-// is none.
+// proofOf returns the algorithm of the strongest digest; "" if there is none.
 func proofOf(ds resourcesync.Digests) string {
 	if d := ds.Strongest(); !d.IsZero() {
 		return string(d.Algorithm())
@@ -101,8 +104,8 @@ func proofOf(ds resourcesync.Digests) string {
 	return ""
 }
 
-// Untouched implements destination.Mirror. A file that was written to and whose time of
-// modification was put back by hand is taken for untouched.
+// Untouched implements destination.Mirror. It does not detect a change of a file whose
+// modification time was set back.
 func (m *Mirror) Untouched(ctx context.Context, h *destination.Held) (bool, error) {
 	info, err := m.bucket.Stat(ctx, h.Path)
 	if err != nil {

@@ -8,23 +8,24 @@ import (
 	"instep/resourcesync"
 )
 
-// StateError is returned by Open for a new state below the directory of a mirror, where a
-// resource could have the same name: use the default, or a directory elsewhere.
+// StateError is returned by Open for a new state inside the directory of a mirror,
+// where a resource could have the same path. Use the default, or a directory elsewhere.
 type StateError struct {
-	State, Dir string // the state, and the directory of the mirror that it is in
+	State, Dir string // the state, and the directory of the mirror that contains it
 }
 
 func (e *StateError) Error() string {
 	return fmt.Sprintf("the state %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
 }
 
-// StateDir returns the directory of the state of the mirror in dir: state, or the one
-// inside dir if state is "".
+// StateDir returns the state directory of the mirror in dir: state, or if that is ""
+// the default in dir.
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
-// findState determines whether the state is inside the directory. A new one that is, but
-// not in our own directory, or that is inside another mirror, is a *StateError. One of an
-// earlier version stays in use, and the mirror stores nothing there.
+// findState determines whether the state is inside the directory. It returns a
+// *StateError for a new state that is in the directory but not in our own directory, or
+// that is inside another mirror. A state that an earlier version created there remains
+// in use, and the mirror stores no resources in it.
 func (m *Mirror) findState(o *Options) error {
 	if o.State == "" {
 		m.inside = ours
@@ -54,11 +55,12 @@ func (m *Mirror) findState(o *Options) error {
 	return err
 }
 
-// maxLeaving is how many resources leave the state at a time.
+// maxLeaving is the number of resources that leaveState moves at a time.
 const maxLeaving = 500
 
-// leaveState takes the resources out of the state that an earlier version stored there:
-// their files go to the trash, and the next run stores them elsewhere.
+// leaveState removes the resources that an earlier version stored in the state
+// directory: their files are moved to the trash, and the next run stores them
+// elsewhere.
 func (m *Mirror) leaveState(ctx context.Context) error {
 	if m.disk.state == "" || m.flat != nil {
 		return nil
@@ -87,7 +89,7 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 	return nil
 }
 
-// inState returns the first members of a set whose paths lead into a state.
+// inState returns some members of a set whose paths are in a state directory.
 func (m *Mirror) inState(ctx context.Context, set catalog.SetID) (rows []catalog.Resource, err error) {
 	for r, err := range m.facts.MembersByKey(ctx, set) {
 		if err != nil {
@@ -107,7 +109,8 @@ func (m *Mirror) inState(ctx context.Context, set catalog.SetID) (rows []catalog
 	return rows, nil
 }
 
-// leave ends memberships; the files move to the trash if they are the stored ones.
+// leave ends memberships, and moves the files to the trash if they have the stored
+// bytes.
 func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Resource) error {
 	room, err := m.trashRoom(ctx, m.now())
 	if err != nil {

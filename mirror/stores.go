@@ -9,22 +9,24 @@ import (
 	"instep/resourcesync"
 )
 
-// facts are settings, sets, resources and memberships. What one call records is there as a
-// whole, and durable, when it returns; listings may be read beside that. internal/catalog has
-// all that follows in SQLite, and its suite catalogtest holds an implementation against what
-// is promised.
+// facts is the store of settings, sets, resources and memberships. A call that writes
+// is atomic, and durable when it returns. Listings may be read while others write.
+// internal/catalog implements this store and those below with SQLite; its suite
+// catalogtest tests an implementation.
 type facts interface {
 	Setting(ctx context.Context, name string) (string, bool, error)
 	SetSettings(ctx context.Context, values map[string]string) error
-	// Set returns the set called name and makes it if there is none; Sets returns all.
+	// Set returns the set with this name, and creates it if there is none; Sets returns
+	// all sets.
 	Set(ctx context.Context, name string) (catalog.SetID, error)
 	Sets(ctx context.Context) ([]catalog.NamedSet, error)
-	// Lookup returns the resource of each URI as seen from a set, in the order asked; the
-	// zero Resource for one that is unknown.
+	// Lookup returns the resource of each URI as seen from a set, in the order of the
+	// URIs; the zero Resource for an unknown URI.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
-	// MembersByKey yields the members of a set in ascending order of their keys, MembersOf
-	// those of several sets, each as all sets see it at one moment, and MembersFrom returns
-	// some in the order in which they were first recorded, in which the last is LastID.
+	// MembersByKey yields the members of a set in ascending order of their keys.
+	// MembersOf yields those of several sets, each as seen from all sets at one moment.
+	// MembersFrom returns some members in the order in which they were first recorded;
+	// LastID is the greatest ID.
 	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
 	MembersOf(ctx context.Context, sets []catalog.SetID) iter.Seq2[[]catalog.Resource, error]
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
@@ -32,7 +34,7 @@ type facts interface {
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 }
 
-// own is the mirror's own store.
+// own is the store that only mirrors use.
 type own interface {
 	intents
 	holdings
@@ -41,23 +43,24 @@ type own interface {
 	log
 }
 
-// intents are the changes of files that are about to be made. They are durable before a file
-// is touched, and go with the outcome.
+// intents is the store of announced changes of files. They are durable before a file is
+// touched, and are removed when the outcome is recorded.
 type intents interface {
-	// Intend records intents, and finds paths for those that have none by asking place.
+	// Intend records intents, and calls place for those without a path.
 	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
 	Intents(ctx context.Context) ([]catalog.Intent, error)
 	// Settle records an outcome once ready returns, and removes all intents.
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
-	// Names returns what has paths, as compared by what FoldBy was given last. Refold
-	// compares them all in another way, and finds paths for resources that lose theirs.
+	// Names returns the paths that are in use, compared by the function last given to
+	// FoldBy. Refold compares all paths in another way, and finds new paths for
+	// resources that lose theirs.
 	Names(ctx context.Context) catalog.Names
 	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
 	Refold(ctx context.Context, r catalog.Refolding) error
 }
 
-// holdings are the statements of sets about resources, the cursors, and the evidence.
+// holdings is the store of memberships, cursors, and evidence.
 type holdings interface {
 	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
 	FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (catalog.Resource, bool, error)
@@ -71,14 +74,14 @@ type holdings interface {
 	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
 }
 
-// plans are the plans that a guard withheld, and their approvals.
+// plans is the store of withheld plans and their approvals.
 type plans interface {
 	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
 	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
 	Approved(ctx context.Context, hash string) (bool, error)
 }
 
-// history is the effects of runs, and the states that they ended.
+// history is the store of runs, and of the states that they ended.
 type history interface {
 	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
 	Known(ctx context.Context) (time.Time, bool, error)
@@ -95,37 +98,40 @@ type history interface {
 	ForgetVersions(ctx context.Context, day, since string) error
 }
 
-// log has what sets hold of each resource that a commit has changed, for those who publish
-// the mirror. It is complete as long as LogIf is given a function that says "yes".
+// log is the store of the states of resources after each commit, for programs that
+// publish the mirror. It is complete as long as the function given to LogIf returns
+// true.
 type log interface {
 	LogIf(wanted func() (bool, error))
-	// LogEnd returns the position after all that is held, and LogHas whether the log has all
-	// changes after a position. Log yields them.
+	// LogEnd returns the position at the end of the log, LogHas reports whether the log
+	// has all changes after a position, and Log yields them.
 	LogEnd(ctx context.Context) (catalog.LogPosition, error)
 	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
 	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]
-	// TrimLog removes all before a change, CutLog removes all and ends the log.
+	// TrimLog removes all changes before one; CutLog removes all changes and ends the
+	// log.
 	TrimLog(ctx context.Context, seq int64) error
 	CutLog(ctx context.Context) error
 }
 
-// contentNames are the names of bytes in a mirror of the flat layout.
+// contentNames is the store of the names of bytes in a mirror with the flat layout.
 type contentNames interface {
 	Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error)
 	HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	NameContents(ctx context.Context, names []catalog.ContentName) error
 	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
 	TrashDays(ctx context.Context) ([]string, error)
-	// Loosen records bytes that may have no name, before they lose or get one, and Fasten
-	// those that have one or are gone. Loose returns the first of them.
+	// Loosen records that bytes may have no name, before a name is added or removed.
+	// Fasten records that they have one or were removed. Loose returns some of the
+	// bytes that may have none.
 	Loosen(ctx context.Context, sums []resourcesync.Digest) error
 	Fasten(ctx context.Context, sums []resourcesync.Digest) error
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
-// stores are the stores of a mirror, in one database.
+// stores is the stores of a mirror, which are in one database.
 type stores struct {
-	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
+	cat      *catalog.Catalog // nil if the mirror was opened read-only and does not exist
 	facts    facts
 	own      own
 	contents contentNames

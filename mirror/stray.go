@@ -20,11 +20,11 @@ import (
 
 var _ destination.Adopter = (*Mirror)(nil)
 
-// Stray implements destination.Adopter. A file that the mirror holds for another
-// resource is none. Without Options.Adopt it finds only a file at the path of the resource
-// that has its bytes: the catalog may be older than the files.
+// Stray implements destination.Adopter. It does not return a file that belongs to
+// another resource. Without Options.Adopt it only returns a file at the path of the
+// resource that has its bytes, since the catalog may be older than the files.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
-	if m.disk == nil { // without a directory there is no file
+	if m.disk == nil { // without a directory there are no files
 		return "", false, nil
 	}
 	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
@@ -34,7 +34,7 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	}
 	for path, err := range candidates {
 		if errors.Is(err, destination.ErrNoPlace) {
-			return "", false, nil // that is reported when its bytes were fetched
+			return "", false, nil // the error is reported when the bytes have been fetched
 		}
 		if err != nil {
 			return "", false, err
@@ -50,8 +50,8 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	return "", false, nil
 }
 
-// ownPlaces yields the paths where bytes of w may be, if a digest can prove them: none
-// where the catalog knows the file.
+// ownPlaces yields the paths at which the bytes of w may be, if a digest can prove
+// them. It yields no path whose file the catalog knows.
 func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		switch {
@@ -76,7 +76,8 @@ func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2
 	}
 }
 
-// touched reports whether the file of a stored resource was written to since.
+// touched reports whether the file of a stored resource was written to since it was
+// stored.
 func (m *Mirror) touched(row *catalog.Resource) bool {
 	info, err := m.strayInfo(row.Path)
 	s, ok := readStamp(row.Stat)
@@ -102,7 +103,8 @@ func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource)
 	return how == "" && proves(w, h.Digests()), nil
 }
 
-// isStray reports whether a file that may be the one of w is at path.
+// isStray reports whether there is a file at path that may have the bytes of w and
+// belongs to no other resource.
 func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, own string) (bool, error) {
 	info, err := m.strayInfo(path)
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
@@ -118,8 +120,8 @@ func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, 
 	return !known, err
 }
 
-// strayInfo describes the regular file at path that a mirror may adopt; nil if there
-// is none. No link is followed.
+// strayInfo returns the info of the regular file at path that a mirror may adopt; nil
+// if there is none. It follows no links.
 func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	if first, _, _ := strings.Cut(path, "/"); blob.ValidKey(path) != nil || strings.EqualFold(first, ours) {
 		return nil, nil
@@ -135,16 +137,16 @@ func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// timely reports whether length and time of a file match: if the Source gives no digest,
-// there is no other evidence. Programs that mirror set the Source's time of modification.
+// timely reports whether length and modification time of a file match w. If the Source
+// gives no digest, there is no other evidence; other mirroring programs set the
+// modification time to the Source's.
 func timely(w *harvest.Resource, info fs.FileInfo) bool {
 	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
 		info.ModTime().Unix() == w.LastMod.Time().Unix()
 }
 
-// candidates yields the paths at which the bytes of w may be: where they belong, by
-// any of the names that a mirror of ours may have given them in either layout, and
-// where others put them.
+// candidates yields the paths at which the bytes of w may be: every path that a mirror
+// of either layout may have given them, and those of other programs.
 func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if own != "" && !yield(own, nil) {
@@ -175,13 +177,13 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 			}
 		}
 		if sum := w.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
-			yield(contentKey(sum), nil) // of a mirror of the flat layout
+			yield(contentKey(sum), nil) // the path in a mirror with the flat layout
 		}
 	}
 }
 
-// ownSegments returns the segments of a URI by the rules n; before the mirror is bound it
-// counts as one of the Source's own.
+// ownSegments returns the segments of a URI by the rules n. Before the mirror is bound,
+// it treats the URI's origin as that of the Source.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
@@ -193,8 +195,9 @@ func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	return n.segments(home, uri)
 }
 
-// ownName finds the file that one of our mirrors would have made for segments, in dir: a
-// name with a hash is stronger evidence. "" if there is none.
+// ownName returns the path of the file in dir that a mirror would have created for
+// segments; "" if there is none. It prefers a name with a hash, which is stronger
+// evidence.
 func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	s := segments[0]
 	for level := max(s.level, 1); level >= s.level; level-- {
@@ -215,10 +218,10 @@ func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	return "", nil
 }
 
-// foreignNames yields the paths that other programs give the bytes of a URI: wget with and
-// without a directory for the host, the ResourceSync client in Python, which does not
-// encode URIs, and copies of the server's files. With cut, the first directories may be
-// missing, as some programs are told to omit them.
+// foreignNames yields the paths that other programs give to the bytes of a URI: wget
+// with and without a directory for the host, the ResourceSync client in Python, which
+// does not encode URIs, and copies of the server's files. If cut is set, the first
+// directories may be missing, since programs have options to omit them.
 func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		query, _, _ := strings.Cut(uri[p.before+len(p.path):], "#")
@@ -249,15 +252,15 @@ func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	}
 }
 
-// hostDirectories are the names of directories for the origin; "" is none.
+// hostDirectories returns the names of directories for the origin; "" is no directory.
 func (o origin) hostDirectories() []string {
 	return []string{"", o.host + "/", o.host + ":" + o.port + "/", o.host + "+" + o.port + "/"}
 }
 
-// indexName is the file of a directory.
+// indexName is the name of the file for the URI of a directory.
 const indexName = "index.html"
 
-// forms are the ways to write a path and its query as the path of a file.
+// forms returns the ways to write the path and query of a URI as the path of a file.
 func forms(path, query string) []string {
 	path = strings.TrimPrefix(path, "/")
 	var all []string
@@ -285,11 +288,11 @@ func forms(path, query string) []string {
 
 func asWritten(s string) string { return s }
 
-// wgetName is how wget writes a segment: decoded, with only slashes and control
+// wgetName returns a segment as wget writes it: decoded, with only slashes and control
 // characters encoded.
 func wgetName(s string) string { return wgetQuote(unescape(s), "/") }
 
-// wgetWindowsName is how wget writes a segment for file systems of Windows.
+// wgetWindowsName returns a segment as wget writes it for file systems of Windows.
 func wgetWindowsName(s string) string { return wgetQuote(unescape(s), `/\|:?"*<>`) }
 
 func wgetQuote(s, unsafe string) string {
@@ -304,7 +307,8 @@ func wgetQuote(s, unsafe string) string {
 	return b.String()
 }
 
-// Strangers yields the files in the directory that are not the mirror's, in no order.
+// Strangers yields the files in the directory that do not belong to the mirror, in no
+// order.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var some []string
@@ -330,10 +334,10 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// strangersAtOnce is how many files are looked up together.
+// strangersAtOnce is the number of files that are looked up together.
 const strangersAtOnce = 250
 
-// errEnough ends a loop whose caller wants no more.
+// errEnough ends a loop when its caller needs no more values.
 var errEnough = errors.New("enough")
 
 func (m *Mirror) yieldStrangers(ctx context.Context, paths []string, yield func(string, error) bool) error {
@@ -376,7 +380,7 @@ func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bo
 	return own, err
 }
 
-// proves reports whether one of the digests that a Source gives was compared.
+// proves reports whether a digest of w has an algorithm that was computed, too.
 func proves(w *harvest.Resource, have resourcesync.Digests) bool {
 	for _, d := range w.Digests {
 		if have.Get(d.Algorithm()) == d {

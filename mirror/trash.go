@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// trashRoom returns the name of a new directory in the trash: the day of a commit, and a
-// number.
+// trashRoom returns the path of a new directory in the trash, named by the day of a
+// commit and a number.
 func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // there is no quick test for names that begin so
+	if m.flat != nil { // there is no quick way to test whether the directory is in use
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {
@@ -29,13 +29,13 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	}
 }
 
-// purgeBatch is how many files PurgeTrash removes at a time.
+// purgeBatch is the number of files that PurgeTrash removes at a time.
 const purgeBatch = 500
 
-// PurgeTrash forgets the states that ended more than keep days ago, and removes their
-// bytes. Days are counted by the latest date that two runs in a row have reached, so that
-// one run with a wrong clock removes nothing. A crash in between leaves bytes without a
-// state, never the reverse; the next purge removes them.
+// PurgeTrash removes the states that ended more than keep days ago, and their bytes.
+// The age is computed from the latest date that two consecutive runs have reached, so
+// that a single run with a wrong clock removes nothing. A crash can leave bytes without
+// a state, which the next purge removes, but never a state without its bytes.
 func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -44,7 +44,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 		return err
 	}
 	defer m.unlockCommit()
-	if err := m.undoLeftovers(ctx); err != nil { // it may need the trash
+	if err := m.undoLeftovers(ctx); err != nil { // to restore files, it may need some from the trash
 		return err
 	}
 	clock, was, err := m.trashClock(ctx)
@@ -69,7 +69,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 }
 
 // daysOutside returns the days of the trash, and those on which states ended, that are
-// before the first day or after the last one.
+// before the day first or after the day last.
 func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string, error) {
 	list := m.disk.trashDays
 	if m.flat != nil {
@@ -90,8 +90,8 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 	return slices.Compact(days), nil
 }
 
-// trashDays returns the days of which there is trash. A directory with another name is not
-// ours to remove.
+// trashDays returns the days that have a directory in the trash. A directory with
+// another name does not belong to the mirror and is not removed.
 func (d *disk) trashDays() (days []string, err error) {
 	dir, err := d.root.Open(trashKey)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +117,7 @@ func (d *disk) trashDays() (days []string, err error) {
 	}
 }
 
-// purgeDay forgets the states that ended on a day, and removes its trash.
+// purgeDay removes the states that ended on a day, and its directory in the trash.
 func (m *Mirror) purgeDay(ctx context.Context, day, stays string) error {
 	if err := m.own.ForgetVersions(ctx, day, stays); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// undoLeftovers undoes an interrupted earlier commit. The caller holds m.commit.
+// undoLeftovers undoes a commit that was interrupted. The caller holds m.commit.
 func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	if !m.undone {
 		return nil
@@ -22,14 +22,14 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// undo puts back, for every intent that was not settled, the file that the catalog
-// speaks of. It may be interrupted and begun again.
+// undo restores the files of all intents that were not settled to the state in the
+// catalog. It can be interrupted and repeated.
 func (m *Mirror) undo(ctx context.Context) error {
 	intents, err := m.own.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories may have returned that were seen to be gone
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories that the cache does not have may exist again
 	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
@@ -47,8 +47,8 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	}
 	var outcome catalog.Outcome
 	var lost []string
-	// In the reverse order of a commit: a taken file returns when its old path is free
-	// again.
+	// This is the reverse order of a commit: a taken file returns after its old path
+	// has become free.
 	for _, taken := range []bool{false, true} {
 		gone, err := m.undoFiles(ctx, intents, rows, taken)
 		if err != nil {
@@ -67,8 +67,8 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	return m.own.Settle(ctx, outcome, nil)
 }
 
-// undoFiles undoes the intents that take bytes from elsewhere, or all others. It
-// returns the resources whose bytes are nowhere.
+// undoFiles undoes either the intents that take files from elsewhere, or all others. It
+// returns the URIs of resources whose bytes are lost.
 func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []string, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 	return lost, files.Commit(ctx)
 }
 
-// restore brings the bytes that row describes back to their path; false if they
-// are nowhere.
+// restore moves the bytes that row describes back to their path. It returns false if
+// they are lost.
 func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Intent, row *catalog.Resource) (bool, error) {
 	sum := row.Digests.Get(resourcesync.SHA256)
 	there, err := m.holds(ctx, in.Path, row.Length, sum)
@@ -131,8 +131,9 @@ func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return there || kept, nil
 }
 
-// retract removes the bytes that were on their way to a new path, or brings them back
-// to where they were taken from. Others stay: they are not ours.
+// retract removes the new bytes from a new path, or moves them back to the path from
+// which they were taken. Other bytes at that path remain, since they do not belong to
+// the mirror.
 func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.SHA256.IsZero() || in.Taken == in.Path {
 		return nil
@@ -155,8 +156,8 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return m.restoreStray(ctx, files, in)
 }
 
-// giveBack moves the new bytes at a path back to where they were taken from, unless
-// something else is there now; true if it does.
+// giveBack moves the new bytes from their path back to the path from which they were
+// taken, and reports whether it does. It does not if something else is there now.
 func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 	if err != nil || !came {
@@ -174,7 +175,8 @@ func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Int
 	return true, nil
 }
 
-// restoreStray brings somebody's file back that stood at a new path.
+// restoreStray moves a file that did not belong to the mirror from the trash back to
+// its path.
 func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.Kept == "" {
 		return nil
@@ -186,7 +188,7 @@ func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog
 	return err
 }
 
-// holds reports whether a file with these bytes is at key.
+// holds reports whether the file at key has these bytes.
 func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Length, sum resourcesync.Digest) (bool, error) {
 	r, info, err := m.bucket.Get(ctx, key, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
@@ -206,7 +208,8 @@ func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Leng
 	return h.Digests().Get(resourcesync.SHA256) == sum, nil
 }
 
-// markLost makes resources due whose bytes are not where they belong.
+// markLost returns memberships that are due, with a reason, for resources whose bytes
+// are lost.
 func (m *Mirror) markLost(ctx context.Context, lost []string, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	members, err := m.own.Holders(ctx, lost)
 	if err != nil {

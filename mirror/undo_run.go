@@ -15,19 +15,19 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrOvertaken is the reason for which Revert leaves a resource alone that a later run has
+// ErrOvertaken is the reason for which Revert skips a resource that a later run has
 // changed again.
 var ErrOvertaken = errors.New("changed again by a later run")
 
-// Reversal is a step of Revert. A Version of History, At or Ended that is not the present
-// one makes a step as well.
+// Reversal is a step of Revert. A Version of History, At or Ended that is not the
+// present one can also be used as a step.
 type Reversal struct {
-	Version      // that comes back; with Remove it goes to the trash
-	Remove  bool // the resource did not exist before the run that is undone
+	Version      // the state to restore; with Remove, the state whose file is moved to the trash
+	Remove  bool // the resource did not exist before the run that is undone, and is removed
 }
 
-// Refused returns why Revert leaves the step undone: ErrFound or ErrOvertaken; nil if it
-// does not.
+// Refused returns why Revert skips the step, ErrFound or ErrOvertaken; nil if it does
+// not skip it.
 func (r *Reversal) Refused() error {
 	switch {
 	case r.SetURI == FoundSet:
@@ -38,16 +38,16 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// always is later than all that a Source says.
+// always is later than every time that a Source states.
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// DeletedSince yields the steps for Revert that bring back all resources which were deleted
-// at a moment or after it and do not exist again.
+// DeletedSince yields the steps for Revert that restore all resources which were
+// deleted at or after a moment and do not exist again.
 func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, since) })
 		for v, err := range deleted {
-			if v.SetURI == KeptSet { // it was released
+			if v.SetURI == KeptSet { // this deletion was a Release
 				continue
 			}
 			if !yield(Reversal{Version: v}, err) {
@@ -57,8 +57,8 @@ func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Re
 	}
 }
 
-// Undoing yields the steps for Revert that undo a run: what it replaced and deleted comes
-// back, what it created goes to the trash.
+// Undoing yields the steps for Revert that undo a run: they restore what it replaced
+// and deleted, and move what it created to the trash.
 func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		if m.cat == nil {
@@ -99,28 +99,29 @@ func reversals(states iter.Seq2[Version, error], remove bool) iter.Seq2[Reversal
 	}
 }
 
-// RevertOptions are the options of a restoration.
+// RevertOptions are the options of Revert.
 type RevertOptions struct {
-	// Keep holds the restored states whatever the Source says, until Release. Otherwise the
-	// next run brings the Source's state again: it fetches what was newer than a restored
-	// state, and compares everything if a restored resource does not exist at the Source.
+	// Keep keeps the restored states, whatever the Source states, until Release.
+	// Without it, the next run synchronizes the resources with the Source again: it
+	// fetches the newer state of a restored resource, and compares everything if a
+	// restored resource does not exist at the Source.
 	Keep bool
-	// Done is called with each step when it is durable, or with the reason why it is left
-	// undone; may be nil.
+	// Done is called with each step once it is durable, or with the reason for which it
+	// is skipped; it may be nil.
 	Done func(Reversal, error)
 }
 
-// A batch of reversals is bounded as one of a run is.
+// Limits of a batch of steps, as for a batch of a run.
 const (
 	revertResources = 250
 	revertBytes     = 32 << 20
 )
 
-// Revert brings earlier states back, byte for byte and with what the Source said of them.
-// What they replace is kept in turn. It skips a step that is Refused, and one whose bytes
-// are gone (fs.ErrNotExist), damaged (*resourcesync.MismatchError) or whose place is taken
-// (destination.ErrOccupied), and calls o.Done with the reason. When Revert returns an
-// error, the steps for which o.Done was called with nil are durable.
+// Revert restores earlier states, with the same bytes and metadata. The states that
+// they replace become earlier states. It skips a step that is Refused, whose bytes no
+// longer exist (fs.ErrNotExist), are damaged (*resourcesync.MismatchError), or whose
+// path is occupied (destination.ErrOccupied), and calls o.Done with the reason. If
+// Revert returns an error, the steps for which it called o.Done with nil are durable.
 func (m *Mirror) Revert(ctx context.Context, steps iter.Seq2[Reversal, error], o RevertOptions) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -142,9 +143,9 @@ type reverter struct {
 	m     *Mirror
 	o     RevertOptions
 	batch *batch
-	steps []Reversal // in batch
+	steps []Reversal // steps in the batch
 	bytes int64
-	stale map[catalog.SetID]bool // sets whose cursors say that all has to be compared
+	stale map[catalog.SetID]bool // sets whose cursors already make the next run compare everything
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -187,7 +188,7 @@ func (r *reverter) begin(ctx context.Context) error {
 
 func (r *reverter) discard() {
 	if r.batch != nil {
-		_ = r.batch.Discard() // the next opening removes the rest
+		_ = r.batch.Discard() // what remains is removed when the mirror is opened again
 	}
 }
 
@@ -242,7 +243,7 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 		if err := r.batch.add(step.URI, c, cl); err != nil {
 			return 0, err
 		}
-		c = nil // is there now
+		c = nil // the batch has the content already
 	}
 	if replaces && !r.o.Keep {
 		err = r.othersDue(ctx, step, &row)
@@ -250,8 +251,8 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	return step.Length.Int64(), err
 }
 
-// othersDue makes a resource due in the other sets that have it, unless a step of the batch
-// is about them, since their bytes are replaced too.
+// othersDue makes the resource of a step due in its other sets, since their bytes are
+// replaced, too. It leaves out sets for which the batch has a step.
 func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
 	kept, err := r.m.set(ctx, KeptSet)
 	if err != nil {
@@ -285,11 +286,11 @@ func (b *batch) claims(uri string, set catalog.SetID) bool {
 	return e != nil && e.claims[set] != nil
 }
 
-// bytesOf brings the bytes of a state into the batch, verified.
+// bytesOf puts the bytes of a state into the batch, and verifies them.
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
 	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
 	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
-		w.Modified = info.ModTime // the time was the Source's
+		w.Modified = info.ModTime // modification time from the Source
 	}
 	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
 		return nil, err
@@ -303,20 +304,21 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 		return nil, err
 	}
 	if c.verified = step.Verified; !c.verified {
-		c.proof = "" // the digests are our own
+		c.proof = "" // the digests are not from the Source
 	}
 	return c, nil
 }
 
-// restoredReason is why a restored resource is due: the Source has something newer.
+// restoredReason is the reason for which a restored resource is due: the Source has a
+// newer state.
 const restoredReason = "an earlier state was restored"
 
-// claims returns the memberships of a restored state. replaces says whether its bytes
-// are put in place, of other bytes or where there were none.
+// claims returns the memberships of a restored state. replaces reports whether the step
+// changes the bytes of the resource.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
-		state.Changed = row.Changed // never back
+		state.Changed = row.Changed // the time never decreases
 	}
 	if r.o.Keep {
 		kept, err := r.m.makeSet(ctx, KeptSet)
@@ -346,8 +348,8 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 	return []*claim{{state: state}}, nil
 }
 
-// recompare makes the next run compare a set with all that the Source lists. Call it before
-// the change that makes that necessary.
+// recompare makes the next run compare a set with everything that the Source lists. It
+// has to be called before the change that requires this.
 func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
 	if r.stale[set] {
 		return nil
@@ -376,8 +378,8 @@ func (m *Mirror) recompare(ctx context.Context, set string) error {
 	return b.Commit(ctx, &destination.CursorMove{Set: set, Cursor: cur})
 }
 
-// Release takes a resource out of KeptSet: the next run brings the Source's state. It
-// returns ErrNoVersion for one that is not in it.
+// Release removes a resource from KeptSet, so that the next run synchronizes it with
+// the Source. It returns ErrNoVersion for a resource that is not in KeptSet.
 func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -395,7 +397,7 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 		return err
 	}
 	if !slices.ContainsFunc(present, func(v catalog.Version) bool { return v.Set == kept }) {
-		return fmt.Errorf("%w: it is not held in an earlier state", ErrNoVersion)
+		return fmt.Errorf("%w: the resource is not held in an earlier state", ErrNoVersion)
 	}
 	for _, v := range present {
 		if err := m.recompare(ctx, names[v.Set]); err != nil {
@@ -414,8 +416,8 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	return b.Commit(ctx, nil)
 }
 
-// release makes a resource due in a set of the Source. The set's recorded statement may be
-// about other bytes.
+// release makes a resource due in a set of the Source, whose recorded statement may
+// describe other bytes.
 func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
 	if set == KeptSet {
 		return b.Delete(ctx, set, v.URI, time.Time{})

@@ -7,10 +7,10 @@ import (
 	"instep/resourcesync"
 )
 
-// BeginRun begins a run of the command what: what is committed from now on belongs to it,
-// so that Undoing it leaves earlier runs alone. Without BeginRun, everything from Open to
-// Close is one run. Its number in the history is number, or the next one if that is not above
-// the numbers of all earlier runs.
+// BeginRun begins a run of the command what. Everything that is committed from now on
+// belongs to this run, so Undoing it does not affect earlier runs. Without BeginRun,
+// there is one run from Open to Close. The number of the run is number or, if that is
+// not greater than all earlier numbers, the next one.
 func (m *Mirror) BeginRun(ctx context.Context, what string, number int64) error {
 	if err := m.lockCommit(ctx); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (m *Mirror) BeginRun(ctx context.Context, what string, number int64) error 
 	return m.beginDay(ctx)
 }
 
-// Run returns the number of the present run; 0 if it has changed nothing yet.
+// Run returns the number of the current run; 0 if it has changed nothing yet.
 func (m *Mirror) Run(ctx context.Context) (int64, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return 0, err
@@ -29,10 +29,11 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 	return m.run.ID, nil
 }
 
-// counts are memberships that a batch begins, changes and ends.
+// counts is the number of memberships that a batch begins, changes and ends.
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun returns the present run including a batch. The caller holds m.commit.
+// thisRun returns the current run with the counts of a batch added. The caller holds
+// m.commit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
 		m.run.Begun = micros(m.now())
@@ -41,8 +42,8 @@ func (m *Mirror) thisRun(c counts) *catalog.Run {
 	return &m.run
 }
 
-// count counts a claim by its effect on the state in the set: a new state, other bytes, or
-// only other metadata.
+// count adds a claim to the counts by its effect on the state in the set: a new state,
+// new bytes, or only new metadata.
 func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
 	before := memberOf(held, c.state.Set)
 	if before == nil || !row.Stored {
@@ -61,7 +62,8 @@ func (w *work) count(c *claim, content *content, row *catalog.Resource, held []c
 	case c.noted:
 		typ = c.typ
 	}
-	// A first remainder ends no state: catalogs of earlier versions have none.
+	// The first remainder does not end a state, since catalogs of earlier versions have
+	// none.
 	relinked := c.state.Remainder != before.Remainder && before.Remainder != ""
 	if c.state.LastMod != before.LastMod || typ != row.Type || relinked {
 		c.state.Relabel = true
