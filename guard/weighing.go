@@ -1,29 +1,31 @@
 package guard
 
-// Loss counts deletions: all that count, and how many of them are planned.
+// Loss is a number of deletions, and how many of them are only planned.
 type Loss struct{ Total, Planned int64 }
 
-// Before returns how many there were before those that are planned.
+// Before returns the number of deletions that were made already.
 func (l Loss) Before() int64 { return max(0, l.Total-l.Planned) }
 
-// MaxMoved is how many contents are looked for in other places: those beyond count as lost.
+// MaxMoved is the largest number of contents for which Weighing checks whether they
+// have moved. Further contents count as lost.
 const MaxMoved = 1 << 19
 
-// Weighing counts the deletions of a set in a window, and tells losses from content that has
-// moved. The zero Weighing counts none.
+// Weighing counts the deletions of a set in a window. It does not count deleted bytes
+// that are still held at another place. The zero Weighing has counted none.
 type Weighing struct {
-	all, old Loss              // old: of the members that were there when the window began
-	contents map[content]*toll // lost content that may have moved
+	all, old Loss              // all deletions, and those of members from before the window
+	contents map[content]*toll // deleted contents that may still be held elsewhere
 }
 
-// content identifies a content: half of its sha-256.
+// content identifies bytes by half of their SHA-256.
 type content [16]byte
 
-// toll counts the losses of one content: members from before the window, and others.
+// toll counts the deletions of one content: of members from before the window (old),
+// and of later ones (joined).
 type toll struct{ old, joined, planned int64 }
 
-// Add counts a deletion of bytes with that sha-256, empty if it is unknown. old says that they
-// were those of a member when the window began.
+// Add counts the deletion of bytes with this SHA-256, which is empty if unknown. old
+// means that the resource was a member when the window began.
 func (w *Weighing) Add(sum []byte, old, planned bool) {
 	t, known := &toll{}, len(sum) >= len(content{})
 	if known {
@@ -52,15 +54,16 @@ func (w *Weighing) Add(sum []byte, old, planned bool) {
 	}
 }
 
-// Forget says that the bytes with that sha-256 are still there: nothing of them is lost.
+// Forget records that bytes with this SHA-256 are still held, so that their deletions
+// do not count.
 func (w *Weighing) Forget(sum []byte) {
 	if len(sum) >= len(content{}) {
 		delete(w.contents, content(sum))
 	}
 }
 
-// Losses returns the losses, and those of members that were there when the window began. It is
-// called once, when all deletions were added.
+// Losses returns all losses, and those of members from before the window. It is called
+// once, after the last Add.
 func (w *Weighing) Losses() (all, old Loss) {
 	for _, t := range w.contents {
 		w.sum(t)
@@ -68,8 +71,8 @@ func (w *Weighing) Losses() (all, old Loss) {
 	return w.all, w.old
 }
 
-// sum adds the losses of one content. A new member with the bytes of an old one has
-// replaced it: together they are one loss.
+// sum adds the losses of one content. A newer member with the bytes of an old one has
+// replaced it, so both together count as one loss.
 func (w *Weighing) sum(t *toll) {
 	n := Loss{t.joined, t.planned}
 	if t.old > 0 {

@@ -6,10 +6,10 @@ import "strings"
 // accepted (1.1 §7).
 const (
 	RelUp          = "up"           // the document one level up, such as the Capability List (1.1 §6.2)
-	RelIndex       = "index"        // from a document to the index that lists it (1.1 §6.2)
+	RelIndex       = "index"        // on a document: link to the index that lists it (1.1 §6.2)
 	RelDescribedBy = "describedby"  // metadata about a resource, or a description of a set or Source (1.1 §8, §14.5)
-	RelDescribes   = "describes"    // from metadata to the resource (1.1 §14.5)
-	RelContents    = "contents"     // from a package to a copy of its manifest (1.1 §11.1, §13.1)
+	RelDescribes   = "describes"    // on metadata: link to the resource that it describes (1.1 §14.5)
+	RelContents    = "contents"     // on a package: link to a copy of its manifest (1.1 §11.1, §13.1)
 	RelDuplicate   = "duplicate"    // the same bytes at a mirror (1.1 §14.2)
 	RelAlternate   = "alternate"    // another representation (1.1 §14.3)
 	RelCanonical   = "canonical"    // the generic URI of a representation (1.1 §14.3)

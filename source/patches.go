@@ -9,18 +9,18 @@ import (
 	"instep/resourcesync"
 )
 
-// patchesOf is how many changes have their patches in one directory, at most.
+// patchesOf is the largest number of changes whose patches are in one directory.
 const patchesOf = 1000
 
-// Patch makes the version of a resource that a change brought from the version before it
-// (1.1 §14.4).
+// Patch is a patch of a change: it makes the new version of a resource from the one
+// before (1.1 §14.4).
 type Patch struct {
 	Item
 	Data []byte
 }
 
-// NewPatch returns the patch to the change of that number, which is unique in its set. The
-// extension is that of its file, with the dot.
+// NewPatch returns the patch for the change with this number, which is unique in its
+// set. extension is the extension of its file, with the dot.
 func NewPatch(set string, number int64, mediaType, extension string, data []byte) Patch {
 	l := layout{set: set}
 	key := path.Join(l.dir(), "patches", fmt.Sprint(number/patchesOf), fmt.Sprint(number)+extension)
@@ -30,7 +30,8 @@ func NewPatch(set string, number int64, mediaType, extension string, data []byte
 	}, data}
 }
 
-// PatchLink returns the link of a change to a patch, for a base URL that ends in a slash.
+// PatchLink returns the link from the entry of a change to its patch. base is a base
+// URL that ends in a slash.
 func (it *Item) PatchLink(base string) resourcesync.Link {
 	return resourcesync.Link{
 		Rel: resourcesync.RelPatch, Href: base + it.Key, Type: it.Type,
@@ -38,7 +39,7 @@ func (it *Item) PatchLink(base string) resourcesync.Link {
 	}
 }
 
-// patches makes documents of the new patches.
+// patches writes the new patches as documents.
 func (m *maker) patches(ctx context.Context, u Update) error {
 	if u.Patches == nil {
 		return nil
@@ -63,7 +64,7 @@ func (m *maker) patches(ctx context.Context, u Update) error {
 	return nil
 }
 
-// dropPatches drops the patches of a Change List that is dropped.
+// dropPatches removes the patches of a Change List that is being removed.
 func (m *maker) dropPatches(ctx context.Context, list Item) error {
 	patches, err := PatchesOf(ctx, m.p.Journal, m.l.set, &list)
 	for i := range patches {
@@ -73,7 +74,8 @@ func (m *maker) dropPatches(ctx context.Context, list Item) error {
 	return err
 }
 
-// PatchesOf returns the patches that the changes of a Change List link; none of another item.
+// PatchesOf returns the patches to which the changes of a Change List link. It returns
+// none for an item of another kind.
 func PatchesOf(ctx context.Context, j Journal, set string, list *Item) (patches []Item, err error) {
 	if list.Kind != ItemChangeList {
 		return nil, nil

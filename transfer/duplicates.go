@@ -102,7 +102,7 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 		return 0, failed
 	}
 	if err == nil {
-		f.Tell(fmt.Sprintf("%s: taken from its duplicate %s, as it could not be had itself: %v", w.URI, from, failed))
+		f.Tell(fmt.Sprintf("%s: fetched from its duplicate %s, as the resource itself could not be fetched: %v", w.URI, from, failed))
 	}
 	return n, err
 }

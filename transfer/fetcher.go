@@ -216,7 +216,7 @@ func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) P
 	}
 	p, err := f.Parts.Part(ctx, w.URI)
 	if err != nil {
-		f.Tell(fmt.Sprintf("%s: if its transfer breaks off, nothing of it is kept: %v", w.URI, err))
+		f.Tell(fmt.Sprintf("%s: if the transfer breaks off, it has to begin again: %v", w.URI, err))
 		return nil
 	}
 	return p
@@ -229,7 +229,7 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, at s
 		Client: f.Client, Part: p, Request: requestAt(&w, at), Length: w.Length, Digests: w.Digests,
 		Accept: func(resp *fetch.Response) error {
 			if surprising(&w, resp) { // it was not encoded when the transfer began
-				return fmt.Errorf("%s: now in the content coding %q, which nobody asked for", w.URI, CodingOf(resp))
+				return fmt.Errorf("%s: the server now sends the content coding %q, which was not requested", w.URI, CodingOf(resp))
 			}
 			f.lookWhole(&w, resp)
 			if resp.Offset == 0 {

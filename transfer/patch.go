@@ -20,22 +20,23 @@ import (
 type Base struct {
 	Open    func(context.Context) (io.ReadCloser, error)
 	Length  resourcesync.Length
-	Digests resourcesync.Digests // computed again while the bytes are read
+	Digests resourcesync.Digests // digests of these bytes, which are verified when they are read
 }
 
-// patchMemory is the memory in bytes for versions, for all transfers together: while it
-// is patched, each version is held in memory completely.
+// patchMemory is the memory in bytes for all versions that are being patched, since
+// each is held in memory completely.
 const patchMemory = 4 * patch.MaxBytes
 
-// PatchCounts say what patches have saved and cost (1.1 §14.4).
+// PatchCounts count the use of patches, and the bytes that they have saved and cost
+// (1.1 §14.4).
 type PatchCounts struct {
-	Used   int64 // resources that were made by patches
-	Saved  int64 // bytes that were not transferred for that
-	Failed int64 // resources whose patches could not be used: they were fetched whole
-	Wasted int64 // bytes of these patches
+	Used   int64 // resources that were made from patches
+	Saved  int64 // bytes that did not have to be transferred for them
+	Failed int64 // resources whose patches could not be used, so that they were fetched completely
+	Wasted int64 // bytes of the patches that could not be used
 }
 
-// Add adds the counts of others.
+// Add adds other counts.
 func (c *PatchCounts) Add(o PatchCounts) {
 	c.Used += o.Used
 	c.Saved += o.Saved
@@ -43,20 +44,20 @@ func (c *PatchCounts) Add(o PatchCounts) {
 	c.Wasted += o.Wasted
 }
 
-// maxVain is how many resources in a row may have patches that cannot be used until a run
-// fetches all others whole.
+// maxVain is the number of resources in a row whose patches cannot be used, after which
+// a run uses no more patches.
 const maxVain = 20
 
-// Patcher makes versions of resources by patches (1.1 §14.4) in a run. The base is only read. It
-// is safe for concurrent use.
+// Patcher makes versions of resources from patches (1.1 §14.4) during a run. It only
+// reads the base. It is safe for concurrent use.
 type Patcher struct {
-	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch, or what happened in words
+	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch, or an error that describes what happened
 	memory *semaphore.Weighted
 	spool  string // directory for temporary files; "" is the system's
 
 	mu     sync.Mutex // guards the rest
 	counts PatchCounts
-	vain   int    // failures in a row
+	vain   int    // number of consecutive failures
 	first  string // the first failure
 }
 
@@ -67,8 +68,8 @@ func NewPatcher(c *fetch.Client, spool string) *Patcher {
 	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory), spool: spool}
 }
 
-// Make fetches the patches that lead from base to w and returns the bytes of w,
-// verified by its digests, and how many bytes were fetched, also with an error. The
+// Make fetches the patches that lead from base to w. It returns the bytes of w,
+// verified by its digests, and the number of bytes fetched, even with an error. The
 // caller must call done when it no longer needs the bytes; done is nil if there is an
 // error. Versions of more than 16 MiB are in temporary files.
 func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made io.Reader, fetched int64, done func(), err error) {
@@ -101,14 +102,14 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 	return made, fetched, done, nil
 }
 
-// Usable reports whether patches are still worth a try.
+// Usable reports whether the run still uses patches.
 func (p *Patcher) Usable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.vain < maxVain
 }
 
-// Counts returns the counts, and the first failure; "" if there was none.
+// Counts returns the counts and the message of the first failure; "" if there was none.
 func (p *Patcher) Counts() (n PatchCounts, failure string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,8 +167,8 @@ func (b *Base) read(ctx context.Context) ([]byte, error) {
 	return readVerified(io.LimitReader(r, patch.MaxBytes+1), b.Length, b.Digests)
 }
 
-// fetchPatch returns the bytes of a patch, or what happened. It sends the request
-// without retries, since the resource can be fetched in another way.
+// fetchPatch returns the bytes of a patch. It sends the request without retries, since
+// the resource can be fetched in another way.
 func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]byte, error) {
 	most := int64(patch.MaxBytes)
 	if step.Length.Known() {
@@ -185,8 +186,8 @@ func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]by
 	return data, err
 }
 
-// readVerified returns the bytes of r, or what happened. It returns an error unless
-// they have that length and these digests.
+// readVerified returns the bytes of r. It returns an error unless they have that length
+// and these digests.
 func readVerified(r io.Reader, length resourcesync.Length, digests resourcesync.Digests) ([]byte, error) {
 	return io.ReadAll(resourcesync.NewVerifyReader(r, length.Int64(), digests))
 }

@@ -28,7 +28,7 @@ func withheldMessage(w *runs.Withheld, limit string) string {
 
 // withheldHint returns how to approve withheld deletions.
 func withheldHint(w *runs.Withheld, approve string) string {
-	hint := "look at them with -n; if they are right: " + approve + ", then sync again"
+	hint := "look at the deletions with sync -n; to approve them: " + approve + ", then sync again"
 	if w.Guard.Doubted > 0 {
 		hint += "; --max-delete does not release them, and a newer list settles it"
 	}

@@ -58,7 +58,7 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 	}
 	doing := "taking back"
 	if dryRun {
-		doing = "this would take back"
+		doing = "without -n, this would take back"
 	}
 	a.out.say("%s run %d of %s (created=%d, updated=%d, deleted=%d)", doing, found.ID, stamp(found.Begun.Truncate(time.Second)), found.Created, found.Updated, found.Deleted)
 	return a.revert(ctx, m, m.Undoing(ctx, found.ID), reverting{what: "undo", dir: dir, state: state, dryRun: dryRun})

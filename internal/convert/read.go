@@ -253,8 +253,8 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	return nil
 }
 
-// partName returns the path of a part below the package root, from its path attribute,
-// or from a loc that is relative to the document at the path at.
+// partName returns the path of a part relative to the root of the package: its path
+// attribute, or its loc, which is relative to the document whose path is at.
 func partName(e *resourcesync.Entry, at string) (name, why string) {
 	name = strings.TrimPrefix(e.Path, "/")
 	if name == "" && !hasScheme(e.Loc) {

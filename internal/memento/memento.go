@@ -1,6 +1,7 @@
-// Package memento reads and writes what the Memento protocol adds to HTTP (RFC 7089), by which
-// earlier states of a resource are found (1.1 §14.6): the datetimes of its headers, and
-// TimeMaps, which list the Mementos of a resource, the URIs of its states.
+// Package memento reads and writes the headers and documents of the Memento protocol
+// (RFC 7089), by which clients find earlier states of a resource (1.1 §14.6): the
+// datetimes of its headers, and TimeMaps, which list the URIs of a resource's states
+// (Mementos).
 package memento
 
 import (

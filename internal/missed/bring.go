@@ -18,22 +18,24 @@ import (
 // Bringer fetches missed versions into a store.
 type Bringer struct {
 	Client *fetch.Client
-	Store  *versions.Store // versions.Version.Path is the URI of a resource
-	// Held reports whether the mirror holds these bytes as the present state of a resource.
+	Store  *versions.Store // Version.Path is the URI of a resource in this store
+	// Held reports whether these bytes are the present state of a resource in the
+	// mirror.
 	Held func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
-	// AllowOrigins are origins, beside that of a resource, from which its versions are fetched.
+	// AllowOrigins are further origins, beside that of the resource, from which
+	// versions may be fetched.
 	AllowOrigins []string
 }
 
 // Report counts what a Bringer did.
 type Report struct {
-	Fetched  int64 // versions that are kept now and were not before
+	Fetched  int64 // versions that were added to the store
 	Bytes    int64
 	Failed   int64
-	Failures []Failure // the first ones
+	Failures []Failure // the first failures
 }
 
-// Failure is a version that could not be brought, and why.
+// Failure is a version that could not be fetched, with the reason.
 type Failure struct {
 	URI string
 	Err error
@@ -41,11 +43,12 @@ type Failure struct {
 
 const (
 	maxFailures = 100
-	batchSize   = 50 // versions that are kept together
+	batchSize   = 50 // number of versions that are stored together
 )
 
-// Before brings the states that others followed, of the changes read so far. Call it before
-// anything remembers that they were read, so that an interrupted run reads them again.
+// Before fetches the versions of changes read so far that are not the last change of
+// their resource. Call it before the position in the changes is recorded, so that an
+// interrupted run reads them again.
 func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	n := l.n
 	err := b.bring(ctx, l, rep, func(of []change) []change { return of[:len(of)-1] })
@@ -55,8 +58,9 @@ func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	return err
 }
 
-// After brings what is left of the changes when the present states have been fetched: those that
-// were read since Before, and the last state of each resource if the mirror holds another one.
+// After fetches the remaining versions once the present states have been fetched: those
+// of changes that were read since Before, and the last version of each resource if the
+// mirror does not hold it.
 func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	return b.bring(ctx, l, rep, func(of []change) []change {
 		for i := range of {
@@ -68,7 +72,8 @@ func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	})
 }
 
-// bring keeps the versions of the changes of each resource that choose returns.
+// bring fetches and stores the versions of the changes that choose returns for each
+// resource.
 func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]change) []change) error {
 	run := &bringing{Bringer: b, rep: rep}
 	for of, err := range l.each() {
@@ -86,15 +91,16 @@ func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]
 	return run.flush(ctx)
 }
 
-// bringing collects states to keep them together.
+// bringing collects versions, in order to store them together.
 type bringing struct {
 	*Bringer
 	rep    *Report
 	states []versions.State
-	tries  []*attempt // of the states; nil: a deletion
+	tries  []*attempt // one attempt for each version; nil for a deletion
 }
 
-// add takes a change, unless its state is kept already, or is the present one and held.
+// add adds a change, unless its version is stored already, or is the last one and held
+// by the mirror.
 func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) error {
 	v := versions.Version{Path: c.URI, Since: c.Since, Deleted: c.Deleted}
 	if !c.Deleted {
@@ -156,33 +162,35 @@ func (r *bringing) fail(uri string, err error) {
 	}
 }
 
-// resource is what is asked once for all versions of a resource.
+// resource has the data that are requested once for all versions of a resource.
 type resource struct {
 	b     *Bringer
 	uri   string
 	asked bool
-	list  []memento.Memento // of its TimeMap, if asked
-	err   error             // why there is none
+	list  []memento.Memento // Mementos from its TimeMap, once that was requested
+	err   error             // the error, if the TimeMap could not be read
 }
 
 // attempt fetches one version.
 type attempt struct {
 	of     *resource
 	change change
-	from   string // where it was asked for
+	from   string // URI from which it was requested
 	failed error
 }
 
-// why says what was wrong, if nothing failed with the bytes that came.
+// why returns the reason if the bytes were received without an error but were not the
+// version.
 func (a *attempt) why() error {
 	if a.failed != nil {
 		return a.failed
 	}
-	return fmt.Errorf("the version of %s at %s has other bytes than its entry says", a.change.Since.Format(time.RFC3339), a.from)
+	return fmt.Errorf("the version of %s at %s has other bytes than its entry states", a.change.Since.Format(time.RFC3339), a.from)
 }
 
-// open requests the version. Whatever the server does wrong is fs.ErrNotExist, by which the
-// version is left out; only an interruption is not.
+// open requests the version. It returns fs.ErrNotExist for every error of the server,
+// so that the Store skips the version, and another error only if the run is
+// interrupted.
 func (a *attempt) open(ctx context.Context) (io.ReadCloser, error) {
 	body, err := a.request(ctx)
 	if err != nil {
@@ -199,7 +207,7 @@ func (a *attempt) lose(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 }
 
-// losing reads a body of which any error is one of its server.
+// losing is a reader that treats errors of the body as errors of the server.
 type losing struct {
 	io.ReadCloser
 	lose func(error) error
@@ -213,8 +221,8 @@ func (l *losing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// request gets the version where its entry links to it: by itself, or by the TimeMap or the
-// TimeGate of its resource.
+// request fetches the version by the links of its entry: the Memento itself, or the
+// TimeMap or TimeGate of the resource.
 func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	req := fetch.Request{MaxBytes: max(1, a.change.Length.Int64())}
 	switch c := &a.change; {
@@ -240,8 +248,8 @@ func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// listed returns the URI of the version of a change in the TimeMap of its resource: the last
-// one that had begun when the change was made.
+// listed returns the URI of the version of a change from the TimeMap of its resource:
+// the last one whose datetime is not after the change.
 func (r *resource) listed(ctx context.Context, c *change) (string, error) {
 	if !r.asked {
 		r.asked = true
@@ -278,8 +286,8 @@ func (b *Bringer) timeMap(ctx context.Context, c *change) ([]memento.Memento, er
 	return list, err
 }
 
-// allowed refuses to fetch a version of a resource from an origin that is not its own and was
-// not allowed: nobody said that this one may be asked.
+// allowed returns an error if a version would be fetched from an origin that is not the
+// resource's and that the user has not allowed.
 func (b *Bringer) allowed(resource, at string) error {
 	own, err := fetch.ParseReference(resource)
 	if err != nil {
@@ -287,7 +295,7 @@ func (b *Bringer) allowed(resource, at string) error {
 	}
 	u, err := fetch.ParseReference(at)
 	if err != nil || u.Host == "" || u.User != nil || len(at) > harvest.MaxURI {
-		return fmt.Errorf("%q is no URI at which a version could be fetched", at)
+		return fmt.Errorf("%q is not a URI from which a version can be fetched", at)
 	}
 	origin := fetch.Origin(u)
 	for _, o := range append([]string{fetch.Origin(own)}, b.AllowOrigins...) {
@@ -295,5 +303,5 @@ func (b *Bringer) allowed(resource, at string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is of another origin than the resource: --allow-origin %s allows it", at, origin)
+	return fmt.Errorf("%s has another origin than the resource; allow it with --allow-origin %s", at, origin)
 }

@@ -1,10 +1,11 @@
-// Package missed brings the states that resources had between two runs of a Destination, which
-// the runs themselves pass over since only the last state counts (1.1 §14.6).
+// Package missed fetches the states that resources had between two runs of a
+// Destination. The runs themselves skip these states, since only the last one counts
+// (1.1 §14.6).
 //
-// A Log takes the changes as they are read. A Bringer fetches the version of each from where
-// its entry links to, by "memento", "timemap" or "timegate", into a versions.Store. What proves
-// the bytes is the SHA-256 of the entry, so a server that answers with anything else is found
-// out and nothing of it is kept.
+// A Log collects the changes as they are read. A Bringer fetches the version of each
+// change by the links of its entry, "memento", "timemap" or "timegate", into a
+// versions.Store. The SHA-256 in the entry proves the bytes, so nothing is stored of a
+// server that sends anything else.
 package missed
 
 import (
@@ -17,20 +18,20 @@ import (
 	"instep/resourcesync"
 )
 
-// Log has the changes of a run that link to versions, and deletions. It is not safe for
-// concurrent use.
+// Log collects the changes of a run that link to versions, and the deletions. It is not
+// safe for concurrent use.
 type Log struct {
 	changes *spool.Sorter[change]
 	n       int64
-	brought int64 // changes that Bringer.Before has seen
+	brought int64 // number of changes that Bringer.Before has processed
 	failed  error
 }
 
 // change is one change of a resource.
 type change struct {
 	URI     string
-	Number  int64     // in the order in which they were read
-	Since   time.Time // when the state began, by the Source
+	Number  int64     // position in the order of reading
+	Since   time.Time // when the state began, according to the Source
 	Deleted bool
 
 	Digests  resourcesync.Digests
@@ -38,18 +39,18 @@ type change struct {
 	Type     string
 	Encoding string
 
-	Memento, TimeMap, TimeGate string // "" is none
+	Memento, TimeMap, TimeGate string // URIs of the links; "" if there is none
 }
 
-// NewLog returns an empty Log, of which all but a few records are in a directory of temporary
-// files; "" is the system's.
+// NewLog returns an empty Log, which writes all but a few records to temporary files in
+// dir; "" is the system's directory.
 func NewLog(dir string) *Log { return &Log{changes: spool.NewSorter[change](dir)} }
 
-// Close frees the Log.
+// Close removes the temporary files of the Log.
 func (l *Log) Close() error { return l.changes.Close() }
 
-// Add takes a change as it is read. It leaves out those without a known time, and those without
-// a link to a version.
+// Add adds a change. It skips changes without a known time, and those without a link to
+// a version.
 func (l *Log) Add(c *harvest.ChangeEntry) {
 	if l.failed != nil || !c.Timed() {
 		return
@@ -70,10 +71,10 @@ func (l *Log) Add(c *harvest.ChangeEntry) {
 		}
 	}
 	l.n++
-	l.failed = l.changes.Append(ch.URI+"\x00", ch) // the zero byte keeps one URI from being the beginning of another
+	l.failed = l.changes.Append(ch.URI+"\x00", ch) // with the zero byte, no URI is a prefix of another one
 }
 
-// find takes the links to versions, the first of each relation.
+// find sets the links to versions, using the first link of each relation.
 func (c *change) find(links []resourcesync.Link) {
 	for _, l := range links {
 		var to *string
@@ -93,7 +94,7 @@ func (c *change) find(links []resourcesync.Link) {
 	}
 }
 
-// each yields the changes of each resource together, in the order in which they were read.
+// each yields the changes of each resource, in the order in which they were read.
 func (l *Log) each() iter.Seq2[[]change, error] {
 	return func(yield func([]change, error) bool) {
 		if l.failed != nil {
@@ -120,8 +121,8 @@ func (l *Log) each() iter.Seq2[[]change, error] {
 	}
 }
 
-// maxChanges bounds the changes of one resource that are in memory together.
+// maxChanges is the largest number of changes of one resource that are held in memory.
 const maxChanges = 10_000
 
-// errUnproved is why a version without a SHA-256 or a length is not fetched.
-var errUnproved = errors.New("its entry has no sha-256 or no length, so nothing would prove the bytes")
+// errUnproved is the reason why a version without a SHA-256 or a length is not fetched.
+var errUnproved = errors.New("the entry of the version has no sha-256 or no length, so its bytes cannot be verified")

@@ -12,18 +12,18 @@ import (
 	"instep/internal/versions"
 )
 
-// Store has the versions that were brought to a mirror. They are known by the URIs of their
-// resources, and are beside the states that the mirror has held itself.
+// Store stores the versions that were fetched for a mirror, by the URIs of their
+// resources. They are separate from the earlier states that the mirror has held itself.
 type Store struct {
 	*versions.Store
 	bytes *blob.Dir
 }
 
-// bytesDir is where the bytes are, in the state of the mirror.
+// bytesDir is the directory with the bytes, in the state directory of the mirror.
 const bytesDir = "content/versions"
 
-// Open opens the versions in the state directory of a mirror, and makes the store if there is
-// none. The caller holds the lock of the mirror.
+// Open opens the versions in the state directory of a mirror, and creates the store if
+// there is none. The caller holds the lock of the mirror.
 func Open(ctx context.Context, state string) (*Store, error) {
 	name := filepath.Join(state, filepath.FromSlash(bytesDir))
 	if err := os.MkdirAll(name, 0o700); err != nil { //nolint:forbidigo // the state directory is the user's choice
@@ -39,7 +39,8 @@ func Open(ctx context.Context, state string) (*Store, error) {
 	return withBytes(ctx, state, dir, versions.Open)
 }
 
-// OpenReadOnly opens the versions in the state directory of a mirror for reading; nil if it has none.
+// OpenReadOnly opens the versions in the state directory of a mirror read-only; nil if
+// there are none.
 func OpenReadOnly(ctx context.Context, state string) (*Store, error) {
 	dir, err := blob.OpenDir(filepath.Join(state, filepath.FromSlash(bytesDir)), blob.DirOptions{})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,5 +64,5 @@ func withBytes(ctx context.Context, state string, dir *blob.Dir, open func(conte
 	return &Store{s, dir}, nil
 }
 
-// Close ends all use of the store.
+// Close closes the store.
 func (s *Store) Close() error { return errors.Join(s.Store.Close(), s.bytes.Close()) }

@@ -1,6 +1,7 @@
-// Package past compares what a set of resources held at two moments, and reads from a Source
-// what it held at one: from its Resource Lists or Resource Dumps, archived or not, and its
-// changes since (Archives §1, §3, §5). Only metadata is read, never a resource.
+// Package past compares a set of resources at two moments, and reads what a Source
+// contained at one moment: from its Resource Lists or Resource Dumps, archived or not,
+// and its changes since (Archives §1, §3, §5). It reads only metadata, never a
+// resource.
 //
 // Compare takes any two states; Source.At reads one.
 package past
@@ -25,7 +26,7 @@ type State struct {
 // difference between them; "" if there is none.
 type Difference struct {
 	Change        resourcesync.Change
-	Before, After *State // nil: it did not exist
+	Before, After *State // nil if the resource did not exist at that time
 }
 
 // State returns the later state, or the last one if the resource was deleted.
@@ -42,7 +43,7 @@ type pair struct {
 	Before, After *State
 }
 
-// inMemory is the number of resources that Compare holds in memory; more are in
+// inMemory is the number of resources that Compare holds in memory. The others are in
 // temporary files.
 const inMemory = 10_000
 
@@ -107,8 +108,8 @@ func (p *pair) difference() Difference {
 	return d
 }
 
-// same reports whether both states have the same bytes: judged by a common digest, or
-// else by length and lastmod.
+// same reports whether both states have the same bytes. It compares a digest that both
+// have, otherwise length and lastmod.
 func (s *State) same(o *State) bool {
 	if s.Length.Known() && o.Length.Known() && s.Length != o.Length {
 		return false

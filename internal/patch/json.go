@@ -13,21 +13,21 @@ import (
 	"github.com/wI2L/jsondiff"
 )
 
-// isJSON reports whether a media type is one of JSON documents.
+// isJSON reports whether a media type is one for JSON documents.
 func isJSON(mediaType string) bool {
 	essence, _, err := mime.ParseMediaType(mediaType)
 	return err == nil && (essence == "application/json" || strings.HasSuffix(essence, "+json"))
 }
 
-// maxWork bounds the number of operations times the length of the document: an operation
-// may move every element of an array.
+// maxWork is the largest product of the number of operations and the length of the
+// document: an operation may move every element of an array.
 const maxWork = 1 << 30
 
-// maxMade is the length of the longest document of which a JSON Patch is made, in bytes: both
-// versions are in memory as values, which take ten times as much.
+// maxMade is the largest document, in bytes, for which a JSON Patch is made. Both
+// versions are decoded in memory, which takes ten times their length.
 const maxMade = 4 << 20
 
-// makeJSON makes a JSON Patch; nil if there is none.
+// makeJSON returns a JSON Patch; nil if it cannot make one.
 func makeJSON(before, after []byte) []byte {
 	if len(before) > maxMade || len(after) > maxMade {
 		return nil
@@ -47,7 +47,7 @@ func makeJSON(before, after []byte) []byte {
 	return made
 }
 
-// operation is an operation as it is written.
+// operation is one operation of a JSON Patch, as it is encoded.
 type operation struct {
 	Op    string  `json:"op"`
 	From  *string `json:"from,omitempty"`
@@ -55,8 +55,8 @@ type operation struct {
 	Value *any    `json:"value,omitempty"`
 }
 
-// encodeOperations encodes a JSON Patch with the characters < > & as they are, because the
-// values become part of the document.
+// encodeOperations encodes a JSON Patch without escaping the characters < > &, because
+// the values become part of the document.
 func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	written := make([]operation, len(ops))
 	for i := range ops {
@@ -76,15 +76,15 @@ func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// exact decodes JSON with numbers as they are written.
+// exact decodes JSON and keeps numbers as they are written.
 func exact(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(v)
 }
 
-// applyJSON applies a JSON Patch. What it costs is bounded before it begins, as it cannot be
-// interrupted.
+// applyJSON applies a JSON Patch. It checks the limits before it begins, since applying
+// cannot be interrupted.
 func applyJSON(before, patch []byte, b Bounds) ([]byte, error) {
 	for _, text := range [][]byte{before, patch} {
 		if err := checkDepth(text, b.Depth); err != nil {
@@ -114,7 +114,7 @@ func applyJSON(before, patch []byte, b Bounds) ([]byte, error) {
 	return after, checkDepth(after, b.Depth)
 }
 
-// operations parses a JSON Patch within its bounds.
+// operations parses a JSON Patch and checks its limits.
 func operations(patch []byte, b Bounds) (jsonpatch.Patch, error) {
 	ops, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
@@ -141,7 +141,8 @@ func operations(patch []byte, b Bounds) (jsonpatch.Patch, error) {
 	return ops, nil
 }
 
-// checkDepth returns an error unless text is JSON whose values are nested at most so deep.
+// checkDepth returns an error unless text is JSON whose values are nested at most most
+// levels deep.
 func checkDepth(text []byte, most int) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

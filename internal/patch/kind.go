@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is a kind of patch: its media type.
+// Kind is the kind of a patch, given as its media type.
 type Kind string
 
 // The known kinds.
@@ -16,8 +16,8 @@ const (
 	VCDIFF Kind = "application/vcdiff"          // RFC 3284; the type is in common use and not registered
 )
 
-// MaxBytes is the length of the longest patch, and of the longest version that Make and Apply
-// take or make, in bytes: all of them are held in memory.
+// MaxBytes is the length of the longest patch, and of the longest version that Make and
+// Apply accept or produce, in bytes. All of them are held in memory.
 const MaxBytes = 16 << 20
 
 // The default Bounds.
@@ -25,11 +25,12 @@ const (
 	MaxOperations = 10_000
 	MaxDepth      = 100
 	MaxTime       = 10 * time.Second
-	maxGrowth     = 10 // times the length of the old version
+	maxGrowth     = 10 // factor for the length of the old version
 )
 
-// KindOf returns the kind of a media type; false if it is none that is known. The
-// examples of the standard write application/json-patch (1.1, Example 27).
+// KindOf returns the kind of a patch with a media type; false if it is unknown. It
+// accepts application/json-patch, which the examples of the standard use (1.1, Example
+// 27).
 func KindOf(mediaType string) (Kind, bool) {
 	essence, _, err := mime.ParseMediaType(mediaType)
 	switch {
@@ -43,18 +44,18 @@ func KindOf(mediaType string) (Kind, bool) {
 	return "", false
 }
 
-// Errors of Apply.
+// Errors that Apply returns.
 var (
 	ErrBase   = errors.New("the patch is for another version of the resource")
 	ErrBounds = errors.New("the patch exceeds its bounds")
 )
 
-// Bounds limit what a patch may do; the zero Bounds are the defaults.
+// Bounds limit the cost of applying a patch. The zero Bounds are the defaults.
 type Bounds struct {
-	Length     int64         // of the result, in bytes; 0: ten times that of the old version, at most MaxBytes
-	Operations int           // of a JSON Patch; 0: MaxOperations
-	Depth      int           // of nested values and of pointers in JSON; 0: MaxDepth
-	Time       time.Duration // after which decompressing ends; 0: MaxTime
+	Length     int64         // largest length of the result in bytes; 0: ten times that of the old version, at most MaxBytes
+	Operations int           // largest number of operations in a JSON Patch; 0: MaxOperations
+	Depth      int           // deepest nesting of JSON values, and longest pointer; 0: MaxDepth
+	Time       time.Duration // longest time for decompression; 0: MaxTime
 }
 
 // filled returns b with the defaults for an old version of n bytes.
@@ -75,7 +76,7 @@ func (b Bounds) filled(n int) Bounds {
 	return b
 }
 
-// Extension returns the extension of a file with a patch of this kind, with the dot.
+// Extension returns the file name extension of a patch of this kind, with the dot.
 func (k Kind) Extension() string {
 	switch k {
 	case JSON:

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Make returns a patch of a kind that Apply turns into exactly the new version within the
-// default bounds and that length, or nil if there is none.
+// Make returns a patch of a kind, from which Apply makes exactly the new version within
+// the default bounds; nil if there is none.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
 		return nil, nil
@@ -46,9 +46,9 @@ func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	return made, nil
 }
 
-// Best returns a patch of the kinds that fit a media type, if one pays: if it is smaller than
-// half of the new version. Otherwise the patch is nil. A JSON Patch, which more programs know, is
-// preferred to one that is up to half its length.
+// Best returns a patch of the kinds that fit a media type if it is smaller than half of
+// the new version; otherwise the patch is nil. It prefers a JSON Patch, which more
+// programs support, to a patch of another kind that is at least half as long.
 func Best(ctx context.Context, mediaType string, before, after []byte) (best Kind, patch []byte, err error) {
 	kinds := []Kind{Zstd}
 	if isJSON(mediaType) {
@@ -66,9 +66,10 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 	return best, patch, nil
 }
 
-// Apply returns the result of a patch to the old version, which it does not change. Errors:
-// ErrBase if the patch says that it is for other bytes, ErrBounds, or why the patch cannot
-// be applied. Only its digest shows whether the result is the new version.
+// Apply returns the result of applying a patch to the old version, which it does not
+// change. It returns ErrBase if the patch names other bytes as its base, ErrBounds if a
+// limit is exceeded, or the reason why the patch cannot be applied. Only its digest
+// shows whether the result is the new version.
 func Apply(ctx context.Context, k Kind, before, patch []byte, b Bounds) (after []byte, err error) {
 	if len(before) > MaxBytes || len(patch) > MaxBytes {
 		return nil, fmt.Errorf("%w: expected at most %d bytes of a version", ErrBounds, MaxBytes)

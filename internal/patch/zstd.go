@@ -17,12 +17,13 @@ var dczMagic = []byte{0x5e, 0x2a, 0x4d, 0x18, 0x20, 0x00, 0x00, 0x00}
 
 const dczHeader = 8 + sha256.Size
 
-// window is the window of the encoder and the largest that the decoder accepts: the old and
-// the new version.
+// window is the size of the encoder's window, and the largest one that the decoder
+// accepts: it covers both versions.
 const window = 2 * MaxBytes
 
-// makeZstd makes a patch. The other levels of the encoder do not search a dictionary this
-// large: of 16 MB of random bytes with 6 bytes before them they leave 11 MB.
+// makeZstd returns a patch. It uses the best level of the encoder, since the others do
+// not search a dictionary this large: for 16 MB of random bytes with 6 bytes inserted
+// at the start they produce 11 MB.
 func makeZstd(before, after []byte) ([]byte, error) {
 	size := zstd.MinWindowSize
 	for size < len(before)+len(after) {
@@ -63,7 +64,7 @@ func applyZstd(ctx context.Context, before, patch []byte, b Bounds) ([]byte, err
 	return after.Bytes(), nil
 }
 
-// until reads from r until ctx ends.
+// until is a reader that returns an error once ctx has ended.
 type until struct {
 	ctx context.Context
 	r   io.Reader

@@ -17,7 +17,8 @@ import (
 	"instep/source"
 )
 
-// checkPatches refuses patches of a set whose bytes cannot be had or proved.
+// checkPatches returns an error if a set is to have patches but its bytes cannot be
+// read or verified.
 func checkPatches(set Set, s *settled) error {
 	switch {
 	case !set.Patches:
@@ -29,27 +30,29 @@ func checkPatches(set Set, s *settled) error {
 	return nil
 }
 
-// patching is the making of patches in one publication.
+// patching is the state of making patches in one publication.
 type patching struct {
-	links    map[int64]resourcesync.Link // by the number of the change
-	current  bool                        // the bases are those of the last publication
-	made     int64                       // patches
-	bytes    int64                       // of these
-	whole    int64                       // bytes of the versions that they make
+	links    map[int64]resourcesync.Link // links to patches, by the number of the change
+	current  bool                        // the bases are the bytes of the last publication
+	made     int64                       // number of patches made
+	bytes    int64                       // their length in bytes
+	whole    int64                       // length of the versions that they make, in bytes
 	contents *contents
 	bases    baseWriter
-	kept     *spool.File      // the new patches, for Change Dumps; nil if there are none
-	places   map[int64]extent // of the patches in kept, by the number of the change
-	touched  map[string]bool  // in a dry run: keys whose base would be replaced; else nil
+	kept     *spool.File      // the new patches, for Change Dumps; nil if no dumps are made
+	places   map[int64]extent // position of each patch in kept, by the number of the change
+	touched  map[string]bool  // in a dry run, the keys whose base would be replaced; otherwise nil
 }
 
-// extent is where a patch is among those kept.
+// extent is the position and length of a patch in patching.kept.
 type extent struct{ at, n int64 }
 
 const (
-	// maxPatches bounds the patches of a publication: their links are in memory.
+	// maxPatches is the largest number of patches in a publication. Their links are
+	// held in memory.
 	maxPatches = 50_000
-	// patchRoom is how long the link to a patch is in a Change List, about, and not less.
+	// patchRoom is the approximate length of a link to a patch in a Change List,
+	// rounded up.
 	patchRoom = 400
 )
 
@@ -60,7 +63,7 @@ func (p *patching) link(seq int64, en *resourcesync.Entry) {
 	}
 }
 
-// pack adds the patch of a change to what goes into a Change Dump with it.
+// pack adds the patch of a change to its bitstream in a Change Dump.
 func (p *patching) pack(seq int64, b *source.Bitstream) {
 	if p == nil {
 		return
@@ -85,7 +88,7 @@ func (p *patching) keep(made *source.Patch) error {
 	return err
 }
 
-// close frees the patches that are kept.
+// close removes the temporary file of the patches.
 func (p *patching) close() error {
 	if p.kept == nil {
 		return nil
@@ -93,7 +96,7 @@ func (p *patching) close() error {
 	return p.kept.Close()
 }
 
-// beginPatches reads which patches the changes of the open Change List have.
+// beginPatches reads the links to the patches of the open Change List.
 func (r *run) beginPatches(ctx context.Context) error {
 	r.patching = patching{links: map[int64]resourcesync.Link{}}
 	if r.last.ChangesNumber == 0 {
@@ -108,7 +111,8 @@ func (r *run) beginPatches(ctx context.Context) error {
 	return nil
 }
 
-// patchRoom is what links to patches may take of a Change List, at most half of it.
+// patchRoom returns the number of bytes that links to patches may take in a Change
+// List: at most half of it.
 func (r *run) patchRoom() int64 {
 	if r.bases == nil && len(r.patching.links) == 0 {
 		return 0
@@ -117,8 +121,9 @@ func (r *run) patchRoom() int64 {
 	return min(each*int64(r.ChangeListMax), maxListBytes/2)
 }
 
-// patches returns the patches of the changes that are published now; nil if there are none,
-// as the first publication has no changes, and an interrupted one leaves no bases.
+// patches returns the patches of the changes that are published now. It returns nil if
+// none can be made: the first publication has no changes, and an interrupted one leaves
+// no usable bases.
 func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], error) {
 	if r.bases == nil || r.last.ID == 0 {
 		return nil, nil
@@ -146,10 +151,10 @@ func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], erro
 	}, nil
 }
 
-// errStopped ends the making of patches that nobody wants any more.
+// errStopped stops making patches when the consumer stops.
 var errStopped = errors.New("stopped")
 
-// makePatches makes the patches of the new changes, and replaces the bases.
+// makePatches makes the patches of the new changes and replaces the bases.
 func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (err error) {
 	p := &r.patching
 	p.bases = baseWriter{bases: r.bases}
@@ -176,7 +181,8 @@ func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (e
 	return p.bases.flush(ctx)
 }
 
-// patchOf makes the patch of one change, if it pays, and replaces the base of its resource.
+// patchOf makes the patch of one change if it is small enough to pay, and replaces the
+// base of its resource.
 func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.Patch) bool) (err error) {
 	p, key := &r.patching, baseKey(ch.URI)
 	if p.bases.pending[key] {
@@ -202,8 +208,8 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.
 	return p.bases.put(ctx, key, after)
 }
 
-// patchFrom makes the patch of an update from the base at key, if there is one and the patch
-// pays.
+// patchFrom makes the patch of an update from the base at key, if there is a base and
+// the patch is small enough to pay.
 func (r *run) patchFrom(ctx context.Context, key string, ch catalog.Change, after []byte, yield func(source.Patch) bool) error {
 	before, err := r.bases.read(ctx, key)
 	if err != nil || before == nil {
@@ -225,7 +231,7 @@ func (r *run) patchFrom(ctx context.Context, key string, ch catalog.Change, afte
 	return nil
 }
 
-// whole returns the bytes of a resource; nil if they are too many, or are there no more.
+// whole returns the bytes of a resource; nil if they are too long or no longer exist.
 func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error) {
 	if !m.Length.Known() || m.Length.Int64() > patch.MaxBytes || m.Digests.Get(resourcesync.SHA256).IsZero() {
 		return nil, nil
@@ -241,7 +247,7 @@ func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error
 	data := bytes.NewBuffer(make([]byte, 0, m.Length.Int64()))
 	_, err = io.Copy(data, resourcesync.NewVerifyReader(body, m.Length.Int64(), m.Digests))
 	if _, differs := errors.AsType[*resourcesync.MismatchError](err); differs {
-		return nil, nil // it has changed since it was recorded
+		return nil, nil // the file has changed since it was recorded
 	}
 	return data.Bytes(), err
 }

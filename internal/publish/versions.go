@@ -21,7 +21,7 @@ import (
 	"instep/resourcesync"
 )
 
-// KeepAll as Set.KeepVersions keeps versions for ever.
+// KeepAll, as the value of Set.KeepVersions, keeps versions for ever.
 const KeepAll = time.Duration(math.MaxInt64)
 
 // keptStep is the number of states that are stored in one batch.
@@ -48,8 +48,8 @@ func (s *Session) openVersions(ctx context.Context) error {
 	if err := os.MkdirAll(name, 0o750); err != nil {
 		return fmt.Errorf("making the directory for the bytes of versions: %w", err)
 	}
-	// The files are also linked into the output: a web server must be able to read
-	// them.
+	// The files are also linked into the output, where a web server must be able to
+	// read them.
 	dir, err := blob.OpenDir(name, blob.DirOptions{FileMode: 0o644})
 	if err != nil {
 		return fmt.Errorf("opening the directory for the bytes of versions: %w", err)
@@ -115,7 +115,7 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	return nil
 }
 
-// add adds a link unless a rule has already set one with the same relation.
+// add adds a link, unless a rule has already set one with the same relation.
 func add(en *resourcesync.Entry, l resourcesync.Link) {
 	for i := range en.Links {
 		if en.Links[i].Rel == l.Rel {
@@ -125,8 +125,8 @@ func add(en *resourcesync.Entry, l resourcesync.Link) {
 	en.Links = append(en.Links[:len(en.Links):len(en.Links)], l)
 }
 
-// relations adds links to the entries of a publication beside those that rules set. Nil
-// and the zero value add none.
+// relations adds links to the entries of a publication, in addition to those that rules
+// set. Nil and the zero value add none.
 type relations struct {
 	collections collections
 	mementos    mementos
@@ -141,9 +141,9 @@ func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time
 	return l.mementos.link(ctx, en, since)
 }
 
-// keepVersions stores the states that the publication lists and the ones between, and
-// places them in the output before any document links to them. The first time it stores
-// the present states, later the states of all changes since the last publication.
+// keepVersions stores versions and places them in the output before any document links
+// to them. The first time it stores the present states, later the states of all changes
+// since the last publication.
 func (r *run) keepVersions(ctx context.Context) error {
 	r.mementos = mementos{}
 	if r.KeepVersions == 0 || r.versions == nil {

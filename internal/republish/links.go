@@ -8,29 +8,29 @@ import (
 	"instep/resourcesync"
 )
 
-// dropped are the link relations that are true only at the origin: on a copy they are
-// wrong, or lead past the copy (1.1 §14.8).
+// dropped is the link relations that are true only at the origin. In the entry of a
+// copy they would be wrong, or lead past the copy (1.1 §14.8).
 var dropped = []string{
 	resourcesync.RelCollection, resourcesync.RelCanonical, resourcesync.RelAlternate, resourcesync.RelDuplicate,
 	resourcesync.RelPatch, resourcesync.RelMemento, resourcesync.RelTimeGate,
 }
 
-// Inherits reports whether an entry of ours gets those links of the origin's entry that
-// have this relation. keep are the relations that the configuration keeps. Only this
-// function decides it. The via link is not inherited: see Origin.
+// Inherits reports whether links with this relation are copied from the origin's entry
+// to ours. keep is the relations that the configuration keeps. The via link is not
+// copied: see Origin.
 func Inherits(rel string, keep []string) bool {
 	return rel != resourcesync.RelVia && (slices.Contains(keep, rel) || !slices.Contains(dropped, rel))
 }
 
-// describes reports whether links of this relation lead to a resource of which we may
+// describes reports whether links with this relation lead to a resource of which we may
 // hold a copy.
 func describes(rel string) bool {
 	return rel == resourcesync.RelDescribedBy || rel == resourcesync.RelDescribes
 }
 
-// Origin returns the via link to the first origin of a resource (1.1 §14.8): the one
-// in the Source's entry, or else a link to the resource at the Source. Its length and
-// digests are those that the Source stated, as far as they were verified.
+// Origin returns the via link to the first origin of a resource (1.1 §14.8): the one in
+// the Source's entry, otherwise a link to the resource at the Source. Its length and
+// digests are those that the Source stated and that were verified.
 func Origin(h *destination.Held, links []resourcesync.Link) resourcesync.Link {
 	if i := slices.IndexFunc(links, isOrigin); i >= 0 {
 		return links[i]

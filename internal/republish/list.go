@@ -99,7 +99,7 @@ func (l *lister) choose(ctx context.Context) error {
 		return ErrNoBaseline
 	}
 	for _, set := range incomplete {
-		l.notes = append(l.notes, fmt.Sprintf("the first synchronization of the set %s is not complete: nothing of it is published", set))
+		l.notes = append(l.notes, fmt.Sprintf("the first synchronization of the set %s is not complete, so the set is not published", set))
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
 // Package republish makes a mirror the input of a publication: it lists what the mirror
-// holds as resources of ours, with links to where they came from (1.1 §14.8).
+// holds as resources of the publisher, with links to their origin (1.1 §14.8).
 //
-// [Input] is a scan.Input. It reads the catalog of the mirror and looks at its files, of
-// which it reads those alone that somebody has written to. What an entry says besides is the
-// word of the origin: lastmod, type, encoding, attributes of others, and the links that
-// [Inherits] lets pass. A resource of which there is doubt is not listed: see [Doubt].
+// [Input] is a scan.Input. It reads the catalog of the mirror, and only those files
+// that were changed since they were stored. The other facts in an entry are those that
+// the origin states: lastmod, type, encoding, attributes of others, and the links that
+// [Inherits] accepts. It does not list a resource about which there is doubt: see
+// [Doubt].
 package republish
 
 import (
@@ -16,8 +17,7 @@ import (
 	"instep/internal/scan"
 )
 
-// tries bounds how often the mirror is listed again because a run disturbed the
-// listing.
+// tries is the number of times that the mirror is listed, if runs disturb the listing.
 const tries = 3
 
 // Input publishes a mirror. Its List has the directory of the mirror as Tree, and no

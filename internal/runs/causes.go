@@ -46,25 +46,25 @@ func (r *Record) Groups(only string) []Group {
 	return groups
 }
 
-// advices explain each cause and say what to do: sync, repair, look (at what sync would
-// do), or lint (the Source's own mistakes).
+// advices explain each cause and name the next step: sync, repair, look (at what sync
+// would do), or lint (for mistakes of the Source).
 var advices = map[string]struct{ what, do string }{
 	CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
-	CauseRefused:   {"refused by what is allowed here", "sync"},
+	CauseRefused:   {"your settings do not allow the request", "sync"},
 	CauseNotFound:  {"the Source lists them, but its server does not have them", "lint"},
-	CauseDenied:    {"the server wants credentials, or others: give them with --netrc, --bearer-file or --header-file", "sync"},
-	CauseTooLarge:  {"more bytes came than the Source lists or this program takes", "lint"},
-	CauseProtocol:  {"the server's answer makes no sense where the resource was asked for", "sync"},
-	CauseMismatch:  {"other bytes came than the Source lists; what was held stayed", "lint"},
+	CauseDenied:    {"the server requires credentials, or other ones: give them with --netrc, --bearer-file or --header-file", "sync"},
+	CauseTooLarge:  {"the server sent more bytes than the Source lists or this program accepts", "lint"},
+	CauseProtocol:  {"the server's response does not fit a request for the resource", "sync"},
+	CauseMismatch:  {"the server sent other bytes than the Source lists; the mirror keeps the previous bytes", "lint"},
 	CauseDocument:  {"a document of the Source cannot be used", "lint"},
 	CauseOccupied:  {"a file that is not the mirror's is in the way: move it elsewhere, or sync with --adopt", "sync"},
-	CauseNoPlace:   {"no path can be made of the URI: leave them out with --exclude", "sync"},
-	CauseMoved:     {"it changed while the run was at work", "sync"},
-	CauseOther:     {"this machine was the reason, not the Source: is there space, and may the mirror be written?", "sync"},
+	CauseNoPlace:   {"the mirror cannot make a path from the URI: leave it out with --exclude", "sync"},
+	CauseMoved:     {"the resource changed during the run", "sync"},
+	CauseOther:     {"the cause is this machine, not the Source: check the disk space and the permissions of the mirror", "sync"},
 	CauseMissing:   {"missing in the mirror", "repair"},
 	CauseDifferent: {"the mirror has other bytes than the Source", "repair"},
-	CauseUnread:    {"the mirror's bytes could not be read: is its disk sound?", "repair"},
-	CauseExtra:     {"the mirror has what the Source does not list", "look"},
+	CauseUnread:    {"the mirror's bytes could not be read: check its disk", "repair"},
+	CauseExtra:     {"the mirror has resources that the Source does not list", "look"},
 }
 
 // CauseNames returns the sorted causes that a run can record.

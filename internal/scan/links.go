@@ -177,7 +177,7 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 		return resourcesync.Link{}, false, nil
 	}
 	if err != nil {
-		return resourcesync.Link{}, false, fmt.Errorf("look at %q, to which a rule links it: %w", target, err)
+		return resourcesync.Link{}, false, fmt.Errorf("look at %q, the target of a link rule: %w", target, err)
 	}
 	spelled, err := d.Spelled(ctx, []string{target})
 	if err != nil {

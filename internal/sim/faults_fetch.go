@@ -53,23 +53,23 @@ var fetchFaults = []*Switch{
 			}
 		})
 	}),
-	someAnswers("redirect-loop", "FET-04", "a redirect leads to itself", func(c *call, a *answer) {
+	someAnswers("redirect-loop", "FET-04", "a redirect points to its own URI", func(c *call, a *answer) {
 		a.only(http.StatusFound, "Location", c.r.URL.RequestURI())
 	}),
 	redirectChain,
-	someAnswers("redirect-file", "FET-04", "a redirect leads to a file of the machine that reads", func(_ *call, a *answer) {
+	someAnswers("redirect-file", "FET-04", "a redirect points to a file on the client's machine", func(_ *call, a *answer) {
 		a.only(http.StatusFound, "Location", "file:///etc/passwd")
 	}),
-	someAnswers("redirect-private", "FET-04", "a redirect leads to a private address", func(_ *call, a *answer) {
+	someAnswers("redirect-private", "FET-04", "a redirect points to a private IP address", func(_ *call, a *answer) {
 		a.only(http.StatusFound, "Location", metadataAddress)
 	}),
-	someAnswers("redirect-host", "FET-05", "a redirect leads to another host", func(c *call, a *answer) {
+	someAnswers("redirect-host", "FET-05", "a redirect points to another host", func(c *call, a *answer) {
 		a.only(http.StatusFound, "Location", "http://elsewhere.example.org/"+c.path)
 	}),
-	someAnswers("gzip-lie", "FET-07", "Content-Encoding says gzip of what is not", func(_ *call, a *answer) { a.header.Set("Content-Encoding", "gzip") }),
-	allAnswers("wrong-range", "FET-08", "a range that is asked for is answered with the one a byte later", wrongRange),
-	allAnswers("ignore-range", "FET-08", "ranges that are asked for are ignored", func(c *call, _ *answer) { c.without("Range") }),
-	allAnswers("range-change", "FET-08", "a range is of another version than the beginning was", func(c *call, a *answer) {
+	someAnswers("gzip-lie", "FET-07", "Content-Encoding is gzip, but the body is not compressed", func(_ *call, a *answer) { a.header.Set("Content-Encoding", "gzip") }),
+	allAnswers("wrong-range", "FET-08", "a Range request is answered with a range that begins one byte later", wrongRange),
+	allAnswers("ignore-range", "FET-08", "Range requests are ignored", func(c *call, _ *answer) { c.without("Range") }),
+	allAnswers("range-change", "FET-08", "a Range request is answered from another version of the resource", func(c *call, a *answer) {
 		if c.r.Header.Get("Range") != "" {
 			c.without("If-Range")
 			c.version(a, 1)

@@ -19,7 +19,8 @@ import (
 // the catalog, so that catalog.IsStateName recognises it.
 const FileName = "catalog.db.versions"
 
-// schema of the database: the states of each path, in order. A deletion has no sha256.
+// schema is the schema of the database: the states of each path, in order. A deletion
+// has no sha256.
 const schema = `
 CREATE TABLE IF NOT EXISTS version (
 	path     TEXT NOT NULL,

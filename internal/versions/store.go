@@ -135,11 +135,12 @@ type verified struct {
 	io.Closer
 }
 
-// Place gives states that are kept a file each in a bucket, at Version.Place, where a web
-// server finds them: hard links to the bytes of the Store where both buckets are on one file
-// system that has them, else copies. It leaves out deletions, states that are not kept, and
-// those that have their file already. A state whose file would be in the place of a directory,
-// or has a name that the bucket does not take, is no longer kept.
+// Place creates the file of each state that is stored, at Version.Place in a bucket,
+// where a web server finds it. The files are hard links to the bytes of the Store if
+// both buckets are on one file system that supports them, otherwise copies. Place skips
+// deletions, states that are not stored, and those whose file exists. If the file of a
+// state would replace a directory, or the bucket does not accept its name, Place
+// removes the state from the store.
 func (s *Store) Place(ctx context.Context, to blob.Bucket, states []Version) error {
 	err := s.placeAll(ctx, to, states)
 	if !noPlace(err) {

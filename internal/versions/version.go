@@ -1,10 +1,11 @@
-// Package versions keeps earlier states of resources for a publisher (1.1 §14.6): the bytes
-// of each state once, in a Bucket by their SHA-256, and in a database which bytes a
-// resource had since when.
+// Package versions stores earlier states of resources for a publisher (1.1 §14.6): the
+// bytes of each state once, in a Bucket by their SHA-256, and in a database the time at
+// which each resource got them.
 //
-// A state begins when a change is recorded and ends when the next one begins. Keep stores
-// states, At and List find them, and Open opens bytes, which are verified while they are
-// read. A program that reads opens the store with OpenReadOnly, beside the one that writes.
+// A state begins when a change is recorded and ends when the next one begins. Keep
+// stores states, At and List find them, and Open opens bytes, which are verified while
+// they are read. A program that only reads opens the store with OpenReadOnly, even
+// while another one writes.
 package versions
 
 import (
@@ -49,8 +50,9 @@ func Key(sha256 resourcesync.Digest) string {
 	return path.Join(name[:2], name)
 }
 
-// Paths below the base URL: of versions, each with a URI of its own, and of the
-// TimeGates and TimeMaps, whose paths end with that of the resource.
+// Paths below the base URL: the directory of versions, each of which has its own URI,
+// and those of the TimeGates and TimeMaps, whose paths end with the path of the
+// resource.
 const (
 	Places   = "resourcesync/versions/"
 	TimeGate = "resourcesync/timegate/"
