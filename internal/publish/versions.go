@@ -123,6 +123,21 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	return nil
 }
 
+// room estimates the length of the links that link adds to the entry of a change, from
+// above.
+func (m *mementos) room(ch *catalog.Change) int64 {
+	const around = 260 // names of elements and attributes, the time, length and place of a version
+	if m.store == nil || ch.Change == resourcesync.Deleted {
+		return 0
+	}
+	uri := len(ch.URI) + 5*strings.Count(ch.URI, "&") + 5*strings.Count(ch.URI, "'")
+	n := around + uri + len(ch.Type) + len(ch.Digests.String())
+	if m.gates {
+		n += 2 * (around + uri)
+	}
+	return int64(n)
+}
+
 // add adds a link unless a rule has already set one with the same relation.
 func add(en *resourcesync.Entry, l resourcesync.Link) {
 	for i := range en.Links {

@@ -278,3 +278,39 @@ func (w *world) missingVersions() (missing []string) {
 	}
 	return missing
 }
+
+// TestLinksToVersionsHaveRoom: what is estimated of an entry is not less than what is
+// written, or a Change List would be larger than the standard allows.
+func TestLinksToVersionsHaveRoom(t *testing.T) {
+	w := newWorld(t)
+	w.set.KeepVersions, w.set.TimeGates = KeepAll, true
+	name := strings.Repeat("a&'ü", 40) + ".html"
+	w.write("other.txt", "other")
+	w.run()
+	w.write(name, "one")
+	rep := w.run()
+	text, err := os.ReadFile(filepath.Join(w.o.Out, strings.TrimPrefix(rep.ChangeList, base)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, entry, _ := strings.Cut(string(text), "<url>")
+	entry, _, ok := strings.Cut(entry, "</url>")
+	s, err := Open(t.Context(), w.site())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l := limits{links: (&mementos{store: s.versions, gates: true}).room}
+	n := int64(0)
+	for ch, err := range s.facts.Changes(t.Context(), s.sets[0].id, 0, math.MaxInt64) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(ch.URI, ".html") {
+			n = l.size(&ch)
+		}
+	}
+	if wrote := int64(len(entry) + len("<url></url>")); n < wrote || !ok || !strings.Contains(entry, `rel="timemap"`) {
+		t.Errorf("estimated %d bytes, written are %d:\n%s", n, wrote, entry)
+	}
+}
