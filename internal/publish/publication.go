@@ -123,7 +123,7 @@ func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, err
 	}
 	open := span{after: r.last.ChangesNumber - 1, through: r.last.ChangesNumber - 1, from: r.last.ChangesFrom}
 	spans, err := divide(open, r.last.ChangesThrough, r.facts.Changes(ctx, r.id, open.after, r.seq),
-		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes - r.patchRoom(), age: r.RotateEvery})
+		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes - r.patchRoom(), age: r.RotateEvery, links: r.mementos.room})
 	if err != nil {
 		return nil, err
 	}

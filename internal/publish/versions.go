@@ -19,6 +19,7 @@ import (
 	"instep/internal/scan"
 	"instep/internal/versions"
 	"instep/resourcesync"
+	"instep/source"
 )
 
 // KeepAll, as the value of Set.KeepVersions, keeps versions for ever.
@@ -88,7 +89,8 @@ func (s *Session) ofPlace(key string) bool {
 type mementos struct {
 	store *versions.Store // nil if there are none
 	base  string
-	gates bool // also link TimeGates and TimeMaps
+	gates bool      // also link TimeGates and TimeMaps
+	until time.Time // no change links a version that ended before: it is removed after the publication
 }
 
 // link adds the links of an entry whose state began at since. It links a version only
@@ -101,6 +103,12 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	v, err := m.store.At(ctx, path, since)
 	if errors.Is(err, versions.ErrNoVersion) || err == nil && (v.Deleted || v.SHA256 != en.Digests.Get(resourcesync.SHA256)) {
 		return nil
+	}
+	if err == nil && en.Change != "" && v.Since.Before(m.until) {
+		var last versions.Version
+		if last, err = m.store.At(ctx, path, m.until.Add(-time.Microsecond)); err == nil && last.Since.After(v.Since) {
+			return nil
+		}
 	}
 	if err != nil {
 		return err
@@ -115,7 +123,22 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	return nil
 }
 
-// add adds a link, unless a rule has already set one with the same relation.
+// room estimates the length of the links that link adds to the entry of a change, from
+// above.
+func (m *mementos) room(ch *catalog.Change) int64 {
+	const around = 260 // names of elements and attributes, the time, length and place of a version
+	if m.store == nil || ch.Change == resourcesync.Deleted {
+		return 0
+	}
+	uri := len(ch.URI) + 5*strings.Count(ch.URI, "&") + 5*strings.Count(ch.URI, "'")
+	n := around + uri + len(ch.Type) + len(ch.Digests.String())
+	if m.gates {
+		n += 2 * (around + uri)
+	}
+	return int64(n)
+}
+
+// add adds a link unless a rule has already set one with the same relation.
 func add(en *resourcesync.Entry, l resourcesync.Link) {
 	for i := range en.Links {
 		if en.Links[i].Rel == l.Rel {
@@ -175,8 +198,9 @@ func (r *run) keepVersions(ctx context.Context) error {
 			return fmt.Errorf("placing versions anew: %w", err)
 		}
 	}
-	r.mementos = mementos{store: r.versions, base: r.site.BaseURL, gates: r.TimeGates}
-	return nil
+	until, err := r.expiry(ctx)
+	r.mementos = mementos{store: r.versions, base: r.site.BaseURL, gates: r.TimeGates, until: until}
+	return err
 }
 
 // newStates returns the states that are not kept yet: those of the changes since the
@@ -298,15 +322,54 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 	}, true
 }
 
-// expire removes versions that ended longer ago than the longest KeepVersions of the sets,
-// files first. It removes none if no set of the site keeps versions.
-func (r *run) expire(ctx context.Context) error {
+// expiry returns the time before which versions ended that may be removed: longer ago than
+// the longest KeepVersions of the sets, and before all that the published documents list,
+// which link to versions. It is zero if none may be removed.
+func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)
 	for _, set := range r.sets {
 		keep = max(keep, set.KeepVersions)
 	}
 	if r.versions == nil || keep == 0 || keep == KeepAll {
+		return until, nil
+	}
+	until = r.site.Now().Add(-keep)
+	for _, set := range r.sets {
+		for _, kind := range []source.ItemKind{source.ItemResourceList, source.ItemResourceDump, source.ItemChangeList, source.ItemChangeDump} {
+			begun, err := r.oldest(ctx, set, kind)
+			if err != nil {
+				return time.Time{}, err
+			}
+			if !begun.IsZero() && begun.Before(until) {
+				until = begun
+			}
+		}
+	}
+	return until, nil
+}
+
+// oldest returns the earliest time of which the published documents of a kind have states;
+// zero if there are none. The open Change List of this set does not count: it is written
+// anew before versions are removed.
+func (r *run) oldest(ctx context.Context, set *setState, kind source.ItemKind) (time.Time, error) {
+	for it, err := range r.pub.Journal.Items(ctx, set.Name, kind, 0) {
+		switch {
+		case err != nil:
+			return time.Time{}, fmt.Errorf("reading what links to versions: %w", err)
+		case kind == source.ItemChangeList && it.Until.IsZero() && (it.Entries == 0 || set == r.setState):
+			continue
+		case it.From.IsZero():
+			return it.Completed, nil
+		}
+		return it.From, nil
+	}
+	return time.Time{}, nil
+}
+
+// expire removes the versions that nothing links any more, files first.
+func (r *run) expire(ctx context.Context) error {
+	if r.mementos.until.IsZero() {
 		return nil
 	}
-	return r.versions.Expire(ctx, r.bucket, r.site.Now().Add(-keep))
+	return r.versions.Expire(ctx, r.bucket, r.mementos.until)
 }

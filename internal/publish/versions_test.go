@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/internal/versions"
+	"instep/source"
 )
 
 // versionsIn returns the contents of the placed versions, by the path of the resource and in
@@ -125,15 +126,17 @@ func TestVersionsAreNoResources(t *testing.T) {
 // present one and its bytes stay.
 func TestVersionsExpire(t *testing.T) {
 	w := newWorld(t)
-	w.set.KeepVersions, w.set.Policy.KeepChanges = 48*time.Hour, 24*time.Hour
+	w.set.KeepVersions, w.set.Policy.KeepChanges, w.set.RebaseEvery = 48*time.Hour, 24*time.Hour, 24*time.Hour // a Resource List links to versions as well
 	for _, text := range []string{"one", "two", "three"} {
 		w.write("one.txt", text)
 		w.run()
 		w.now = w.now.Add(30 * time.Hour)
 	}
-	w.write("other.txt", "other")
-	w.run()
-	want := map[string][]string{"one.txt": {"two", "three"}, "other.txt": {"other"}}
+	for _, name := range []string{"other.txt", "more.txt"} { // the first drops the list that links to "one"
+		w.write(name, name)
+		w.run()
+	}
+	want := map[string][]string{"one.txt": {"two", "three"}, "other.txt": {"other.txt"}, "more.txt": {"more.txt"}}
 	if diff := cmp.Diff(want, versionsIn(t, w.o.Out)); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
@@ -217,5 +220,97 @@ func TestVersionsAreKeptAgain(t *testing.T) {
 	want := map[string][]string{"one.txt": {"one", "one, second"}, "two.txt": {"two"}, "three.txt": {"three"}}
 	if diff := cmp.Diff(want, versionsIn(t, w.o.Out)); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
+
+// TestEachLinkToAVersionLeadsSomewhere: of all documents that are offered, whatever their
+// age, and of none to a version that was removed.
+func TestEachLinkToAVersionLeadsSomewhere(t *testing.T) {
+	for name, set := range map[string]Set{
+		"lists":   {ChangeListMax: 3},
+		"open":    {},
+		"dumps":   {ChangeListMax: 3, Dumps: true},
+		"archive": {ChangeListMax: 3, Policy: source.Policy{Archive: &source.Archive{Count: 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.set = set
+			w.set.KeepVersions, w.set.Policy.KeepChanges, w.set.RebaseEvery = 24*time.Hour, 24*time.Hour, 100*time.Hour
+			w.write("two.txt", "two")
+			for n := range 20 {
+				w.write("one.txt", strings.Repeat("x", n+1))
+				w.run()
+				w.now = w.now.Add(10 * time.Hour)
+				for _, missing := range w.missingVersions() {
+					t.Errorf("publication %d: %s", n+1, missing)
+				}
+			}
+			if n := len(versionsIn(t, w.o.Out)["one.txt"]); n > 15 {
+				t.Errorf("%d versions are kept", n)
+			}
+		})
+	}
+}
+
+// missingVersions returns the links to versions whose file is not there, of all documents to
+// which the Capability List leads.
+func (w *world) missingVersions() (missing []string) {
+	w.t.Helper()
+	queue := []string{"resourcesync/capabilitylist.xml"}
+	seen := map[string]bool{queue[0]: true}
+	for len(queue) > 0 {
+		name := queue[0]
+		queue = queue[1:]
+		text, err := os.ReadFile(filepath.Join(w.o.Out, filepath.FromSlash(name)))
+		if err != nil {
+			if strings.HasPrefix(name, versions.Places) {
+				missing = append(missing, name)
+				continue
+			}
+			w.t.Fatal(err)
+		}
+		for _, rest := range strings.Split(string(text), base+"resourcesync/")[1:] {
+			to := "resourcesync/" + rest[:strings.IndexAny(rest, `"<`)]
+			if !seen[to] && (strings.HasSuffix(to, ".xml") || strings.HasPrefix(to, versions.Places)) {
+				queue, seen[to] = append(queue, to), true
+			}
+		}
+	}
+	return missing
+}
+
+// TestLinksToVersionsHaveRoom: what is estimated of an entry is not less than what is
+// written, or a Change List would be larger than the standard allows.
+func TestLinksToVersionsHaveRoom(t *testing.T) {
+	w := newWorld(t)
+	w.set.KeepVersions, w.set.TimeGates = KeepAll, true
+	name := strings.Repeat("a&'ü", 40) + ".html"
+	w.write("other.txt", "other")
+	w.run()
+	w.write(name, "one")
+	rep := w.run()
+	text, err := os.ReadFile(filepath.Join(w.o.Out, strings.TrimPrefix(rep.ChangeList, base)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, entry, _ := strings.Cut(string(text), "<url>")
+	entry, _, ok := strings.Cut(entry, "</url>")
+	s, err := Open(t.Context(), w.site())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l := limits{links: (&mementos{store: s.versions, gates: true}).room}
+	n := int64(0)
+	for ch, err := range s.facts.Changes(t.Context(), s.sets[0].id, 0, math.MaxInt64) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(ch.URI, ".html") {
+			n = l.size(&ch)
+		}
+	}
+	if wrote := int64(len(entry) + len("<url></url>")); n < wrote || !ok || !strings.Contains(entry, `rel="timemap"`) {
+		t.Errorf("estimated %d bytes, written are %d:\n%s", n, wrote, entry)
 	}
 }

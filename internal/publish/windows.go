@@ -28,6 +28,16 @@ type limits struct {
 	entries int64
 	bytes   int64
 	age     time.Duration // 0 is no limit
+
+	links func(*catalog.Change) int64 // bytes of the links that an entry gets besides; nil: none
+}
+
+// size estimates the length of a change in a Change List, from above.
+func (l *limits) size(ch *catalog.Change) int64 {
+	if l.links == nil {
+		return entryBytes(ch)
+	}
+	return entryBytes(ch) + l.links(ch)
 }
 
 // divide continues the open list, which has the changes up to listed, and distributes
@@ -42,7 +52,7 @@ func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l
 			return nil, err
 		}
 		if ch.Seq <= listed {
-			d.put(span{through: ch.Seq, entries: 1, bytes: entryBytes(&ch)})
+			d.put(span{through: ch.Seq, entries: 1, bytes: l.size(&ch)})
 			continue
 		}
 		if call.entries > 0 && !ch.Datetime.Equal(call.from) {
@@ -54,7 +64,7 @@ func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l
 		}
 		call.through = ch.Seq
 		call.entries++
-		call.bytes += entryBytes(&ch)
+		call.bytes += l.size(&ch)
 		call.fresh += max(0, ch.Length.Int64())
 	}
 	if call.entries > 0 {
@@ -91,7 +101,8 @@ func (d *divider) add(call span) {
 	d.put(call)
 }
 
-// entryBytes estimates the length of a change in a Change List, from above.
+// entryBytes estimates the length of a change in a Change List without further links, from
+// above.
 func entryBytes(ch *catalog.Change) int64 {
 	const around = 350    // names of elements and attributes, datetimes and other short texts
 	const aroundLink = 32 // about the length by which a link element exceeds its form in a Remainder

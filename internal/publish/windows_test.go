@@ -55,15 +55,15 @@ func TestDivide(t *testing.T) {
 	}{
 		"nothing":             {0, nil, wide, []span{open}},
 		"into the open list":  {0, []int{2, 3}, wide, []span{{0, 5, epoch, time.Time{}, 5, 0, 50}}},
-		"exactly full":        {0, []int{2, 3}, limits{5, maxListBytes, 0}, []span{{0, 5, epoch, time.Time{}, 5, 0, 50}}},
-		"one too many":        {0, []int{2, 3, 1}, limits{5, maxListBytes, 0}, []span{{0, 5, epoch, minute(3), 5, 0, 50}, {5, 6, minute(3), time.Time{}, 1, 0, 10}}},
-		"a call is one":       {0, []int{3, 3}, limits{5, maxListBytes, 0}, []span{{0, 3, epoch, minute(2), 3, 0, 30}, {3, 6, minute(2), time.Time{}, 3, 0, 30}}},
-		"a call over the max": {0, []int{7}, limits{5, maxListBytes, 0}, []span{{0, 7, epoch, time.Time{}, 7, 0, 70}}},
-		"after one":           {0, []int{1, 7, 1}, limits{5, maxListBytes, 0}, []span{{0, 1, epoch, minute(2), 1, 0, 10}, {1, 8, minute(2), minute(3), 7, 0, 70}, {8, 9, minute(3), time.Time{}, 1, 0, 10}}},
-		"what is listed stays": {8, []int{7, 1, 1}, limits{5, maxListBytes, 0},
+		"exactly full":        {0, []int{2, 3}, limits{5, maxListBytes, 0, nil}, []span{{0, 5, epoch, time.Time{}, 5, 0, 50}}},
+		"one too many":        {0, []int{2, 3, 1}, limits{5, maxListBytes, 0, nil}, []span{{0, 5, epoch, minute(3), 5, 0, 50}, {5, 6, minute(3), time.Time{}, 1, 0, 10}}},
+		"a call is one":       {0, []int{3, 3}, limits{5, maxListBytes, 0, nil}, []span{{0, 3, epoch, minute(2), 3, 0, 30}, {3, 6, minute(2), time.Time{}, 3, 0, 30}}},
+		"a call over the max": {0, []int{7}, limits{5, maxListBytes, 0, nil}, []span{{0, 7, epoch, time.Time{}, 7, 0, 70}}},
+		"after one":           {0, []int{1, 7, 1}, limits{5, maxListBytes, 0, nil}, []span{{0, 1, epoch, minute(2), 1, 0, 10}, {1, 8, minute(2), minute(3), 7, 0, 70}, {8, 9, minute(3), time.Time{}, 1, 0, 10}}},
+		"what is listed stays": {8, []int{7, 1, 1}, limits{5, maxListBytes, 0, nil},
 			[]span{{0, 8, epoch, minute(3), 8, 0, 0}, {8, 9, minute(3), time.Time{}, 1, 0, 10}}},
-		"bytes": {0, []int{1, 1}, limits{5000, 600, 0}, []span{{0, 1, epoch, minute(2), 1, 0, 10}, {1, 2, minute(2), time.Time{}, 1, 0, 10}}},
-		"age":   {0, []int{1, 1, 1, 1}, limits{5000, maxListBytes, 2 * time.Minute}, []span{{0, 1, epoch, minute(2), 1, 0, 10}, {1, 3, minute(2), minute(4), 2, 0, 20}, {3, 4, minute(4), time.Time{}, 1, 0, 10}}},
+		"bytes": {0, []int{1, 1}, limits{5000, 600, 0, nil}, []span{{0, 1, epoch, minute(2), 1, 0, 10}, {1, 2, minute(2), time.Time{}, 1, 0, 10}}},
+		"age":   {0, []int{1, 1, 1, 1}, limits{5000, maxListBytes, 2 * time.Minute, nil}, []span{{0, 1, epoch, minute(2), 1, 0, 10}, {1, 3, minute(2), minute(4), 2, 0, 20}, {3, 4, minute(4), time.Time{}, 1, 0, 10}}},
 	} {
 		got, err := divide(open, c.listed, sequence(calls(c.calls...)), c.limits)
 		if err != nil {
