@@ -246,8 +246,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	progress.stop()
 	if err != nil {
 		a.reportOthers(&rep, &site)
-		a.explainGuard(err, &rep)
-		return err
+		return a.explainGuard(err, &rep)
 	}
 	a.reportPublish(&rep, &site, f, a.now().Sub(begin))
 	return nil
