@@ -31,7 +31,7 @@ with it, unless a flag says something else.
 What is missing or damaged is marked, and the next sync brings it. With --repair audit
 brings it itself and then tells what is left; what is here and not at the Source stays,
 only sync deletes. Exit code 3 if there is any difference, 4 if there is none in what could
-be compared and something could not: changes that no document tells (--accept-gap is content
+be compared and something could not: changes that no document has (--accept-gap is content
 with that), resources of a foreign origin, a set that the Source no longer offers.
 
 With --quick a file is read only if by its size and time of modification somebody has

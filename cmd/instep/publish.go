@@ -52,9 +52,9 @@ ever replaced. A scan that would publish more deletions than the guard allows (1
 more than 5, half, or all) refuses with exit code 6, and so does one of a directory
 that is gone.
 
-With -c FILE everything stands in a configuration file, which can hold several sets;
-flags go over the environment (INSTEP_ and the name of the flag: INSTEP_BASE_URL), that
-over the file. "instep config check FILE" shows what would be used.
+With -c FILE the settings come from a configuration file, which can hold several sets. The
+environment (INSTEP_ and the name of the flag: INSTEP_BASE_URL) overrides the file, and
+flags override both. "instep config check FILE" shows what would be used.
 
 A folder that was published for another base URL, on this machine say, is moved to its
 real one by --move-to URL, once: the documents from before are removed, files of yours
@@ -62,7 +62,7 @@ never, and mirrors read the new URL from the beginning. -n names what would be r
 
 A DIR that is a mirror of instep sync is published as its catalog knows it: each entry names
 its origin (via), untouched files are not read, and nothing is published before the first
-synchronization is complete (exit code 5). "instep help mirror" tells more.
+synchronization is complete (exit code 5). "instep help mirror" has the details.
 
 With --watch it stays and publishes again soon after something changed, until it is
 interrupted. --show publishes nothing: it prints the lines to add to robots.txt, or to
@@ -246,8 +246,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	progress.stop()
 	if err != nil {
 		a.reportOthers(&rep, &site)
-		a.explainGuard(err, &rep)
-		return err
+		return a.explainGuard(err, &rep)
 	}
 	a.reportPublish(&rep, &site, f, a.now().Sub(begin))
 	return nil

@@ -204,14 +204,22 @@ func (a *app) tellLeftOut(rep *publish.SetReport) {
 }
 
 // explainGuard prints which files were left out of the sets that the guard on deletions
-// refused, since these may be what is counted as gone.
-func (a *app) explainGuard(err error, rep *publish.Report) {
+// refused, since these may be what is counted as gone. If they are resources of a mirror
+// of which there is doubt, it adds a hint to the error.
+func (a *app) explainGuard(err error, rep *publish.Report) error {
 	if !errors.As(err, new(*scan.GuardError)) {
-		return
+		return err
 	}
 	for i := range rep.Sets {
-		if !rep.Sets[i].Published {
-			a.tellLeftOut(&rep.Sets[i])
+		if rep.Sets[i].Published {
+			continue
+		}
+		a.tellLeftOut(&rep.Sets[i])
+		for _, doubt := range []scan.Reason{scan.Due, scan.Unverified, scan.Held} {
+			if rep.Sets[i].Excluded[string(doubt)] > 0 {
+				err = &mendable{err, "sync the mirror first, or publish what is left out too with --also; to publish the deletions: --max-delete 100%"}
+			}
 		}
 	}
+	return err
 }

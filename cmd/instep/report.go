@@ -157,6 +157,12 @@ func (a *app) tellDetails(rec *runs.Record) {
 	a.out.line("Run %s", runLine(rec))
 	if rec.End != nil {
 		a.out.line("  %s", countsLine(rec.End.Counts))
+		if rec.End.Error != "" {
+			a.out.line("  ended by: %s", printable(rec.End.Error))
+		}
+		if rec.End.Hint != "" {
+			a.out.line("  hint: %s", printable(rec.End.Hint))
+		}
 	}
 	for _, r := range rec.Rows {
 		switch r.Kind {
