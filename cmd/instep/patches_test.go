@@ -143,12 +143,54 @@ func (s *patchSums) checkPatches(t *testing.T, site, old, base string) {
 	}
 }
 
-// applyByOthers applies a patch by python3-jsonpatch or zstd.
+// A file of more than 16 MiB has a patch of VCDIFF that xdelta3 applies, and a mirror takes it.
+func TestPatchesOfALongFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two versions of 17 MiB")
+	}
+	if _, err := exec.LookPath("xdelta3"); err != nil {
+		t.Skip("xdelta3 is not installed")
+	}
+	dir := t.TempDir()
+	site, mirror, state, old := filepath.Join(dir, "site"), filepath.Join(dir, "mirror"), filepath.Join(dir, "state"), filepath.Join(dir, "old")
+	for _, d := range []string{site, old} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	srv := httptest.NewServer(http.FileServer(http.Dir(site)))
+	t.Cleanup(srv.Close)
+	before := make([]byte, patch.MaxBytes+1<<20)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(before)
+	after := append([]byte("a few bytes before it "), before[:len(before)/2]...)
+	after = append(append(after, "and in it"...), before[len(before)/2+1000:]...)
+	for _, version := range [][]byte{before, after} {
+		writeBytes(t, filepath.Join(site, "data.bin"), version)
+		mustDo(t, "publish", site, "--base-url", srv.URL+"/", "--state", state, "--patches")
+		o := mustDo(t, "sync", srv.URL+"/", mirror)
+		if got, err := os.ReadFile(filepath.Join(mirror, "data.bin")); err != nil || !bytes.Equal(got, version) {
+			t.Fatalf("the mirror has other bytes, %v", err)
+		}
+		if bytes.Equal(version, after) && (o.summary.Patches == nil || *o.summary.Patches.Used != 1 || *o.summary.Bytes > 10_000) {
+			t.Errorf("the mirror did not use the patch: %+v", o.summary)
+		}
+	}
+	writeBytes(t, filepath.Join(old, "data.bin"), before)
+	var sums patchSums
+	if sums.checkPatches(t, site, old, srv.URL+"/"); sums.kinds[patch.VCDIFF] != 1 {
+		t.Errorf("expected a patch of VCDIFF, got %v", sums.kinds)
+	}
+}
+
+// applyByOthers applies a patch by python3-jsonpatch, zstd or xdelta3.
 func applyByOthers(t *testing.T, kind patch.Kind, before, made string) []byte {
 	t.Helper()
 	after := filepath.Join(t.TempDir(), "after")
 	cmd := exec.Command("zstd", "-d", "-q", "-D", before, made, "-o", after)
-	if kind == patch.JSON {
+	switch kind {
+	case patch.VCDIFF:
+		cmd = exec.Command("xdelta3", "-d", "-s", before, made, after)
+	case patch.JSON:
 		cmd = exec.Command("python3", "-c", jsonPatchProgram, before, made, after)
 	}
 	if text, err := cmd.CombinedOutput(); err != nil {

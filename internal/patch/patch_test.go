@@ -147,6 +147,10 @@ func TestCat_PAT_02(t *testing.T) {
 		"a window of 2 GiB":                     {Zstd, small, header(0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00)},
 		"a frame of 2^63 bytes":                 {Zstd, small, header(0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x01, 0x00, 0x00)},
 		"blocks of one repeated byte":           {Zstd, small, header(append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58}, bytes.Repeat([]byte{0x02, 0x00, 0x10, 0x00}, 100_000)...)...)},
+		"a run of 16 MiB":                       {VCDIFF, small, vcd(0, vcdWindowOf(0, 0, 16<<20, []byte("x"), append([]byte{0}, ints(16<<20)...), nil))},
+		"windows that announce 320 bytes each":  {VCDIFF, small, vcd(0, bytes.Repeat(vcdWindowOf(0, 0, 320, []byte("x"), append([]byte{0}, ints(320)...), nil), 100_000))},
+		"a copy of one byte over and over":      {VCDIFF, small, vcd(0, vcdWindowOf(1, 0, 300, nil, append([]byte{19}, ints(1<<40)...), []byte{0}))},
+		"a million empty instructions":          {VCDIFF, small, vcd(0, vcdWindowOf(0, 0, 1, nil, bytes.Repeat([]byte{1, 0}, 1_000_000), nil))},
 		"the old version over and over":         {Zstd, array[:MaxBytes/32], compressed(array[:MaxBytes/32], bytes.Repeat(array[:MaxBytes/32], 40))},
 	}
 	refused, slowest, largest := 0, time.Duration(0), uint64(0)

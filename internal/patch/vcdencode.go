@@ -14,7 +14,7 @@ const (
 	// madeWindow is the length of the windows that are made, in bytes.
 	madeWindow = 4 << 20
 	// minBlock and maxBlocks bound the blocks of the old version that are indexed: their length in
-	// bytes, and their number, at 16 bytes of memory for each.
+	// bytes, and their number: the index takes 8 to 16 bytes for each, so 32 MiB at most.
 	minBlock  = 32
 	maxBlocks = 2 << 20
 	// MaxVCDIFF is the length of the longest version that VCDIFF patches, in bytes. Addresses
@@ -95,7 +95,7 @@ const (
 // index hashes the blocks of the old version. Of equal blocks the first is kept.
 func (e *vcdEncoder) index(ctx context.Context) error {
 	e.block = minBlock
-	for e.base.length/int64(e.block) > maxBlocks {
+	for e.base.length/int64(e.block) >= maxBlocks {
 		e.block *= 2
 	}
 	e.last = 1

@@ -20,94 +20,87 @@ import (
 // naive applies a patch as RFC 3284 says, with everything in memory and without bounds. It
 // panics if the patch is broken.
 func naive(before, patch []byte) (after []byte) {
-	r := bytes.NewReader(patch)
-	next := func() byte {
-		b, err := r.ReadByte()
-		if err != nil {
-			panic(err)
-		}
-		return b
+	p := naiveText(patch[4:])
+	if p.byte()&4 != 0 {
+		p.next(p.int())
 	}
-	number := func(from func() byte) (n int) {
-		for {
-			b := from()
-			n = n*128 + int(b%128)
-			if b < 128 {
-				return n
-			}
-		}
-	}
-	bytesOf := func(n int) []byte {
-		b := make([]byte, n)
-		if _, err := io.ReadFull(r, b); err != nil && n > 0 {
-			panic(err)
-		}
-		return b
-	}
-	bytesOf(4)
-	if next()&4 != 0 {
-		bytesOf(number(next))
-	}
-	for r.Len() > 0 {
-		indicator := next()
-		var u []byte
+	for len(p) > 0 {
+		indicator := p.byte()
+		var segment []byte
 		if indicator&1 != 0 {
-			n, at := number(next), number(next)
-			u = bytes.Clone(before[at : at+n])
+			n, at := p.int(), p.int()
+			segment = before[at : at+n]
 		}
-		segment := len(u)
-		number(next)
-		number(next)
-		next()
-		nd, ni, na := number(next), number(next), number(next)
+		p.int() // the lengths of the rest and of the result
+		p.int()
+		p.byte()
+		nd, ni, na := p.int(), p.int(), p.int()
 		if indicator&4 != 0 {
-			bytesOf(4)
+			p.next(4)
 		}
-		data, inst, addr := bytesOf(nd), bytesOf(ni), bytesOf(na)
-		take := func(from *[]byte) func() byte {
-			return func() byte {
-				b := (*from)[0]
-				*from = (*from)[1:]
-				return b
-			}
-		}
-		var near [4]int
-		var same [768]int
-		slot := 0
-		for len(inst) > 0 {
-			for _, i := range naiveTable(int(take(&inst)())) {
-				size := i[1]
-				if i[0] != 0 && size == 0 {
-					size = number(take(&inst))
-				}
-				switch i[0] {
-				case 'A':
-					u, data = append(u, data[:size]...), data[size:]
-				case 'R':
-					u = append(u, bytes.Repeat([]byte{take(&data)()}, size)...)
-				case 'C':
-					var address int
-					switch mode := i[2]; {
-					case mode == 0:
-						address = number(take(&addr))
-					case mode == 1:
-						address = len(u) - number(take(&addr))
-					case mode < 6:
-						address = near[mode-2] + number(take(&addr))
-					default:
-						address = same[(mode-6)*256+int(take(&addr)())]
-					}
-					near[slot], same[address%768] = address, address
-					slot = (slot + 1) % 4
-					for j := range size {
-						u = append(u, u[address+j])
-					}
-				}
-			}
-		}
-		after = append(after, u[segment:]...)
+		after = append(after, naiveWindow(segment, p.next(nd), p.next(ni), p.next(na))...)
 	}
 	return after
+}
+
+// naiveText is what is left of a text that is read.
+type naiveText []byte
+
+func (t *naiveText) next(n int) naiveText {
+	head := (*t)[:n:n]
+	*t = (*t)[n:]
+	return head
+}
+
+func (t *naiveText) byte() int { return int(t.next(1)[0]) }
+
+func (t *naiveText) int() (n int) {
+	for {
+		b := t.byte()
+		n = n*128 + b%128
+		if b < 128 {
+			return n
+		}
+	}
+}
+
+func naiveWindow(segment []byte, data, instructions, addresses naiveText) []byte {
+	u := bytes.Clone(segment)
+	var near [4]int
+	var same [768]int
+	slot := 0
+	for len(instructions) > 0 {
+		for _, i := range naiveTable(instructions.byte()) {
+			size := i[1]
+			if i[0] != 0 && size == 0 {
+				size = instructions.int()
+			}
+			switch i[0] {
+			case 'A':
+				u = append(u, data.next(size)...)
+			case 'R':
+				u = append(u, bytes.Repeat(data.next(1), size)...)
+			case 'C':
+				var address int
+				switch mode := i[2]; {
+				case mode == 0:
+					address = addresses.int()
+				case mode == 1:
+					address = len(u) - addresses.int()
+				case mode < 6:
+					address = near[mode-2] + addresses.int()
+				default:
+					address = same[(mode-6)*256+addresses.byte()]
+				}
+				near[slot], same[address%768] = address, address
+				slot = (slot + 1) % 4
+				for j := range size {
+					u = append(u, u[address+j])
+				}
+			}
+		}
+	}
+	return u[len(segment):]
 }
 
 // naiveTable returns the instructions of a code, by the ranges that RFC 3284 §5.6 lists.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"instep/blob"
+	"instep/internal/catalog"
 	"instep/internal/patch"
 )
 
@@ -21,7 +22,7 @@ import (
 const basesName = "bases"
 
 // bases keeps the bytes of each resource of a set as they were published last, up to
-// patch.MaxBytes of each, by a digest of the URI. An object at markKey says of which
+// patch.MaxVCDIFF of each, by a digest of the URI. An object at markKey says of which
 // publication they are. It is removed before bases are replaced and written when the
 // publication is done, so that after an interruption no patch is made from bytes that were
 // never published.
@@ -172,11 +173,24 @@ type baseWriter struct {
 	bases   *bases
 	batch   blob.Batch      // nil: none is open
 	pending map[string]bool // keys that the open batch changes
-	size    int             // bytes in the open batch
+	size    int64           // bytes in the open batch
 }
 
 // put replaces a base; nil removes it.
-func (w *baseWriter) put(ctx context.Context, key string, data []byte) (err error) {
+func (w *baseWriter) put(ctx context.Context, key string, data []byte) error {
+	if err := w.begin(ctx, key); err != nil {
+		return err
+	}
+	if data == nil {
+		w.batch.Delete(key)
+	} else if err := w.create(ctx, key, data); err != nil {
+		return err
+	}
+	return w.end(ctx, int64(len(data)))
+}
+
+// begin opens a batch that changes key, if none is open.
+func (w *baseWriter) begin(ctx context.Context, key string) (err error) {
 	if w.batch == nil {
 		if w.batch, err = w.bases.Begin(ctx); err != nil {
 			return err
@@ -184,12 +198,12 @@ func (w *baseWriter) put(ctx context.Context, key string, data []byte) (err erro
 		w.pending, w.size = map[string]bool{}, 0
 	}
 	w.pending[key] = true
-	w.size += len(data)
-	if data == nil {
-		w.batch.Delete(key)
-	} else if err := w.create(ctx, key, data); err != nil {
-		return err
-	}
+	return nil
+}
+
+// end counts a change of n bytes, and commits a batch that is full.
+func (w *baseWriter) end(ctx context.Context, n int64) error {
+	w.size += n
 	if len(w.pending) < basesBatch && w.size < basesBytes {
 		return nil
 	}
@@ -268,13 +282,21 @@ func (r *run) copyBases(ctx context.Context) (err error) {
 		if !m.Changed.Before(r.now) {
 			continue
 		}
-		data, err := c.whole(ctx, m)
-		if err == nil && data != nil {
-			err = w.put(ctx, baseKey(m.URI), data)
-		}
-		if err != nil {
+		if err := w.add(ctx, c, m); err != nil {
 			return err
 		}
 	}
 	return w.flush(ctx)
+}
+
+// add makes a base of the bytes of a resource, if they can be had.
+func (w *baseWriter) add(ctx context.Context, c *contents, m catalog.Resource) error {
+	if isLong(m) {
+		return w.copy(ctx, baseKey(m.URI), c, m)
+	}
+	data, err := c.whole(ctx, m)
+	if err != nil || data == nil {
+		return err
+	}
+	return w.put(ctx, baseKey(m.URI), data)
 }

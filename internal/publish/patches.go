@@ -190,13 +190,16 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.
 			return err
 		}
 	}
+	if ch.Change != resourcesync.Deleted && isLong(ch.Resource) {
+		return r.patchLong(ctx, key, ch, yield)
+	}
 	var after []byte
 	if ch.Change != resourcesync.Deleted {
 		if after, err = p.contents.whole(ctx, ch.Resource); err != nil {
 			return err
 		}
 	}
-	if ch.Change == resourcesync.Updated && after != nil && len(p.links) < maxPatches && !p.touched[key] {
+	if after != nil && p.wanted(key, ch) {
 		if err := r.patchFrom(ctx, key, ch, after, yield); err != nil {
 			return err
 		}
@@ -206,6 +209,11 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.
 		return nil
 	}
 	return p.bases.put(ctx, key, after)
+}
+
+// wanted reports whether a patch is made of a change, from the base at key.
+func (p *patching) wanted(key string, ch catalog.Change) bool {
+	return ch.Change == resourcesync.Updated && len(p.links) < maxPatches && !p.touched[key]
 }
 
 // patchFrom makes the patch of an update from the base at key, if there is a base and
@@ -219,12 +227,17 @@ func (r *run) patchFrom(ctx context.Context, key string, ch catalog.Change, afte
 	if err != nil || data == nil {
 		return err
 	}
+	return r.addPatch(ch, kind, data, yield)
+}
+
+// addPatch links and yields a patch.
+func (r *run) addPatch(ch catalog.Change, kind patch.Kind, data []byte, yield func(source.Patch) bool) error {
 	p, made := &r.patching, source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
 	if err := p.keep(&made); err != nil {
 		return err
 	}
 	p.links[ch.Seq] = made.PatchLink(r.site.BaseURL)
-	p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+int64(len(after))
+	p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+ch.Length.Int64()
 	if !yield(made) {
 		return errStopped
 	}
@@ -233,21 +246,35 @@ func (r *run) patchFrom(ctx context.Context, key string, ch catalog.Change, afte
 
 // whole returns the bytes of a resource; nil if they are too long or no longer exist.
 func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error) {
-	if !m.Length.Known() || m.Length.Int64() > patch.MaxBytes || m.Digests.Get(resourcesync.SHA256).IsZero() {
-		return nil, nil
+	var data *bytes.Buffer
+	ok, err := c.verified(ctx, m, patch.MaxBytes, func(r io.Reader) error {
+		data = bytes.NewBuffer(make([]byte, 0, m.Length.Int64()))
+		_, err := io.Copy(data, r)
+		return err
+	})
+	if !ok {
+		return nil, err
+	}
+	return data.Bytes(), nil
+}
+
+// verified lets take read the bytes of a resource to their end, where they are verified. ok is false if they
+// are more than most, are there no more, or have changed since they were recorded.
+func (c *contents) verified(ctx context.Context, m catalog.Resource, most int64, take func(io.Reader) error) (ok bool, err error) {
+	if !m.Length.Known() || m.Length.Int64() > most || m.Digests.Get(resourcesync.SHA256).IsZero() {
+		return false, nil
 	}
 	body, err := c.open(ctx, m)
 	if errors.Is(err, source.ErrGone) || errors.Is(err, fs.ErrPermission) {
-		return nil, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer body.Close()
-	data := bytes.NewBuffer(make([]byte, 0, m.Length.Int64()))
-	_, err = io.Copy(data, resourcesync.NewVerifyReader(body, m.Length.Int64(), m.Digests))
+	err = take(resourcesync.NewVerifyReader(body, m.Length.Int64(), m.Digests))
 	if _, differs := errors.AsType[*resourcesync.MismatchError](err); differs {
-		return nil, nil // the file has changed since it was recorded
+		return false, nil // the file has changed since it was recorded
 	}
-	return data.Bytes(), err
+	return err == nil, err
 }

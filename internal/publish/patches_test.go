@@ -2,10 +2,12 @@ package publish
 
 import (
 	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -253,5 +255,46 @@ func TestPatchesInChangeDumps(t *testing.T) {
 	}
 	if linked != 1 {
 		t.Errorf("%d patches are linked, want 1", linked)
+	}
+}
+
+// Resources of more than 16 MiB have patches of VCDIFF, from whatever they were before.
+func TestPatchesOfLongResources(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some versions of 17 MiB")
+	}
+	noise := func(seed byte, n int) string {
+		b := make([]byte, n)
+		_, _ = rand.NewChaCha8([32]byte{seed}).Read(b)
+		return string(b)
+	}
+	w := newPatchWorld(t)
+	var long = []string{noise(1, patch.MaxBytes-10)}
+	w.write("a.txt", long[0])
+	w.run()
+	for _, version := range []string{"before " + long[0] + " after", long[0] + " and so on " + long[0][:1<<20], noise(2, patch.MaxBytes+1), line(1, "short")} {
+		long = append(long, version)
+		w.write("a.txt", version)
+		if rep := w.run(); !rep.Published {
+			t.Fatalf("not published: %+v", rep.SetReport)
+		}
+	}
+	found := w.patchesIn()["a.txt"]
+	if len(found) != 2 { // none from and to something else, and none from long to short
+		t.Fatalf("patches: %v", found)
+	}
+	for i, l := range found {
+		if l.Type != string(patch.VCDIFF) || l.Length.Int64() > 10_000 || !strings.HasSuffix(l.Href, ".vcdiff") {
+			t.Errorf("patch %d: %+v", i, l)
+		}
+		made, err := os.ReadFile(filepath.Join(w.o.Out, filepath.FromSlash(strings.TrimPrefix(l.Href, base))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		if _, err := patch.ApplyVCDIFF(t.Context(), strings.NewReader(long[i]), int64(len(long[i])), bytes.NewReader(made), &got, patch.MaxVCDIFF); err != nil || got.String() != long[i+1] {
+			t.Errorf("patch %d makes %d bytes, %v", i, got.Len(), err)
+		}
+		t.Logf("%d bytes instead of %d", len(made), len(long[i+1]))
 	}
 }
