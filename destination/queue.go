@@ -291,7 +291,7 @@ func (r *runner) skipRetry(a *Action) error {
 	if !a.Again || r.retryFailures < maxOutage {
 		return nil
 	}
-	return &harvest.SourceError{Err: fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
+	return &harvest.SourceError{Err: fmt.Errorf("%s was not requested, because %d other retries in a row failed: %w", a.Want.URI, maxOutage, ErrOutage)}
 }
 
 // isSilence reports whether the Source did not answer or was too busy. An error for one

@@ -17,7 +17,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 		return nil, err
 	}
 	c := o.reader.newSequence(o.set.URI, now.name)
-	begin := o.reader.until.Add(1) // a past that ends before the current lists begin needs no current list
+	begin := o.reader.until.Add(1) // a past moment before the start of the current lists needs none of them
 	switch {
 	case len(now.windows) > 0:
 		begin = now.windows[0].from.Time()

@@ -53,7 +53,7 @@ func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level 
 // undumped adds a Change Dump that lists changed resources, like a Change List, instead
 // of packages.
 func (c *sequence) undumped(doc *Document) error {
-	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as the Change List that it is")
+	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as a Change List")
 	w := doc.window()
 	w.dump = true
 	c.add(w)
