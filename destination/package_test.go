@@ -174,7 +174,7 @@ func TestCat_DMP_04(t *testing.T) {
 			change: func(all []zipMember) []zipMember {
 				return append(all, zipMember{"extra.tsv", []byte("a\tb")}, zipMember{"../../etc/passwd", []byte("root")})
 			},
-			want: "dump=12", note: "2 members that its manifest does not name", quirk: resourcesync.QuirkManifest,
+			want: "dump=12", note: "2 members missing from its manifest", quirk: resourcesync.QuirkManifest,
 		},
 		{
 			name:   "no manifest",

@@ -90,8 +90,8 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Open
 	return &Opened{ref: ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
-// readTail requests the end of the package. The response also shows the length and the
-// version.
+// readTail requests the end of the package, and takes the package's length and version
+// from the response.
 func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) error {
 	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
