@@ -31,7 +31,7 @@ type openBatch struct {
 	r       *runner
 	b       Batch
 	n       int          // size of the batch, in units of 1/cheap of a resource
-	more    atomic.Int64 // the same for resources that unexpectedly needed a request of their own
+	more    atomic.Int64 // additional size from resources that unexpectedly needed a request of their own
 	bytes   int64
 	uris    map[resourcesync.Key]bool
 	waiting []Action // actions that have not been started

@@ -261,8 +261,8 @@ func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	return unknownSince(at, lacks)
 }
 
-// unknownSince returns the message that the changes after a moment are unknown, and the
-// reason.
+// unknownSince returns a message about the unknown changes after a moment, with the
+// reason why they are unknown.
 func unknownSince(at time.Time, why string) string {
 	if at.IsZero() {
 		return "as of an unknown time; changes since are unknown: " + why
