@@ -21,7 +21,7 @@ const (
 	halfResources = 250
 	halfBytes     = 32 << 20
 	cheap         = 4       // the number of resources without a request that count as one with a request
-	textRoom      = 2 << 10 // the number of Remainder bytes that count as one more such resource
+	textRoom      = 2 << 10 // the number of Remainder bytes that count as one resource without a request
 )
 
 // maxOutage is the number of consecutive resources without an answer after which a run

@@ -49,7 +49,7 @@ func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	w.want = &want
 	q := question{word: w, held: *h}
 	if pl.asks++; pl.asks > maxQuestions {
-		q.trust = fmt.Errorf("a plan asks no more than %d", maxQuestions)
+		q.trust = fmt.Errorf("a plan requests at most %d disputed URIs", maxQuestions)
 		return pl.answered(ctx, &q)
 	}
 	pl.questions = append(pl.questions, q)
@@ -110,13 +110,13 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	case q.trust == nil && exists:
 		return pl.do(ctx, evidence.Fetch, q.want, q.from, &q.held)
 	case q.trust == nil:
-		q.trust = errors.New("it is there, with other bytes than those held")
+		q.trust = errors.New("it exists, but its bytes differ from the held bytes")
 	}
 	pl.skip(SkipDisputed)
 	if pl.stays = true; pl.Skipped[SkipDisputed] > maxNamed {
 		return nil
 	}
-	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not tell whether it was deleted before or after it last existed, and asking for it did not settle that: %v", q.want.URI, q.trust))
+	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not show whether it was deleted, and a request for it did not settle that: %v", q.want.URI, q.trust))
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 		return
 	}
 	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {
-		q.trust = errors.New("it is there, with other bytes than those held or told of")
+		q.trust = errors.New("it exists, but its bytes differ from the held bytes and from the descriptions")
 	} else if i > 0 {
 		q.want, q.from = told[i], harvest.Location{}
 	}

@@ -48,7 +48,7 @@ type finding struct {
 // These are the reasons why a resource is unverifiable.
 var (
 	errNothingToCompare = errors.New("the Source gives no digest to compare with")
-	errAhead            = errors.New("the mirror knows a later state than the documents of the Source that were read")
+	errAhead            = errors.New("the mirror has a later state than the documents of the Source")
 	errMoved            = errors.New("it changed in the mirror while it was audited")
 )
 

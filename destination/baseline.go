@@ -50,7 +50,7 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 // the two. pl was made from a dump that does not prove all its entries, does not
 // contain all held resources or is older than them.
 func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
-	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump says less")
+	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump has less evidence")
 	switch {
 	case harvest.OfSource(err) && ctx.Err() == nil:
 		k.offer.Lose(harvest.ResourceList, err)
@@ -111,9 +111,9 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 
 // These are reasons not to use a snapshot although each of its documents is usable.
 var (
-	errDiffers = &harvest.SourceError{Err: errors.New("it says less than the Resource List")}
+	errDiffers = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
 	// then absence from the lists is no evidence
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts are not of one known moment")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")}
 )
 
 // weigh also plans from a Resource Dump, if that may cost less than the requests of pl.
@@ -144,7 +144,7 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	case st.Unsure: // reading the manifests would be useless
 		return nil, errDoubtful
 	case !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members):
-		pl.reason("to look into the Resource Dump saves nothing")
+		pl.reason("reading the Resource Dump would save nothing")
 		return nil, nil
 	}
 	dump, err := k.compare(ctx, st, why, "its packages cost less than requests for each resource")
@@ -237,7 +237,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	pl.dispatch()
 	old := st.Old(st.Newest(), st.applied())
 	if old && !st.Shifting {
-		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than what is here (%s): it takes nothing back",
+		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than the mirror (%s): nothing is reverted",
 			st.By, st.Newest().UTC().Format(time.RFC3339Nano), pl.known.At.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.Gap = pl.lacks(st, old)
@@ -304,7 +304,7 @@ func (pl *planner) lacks(st *view, old bool) string {
 	case pl.d.AcceptGap:
 		return ""
 	case old && pl.known.Scope != "" && !pl.known.covers(pl.d.choice()):
-		return fmt.Sprintf("as of %s, of what is asked for now; what earlier runs left out is not known as of later", st.Newest().UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("as of %s, for the resources requested now; the resources that earlier runs left out may have changed since", st.Newest().UTC().Format(time.RFC3339Nano))
 	}
 	return st.Gap
 }

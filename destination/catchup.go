@@ -14,10 +14,10 @@ import (
 // because resources differed from the list.
 const maxRounds = 3
 
-// catchUp plans and applies further changes of a set if the plan has left some for the
-// next one, or if resources differed from the list. Such resources may have changed,
-// and the Change List may contain the change by now. After maxRounds the rest is left
-// to the next run.
+// catchUp plans and applies further changes of a set in two cases: the plan was limited
+// to a part of the changes, or resources differed from the list. Such resources may
+// have changed, and the Change List may contain the change by now. After maxRounds the
+// rest is left to the next run.
 func (r *runner) catchUp(ctx context.Context) error {
 	for range maxRounds {
 		if r.sp.scope == nil || r.sp.move == nil || !r.sp.Moment.IsZero() || !r.rep.unfinished() {

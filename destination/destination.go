@@ -108,16 +108,16 @@ const (
 type Event struct {
 	Kind    EventKind
 	Set     string
-	Action  Action // for EventBegun, EventTransferred, EventDone and EventFailed
+	Action  Action // the action of EventBegun, EventTransferred, EventDone or EventFailed
 	Path    string
 	Bytes   int64
-	Verdict Verdict // for EventVerdict
-	Again   bool    // for EventVerdict: the second verdict, after a repair
+	Verdict Verdict // the verdict of an EventVerdict
+	Again   bool    // set if an EventVerdict is the second one, after a repair
 	// the error, for EventTransferred and EventFailed; for EventVerdict the difference,
 	// or the reason why it is unknown
 	Err   error
-	Text  string             // for EventNote: one sentence
-	Quirk resourcesync.Quirk // for EventNote: the related quirk; 0 if there is none
+	Text  string             // the sentence of an EventNote
+	Quirk resourcesync.Quirk // the quirk of an EventNote; 0 if there is none
 	Plan  *SetPlan
 }
 

@@ -114,7 +114,7 @@ func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time
 		case !found.Reaches:
 			return &GapError{f.set, since, found.Why}
 		}
-		for c, err := range ch.All() { // they are in no package, so they come in the order of their times
+		for c, err := range ch.All() { // changes outside packages come in the order of their times
 			if err == nil && (c.To.IsZero() || !c.To.Before(since)) {
 				err = f.tell(c.Change, &c.Resource)
 			}

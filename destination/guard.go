@@ -16,8 +16,8 @@ type Guard struct {
 	Before  int64 // earlier deletions that count: those of the last 24 hours, or of the run if a limit is set
 	Allowed int64 // maximum number of deletions
 	Members int64 // number of resources in the set, to which the limit relates
-	// planned deletions because of a list whose time is that of an earlier list with
-	// more resources; any number of them is withheld
+	// planned deletions that rest on a second list with the time of an earlier, longer
+	// list; they are withheld whatever their number
 	Doubted int64
 }
 

@@ -28,7 +28,7 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	}
 	pl.dispatch()
 	if old {
-		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s ends at %s, before what is here (%s): it changes nothing",
+		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s ends at %s, before the mirror (%s): nothing is changed",
 			ch.Last(), ch.End.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
 	}
 	alone := cur.Alone

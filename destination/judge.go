@@ -46,8 +46,9 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// beside returns k for comparison with a list whose latest possible time is latest. If
-// latest is not older than k.until, the entries of the list itself decide.
+// beside returns k for judging a list without a stated time; latest is the latest
+// possible time of that list. If latest is not before k.until, beside clears k.until,
+// because the list itself is the newest evidence.
 func (k known) beside(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}

@@ -12,15 +12,15 @@ import (
 // These errors end a run that reaches its limits. The run completes and keeps started
 // transfers, the cursor does not move, and the next run continues.
 var (
-	ErrMaxTransfer = errors.New("the run may transfer no more (MaxTransfer)")
-	ErrMaxTime     = errors.New("the run may take no longer (MaxTime)")
+	ErrMaxTransfer = errors.New("the run has reached its transfer limit (MaxTransfer)")
+	ErrMaxTime     = errors.New("the run has reached its time limit (MaxTime)")
 )
 
 // budget contains the limits of a run and what the run has used of them.
 type budget struct {
 	most  int64            // maximum number of bytes of resources; 0 for no limit
 	until time.Time        // end of the run; zero for no limit
-	now   func() time.Time // the clock for until
+	now   func() time.Time // returns the current time
 	begun atomic.Int64     // bytes of started transfers; a transfer of unknown length counts when it is complete
 }
 
@@ -38,7 +38,7 @@ func (b *budget) take(a *Action) error {
 		return nil
 	}
 	if begun := b.begun.Load(); b.most > 0 && begun >= b.most {
-		return fmt.Errorf("%w: %d bytes of at most %d were begun", ErrMaxTransfer, begun, b.most)
+		return fmt.Errorf("%w: transfers of %d bytes were started, the limit is %d", ErrMaxTransfer, begun, b.most)
 	}
 	if !b.until.IsZero() && !b.now().Before(b.until) {
 		return ErrMaxTime

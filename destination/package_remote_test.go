@@ -343,7 +343,7 @@ func TestPartsOfPackages(t *testing.T) {
 				w.WriteHeader(http.StatusPartialContent)
 				_, _ = w.Write(make([]byte, 10))
 			})
-		}, "get=10", "cannot be had"},
+		}, "get=10", "because the package cannot be used"},
 		{"of shifted bytes", func(s *aSource, p *packages) {
 			whole := s.served("/d/1.zip")
 			var asked atomic.Int64

@@ -155,7 +155,7 @@ func TestCat_DMP_04(t *testing.T) {
 			change: func(all []zipMember) []zipMember {
 				return inManifest(entryOf(all[0].body, "/r/4"), "")(all)
 			},
-			want: "get=1 dump=11", note: "by its manifest",
+			want: "get=1 dump=11", note: "according to its manifest",
 		},
 		{
 			name: "the manifest in the package gives another digest",
@@ -174,7 +174,7 @@ func TestCat_DMP_04(t *testing.T) {
 			change: func(all []zipMember) []zipMember {
 				return append(all, zipMember{"extra.tsv", []byte("a\tb")}, zipMember{"../../etc/passwd", []byte("root")})
 			},
-			want: "dump=12", note: "2 members that its manifest does not name", quirk: resourcesync.QuirkManifest,
+			want: "dump=12", note: "2 members missing from its manifest", quirk: resourcesync.QuirkManifest,
 		},
 		{
 			name:   "no manifest",
@@ -245,12 +245,12 @@ func TestCat_DMP_04(t *testing.T) {
 		{
 			name:   "the copy of the manifest is gone",
 			source: func(s *aSource) { s.remove("/d/1.xml") },
-			want:   "dump=12", note: "the copy of its manifest is not used", quirk: resourcesync.QuirkManifestCopy,
+			want:   "dump=12", note: "is used instead of its copy", quirk: resourcesync.QuirkManifestCopy,
 		},
 		{
 			name:   "the copy of the manifest is a Resource List",
 			source: func(s *aSource) { s.put("/d/1.xml", s.served("/list.xml")) },
-			want:   "dump=12", note: "the copy of its manifest is not used", quirk: resourcesync.QuirkManifestCopy,
+			want:   "dump=12", note: "is used instead of its copy", quirk: resourcesync.QuirkManifestCopy,
 		},
 		{
 			name: "the copy names a path that climbs",
@@ -516,7 +516,7 @@ func TestPackageThatCannotBeUsed(t *testing.T) {
 		note  string
 	}{
 		{"missing", func(s *aSource) { s.answer("/d/1.zip", http.NotFound) }, "get=20 dump=20", "404"},
-		{"another", func(s *aSource) { s.put("/d/1.zip", s.served("/d/2.zip")) }, "get=20 dump=20", "as the package cannot be had"},
+		{"another", func(s *aSource) { s.put("/d/1.zip", s.served("/d/2.zip")) }, "get=20 dump=20", "because the package cannot be used"},
 		{
 			"a member is damaged", func(s *aSource) {
 				b := s.served("/d/1.zip")
@@ -531,7 +531,7 @@ func TestPackageThatCannotBeUsed(t *testing.T) {
 			},
 			"get=20 dump=20", "403",
 		},
-		{"its copied manifest is gone", func(s *aSource) { s.remove("/d/1.xml") }, "dump=40", "the copy of its manifest is not used"},
+		{"its copied manifest is gone", func(s *aSource) { s.remove("/d/1.xml") }, "dump=40", "is used instead of its copy"},
 		{"its copied manifest is another", func(s *aSource) { s.put("/d/1.xml", append(s.served("/d/1.xml"), ' ')) }, "dump=40", ""},
 	} {
 		for _, byParts := range []bool{false, true} {

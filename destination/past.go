@@ -108,7 +108,7 @@ func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 		return nil, err
 	}
 	defer st.Close()
-	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is of before, and the changes from there to the moment are known")
+	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is earlier, and all changes up to the moment are known")
 }
 
 // prefer returns the preferred documents for bytes. For a past moment it prefers dumps,
@@ -165,10 +165,10 @@ func (r *runner) asThen(ctx context.Context, b Batch, a *Action) (int64, error) 
 		failed = err
 	}
 	gone := func(err error) error {
-		return fmt.Errorf("its bytes of %s can't be had: %w", momentName(r.sp.Moment), errors.Join(failed, err))
+		return fmt.Errorf("its bytes of %s cannot be obtained: %w", momentName(r.sp.Moment), errors.Join(failed, err))
 	}
 	if len(a.Want.Digests) == 0 {
-		return 0, &harvest.SourceError{Err: gone(errors.New("the Source gives no digest, by which its present bytes could be proved to be the same"))}
+		return 0, &harvest.SourceError{Err: gone(errors.New("the Source gives no digest that could prove that its present bytes are the same"))}
 	}
 	n, err := r.fetcher.Fetch(ctx, b, a.Want)
 	if harvest.IsSourceError(err) {

@@ -60,7 +60,7 @@ type Action struct {
 	Repair  bool                // the bytes were held, but are damaged or missing
 	Again   bool                // an earlier run failed to fetch this state, or found its bytes wrong
 	Want    harvest.Resource
-	Via     Via    // for actions that need bytes
+	Via     Via    // how the bytes are obtained, if the action needs bytes
 	From    string // for a Copy: the URI of the bytes; for an Adopt: the path of the file
 	Package int    // for ViaDump and ViaRange: number of the package in the plan, counted from 1
 	Member  string // for ViaDump and ViaRange: rs:md/@path in that package

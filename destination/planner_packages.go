@@ -21,7 +21,7 @@ const (
 // obtain them.
 type bulk struct {
 	pkg      *harvest.Package
-	number   int   // index in decisions, counted from 1
+	number   int   // the package's place in SetPlan.decisions, counted from 1
 	again    int64 // members that an earlier run failed to fetch
 	unsized  int64 // members of unknown length
 	unproved bool  // some members have no strong digest

@@ -164,7 +164,7 @@ func TestPromise01StaleClosedList(t *testing.T) {
 			default:
 				for i := range 3 { // as long as the copy is all that there is
 					m.mustSucceed()
-					m.wantNote("may be a copy from before")
+					m.wantNote("may be an outdated copy")
 					got := m.files()
 					for _, p := range s.paths {
 						if got[p] != string(s.served(p)) && p != "/r/2" {
@@ -283,7 +283,7 @@ func TestPromise01ListsThatNeverSayThatTheyAreClosed(t *testing.T) {
 		m.now = m.now.Add(7 * time.Hour)
 		s.asked("/changes/")
 		m.mustSucceed()
-		m.wantNote("may be a copy from before")
+		m.wantNote("may be an outdated copy")
 		if n := s.asked(closed); n == 0 {
 			t.Error("the list was left before a day had passed")
 		}
@@ -320,7 +320,7 @@ func TestPromise01ListWrittenAfterItWasClosed(t *testing.T) {
 	m.mustSucceed()
 	m.wantFiles(s.paths...)
 	for _, note := range m.notes {
-		if strings.Contains(note, "copy from before") {
+		if strings.Contains(note, "an outdated copy") {
 			t.Errorf("told: %s", note)
 		}
 	}

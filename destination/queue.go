@@ -31,7 +31,7 @@ type openBatch struct {
 	r       *runner
 	b       Batch
 	n       int          // size of the batch, in units of 1/cheap of a resource
-	more    atomic.Int64 // the same for resources that unexpectedly needed a request of their own
+	more    atomic.Int64 // additional size from resources that unexpectedly needed a request of their own
 	bytes   int64
 	uris    map[resourcesync.Key]bool
 	waiting []Action // actions that have not been started
@@ -291,7 +291,7 @@ func (r *runner) skipRetry(a *Action) error {
 	if !a.Again || r.retryFailures < maxOutage {
 		return nil
 	}
-	return &harvest.SourceError{Err: fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
+	return &harvest.SourceError{Err: fmt.Errorf("%s was not requested, because %d other retries in a row failed: %w", a.Want.URI, maxOutage, ErrOutage)}
 }
 
 // isSilence reports whether the Source did not answer or was too busy. An error for one

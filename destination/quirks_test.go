@@ -311,9 +311,9 @@ func TestQuirk_28(t *testing.T) {
 // the state that is here, so the second run is no first one.
 func TestQuirk_28_latest(t *testing.T) {
 	for _, tt := range []struct{ name, md, modified, want string }{
-		{"DSpace", ` from="` + at(3).String() + `"`, "", "2026-03-01T12:03:00Z at the latest (its from)"},
-		{"a file", "", "Sun, 01 Mar 2026 12:04:00 GMT", "2026-03-01T12:04:00Z at the latest (its Last-Modified)"},
-		{"WEKO", "", "", "2026-03-01T12:30:00Z at the latest (when it was sent)"},
+		{"DSpace", ` from="` + at(3).String() + `"`, "", "2026-03-01T12:03:00Z (its from)"},
+		{"a file", "", "Sun, 01 Mar 2026 12:04:00 GMT", "2026-03-01T12:04:00Z (its Last-Modified)"},
+		{"WEKO", "", "", "2026-03-01T12:30:00Z (the time it was sent)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSource(t)
@@ -331,7 +331,7 @@ func TestQuirk_28_latest(t *testing.T) {
 			s.changes(0)
 			m := newMirror(t, s)
 			m.mustSync(destination.Baseline, 0, 20, 0, 0)
-			m.wantNote("has no at, so its moment is unknown: it is of " + tt.want)
+			m.wantNote("has no at, so its time is unknown, at the latest " + tt.want)
 			if rep := m.mustSync(destination.Baseline, 20, 0, 0, 0); !strings.Contains(rep.Why, "is read in each run") {
 				t.Errorf("second run: got %q", rep.Why)
 			}

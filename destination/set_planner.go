@@ -81,7 +81,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
-	if !pl.Moment.IsZero() { // a past moment stays old, which is no news
+	if !pl.Moment.IsZero() { // the age of a past moment is not worth a report
 		pl.Latest = time.Time{}
 	}
 	return pl.SetPlan, nil
@@ -93,10 +93,10 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 		return k.past(ctx)
 	}
 	if k.followed && k.d.AcceptRollback {
-		return k.baseline(ctx, "the present state of the Source counts, even if it is older than the mirror")
+		return k.baseline(ctx, "the present state of the Source is accepted, even if it is older than the mirror")
 	}
 	if k.known.Silent {
-		return k.baseline(ctx, "the Resource List does not tell of which moment it is, so it is read in each run")
+		return k.baseline(ctx, "the Resource List does not state its time, so it is read in each run")
 	}
 	var found harvest.Outcome
 	mode, tr, why, err := k.mode(func(tr harvest.Track) (_ harvest.Outcome, err error) {
@@ -136,11 +136,11 @@ func (k *setPlanner) age(now time.Time) string {
 	case every < 0 || last.IsZero():
 		return ""
 	case evidence.Misdated(last, now, k.d.Client.Now()):
-		return fmt.Sprintf("the last baseline was dated %s, which is still to come", last.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the last baseline was dated %s, which is in the future", last.UTC().Format(time.RFC3339))
 	case now.Sub(last) < every:
 		return ""
 	}
-	return fmt.Sprintf("the last baseline was made %d days ago, and not every Source tells every deletion", int(now.Sub(last).Hours()/24))
+	return fmt.Sprintf("the last baseline was made %d days ago, and some Sources omit deletions from their Change Lists", int(now.Sub(last).Hours()/24))
 }
 
 // increment plans the changes of a track. If the packages of a Change Dump save more
@@ -182,7 +182,7 @@ func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	if err != nil || !at.After(k.known.Listed) || evidence.ToCome(at, k.d.Client.Now()) {
 		return nil, harvest.UnlessOfSource(ctx, err)
 	}
-	pl, err := k.baseline(ctx, "the times of the changes contradict each other, or what is here, so a clock was wrong")
+	pl, err := k.baseline(ctx, "the times of the changes contradict each other or the mirror, so a clock was wrong")
 	if err != nil {
 		return nil, harvest.UnlessOfSource(ctx, err)
 	}

@@ -29,11 +29,11 @@ type planInputs struct {
 func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
 	case !f.followed && f.members > 0:
-		return Baseline, 0, "earlier runs found no moment to go on from", nil
+		return Baseline, 0, "earlier runs recorded no position to continue from", nil
 	case !f.followed:
 		return Baseline, 0, "no earlier synchronisation", nil
 	case f.restored:
-		return Baseline, 0, "earlier states were brought back here, so everything is compared", nil
+		return Baseline, 0, "earlier states were restored in the mirror, so everything is compared", nil
 	case !f.covered:
 		return Baseline, 0, "the filters or limits are different from last time", nil
 	}
@@ -58,14 +58,14 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 // baselineSource chooses the snapshot for a baseline and returns the reason; false if
 // there is no usable snapshot.
 func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
-	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it tells what is missing here"
+	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it shows which resources are missing"
 	switch {
 	case f.prefer == PreferList:
 		why = "it was asked for"
 	case f.prefer == PreferDump:
 		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "it was asked for"
 	case f.members == 0 && f.Shows[harvest.ResourceDump]:
-		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "nothing of the set is here yet"
+		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "the mirror has nothing of the set yet"
 	}
 	s, ok := f.First(append(order, harvest.Archived...)...)
 	switch {
@@ -74,7 +74,7 @@ func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	case s == order[1]:
 		why = f.lacks(order[0])
 	case s != order[0]:
-		why = "the present ones cannot be used"
+		why = "the present list and dump cannot be used"
 	}
 	return s, why, true
 }

@@ -21,9 +21,9 @@ func TestMode(t *testing.T) {
 		want   string
 	}{
 		{"never synchronised", planInputs{covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, no earlier synchronisation"},
-		{"pages of several moments", planInputs{members: 3, covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier runs found no moment to go on from"},
+		{"pages of several moments", planInputs{members: 3, covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier runs recorded no position to continue from"},
 		{"more is asked for than before", planInputs{followed: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, the filters or limits are different from last time"},
-		{"a run was undone", planInputs{followed: true, restored: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier states were brought back here, so everything is compared"},
+		{"a run was undone", planInputs{followed: true, restored: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier states were restored in the mirror, so everything is compared"},
 		{"nobody looked yet", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, none, harvest.ChangeLists, ""},
 		{"dumps are preferred", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, none, harvest.ChangeDumps, ""},
 		{"the Change List reaches back", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "incremental, changes since then"},
@@ -66,18 +66,18 @@ func TestTruth(t *testing.T) {
 		want   string
 	}{
 		{"nothing is offered", planInputs{Offered: &harvest.Offered{}}, ""},
-		{"a list alone", planInputs{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}}, "the Resource List: it tells what is missing here"},
+		{"a list alone", planInputs{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}}, "the Resource List: it shows which resources are missing"},
 		{"a dump alone", planInputs{members: 5, Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceDump: true}}}, "the Resource Dump: no Resource List is offered"},
-		{"both, and nothing is here", planInputs{Offered: &harvest.Offered{Shows: both}}, "the Resource Dump: nothing of the set is here yet"},
-		{"both, and much is here", planInputs{Offered: &harvest.Offered{Shows: both}, members: 5}, "the Resource List: it tells what is missing here"},
+		{"both, and nothing is here", planInputs{Offered: &harvest.Offered{Shows: both}}, "the Resource Dump: the mirror has nothing of the set yet"},
+		{"both, and much is here", planInputs{Offered: &harvest.Offered{Shows: both}, members: 5}, "the Resource List: it shows which resources are missing"},
 		{"the list is asked for", planInputs{Offered: &harvest.Offered{Shows: both}, prefer: PreferList}, "the Resource List: it was asked for"},
 		{"the dump is asked for", planInputs{Offered: &harvest.Offered{Shows: both}, members: 5, prefer: PreferDump}, "the Resource Dump: it was asked for"},
 		{"the dump is asked for and not offered", planInputs{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}, prefer: PreferDump}, "the Resource List: no Resource Dump is offered"},
 		{"the dump is of no use", planInputs{Offered: &harvest.Offered{Shows: both, Lost: [harvest.SnapshotKinds]bool{harvest.ResourceDump: true}}}, "the Resource List: the Resource Dump cannot be used"},
 		{"the list is of no use", planInputs{members: 5, Offered: &harvest.Offered{Shows: both, Lost: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}}, "the Resource Dump: the Resource List cannot be used"},
 		{"both are of no use", planInputs{Offered: &harvest.Offered{Shows: both, Lost: both}}, ""},
-		{"both are of no use, and there are archives", planInputs{Offered: &harvest.Offered{Shows: all, Lost: both}}, "the newest archived Resource List: the present ones cannot be used"},
-		{"only an archive of dumps", planInputs{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceDumpArchive: true}}}, "the newest archived Resource Dump: the present ones cannot be used"},
+		{"both are of no use, and there are archives", planInputs{Offered: &harvest.Offered{Shows: all, Lost: both}}, "the newest archived Resource List: the present list and dump cannot be used"},
+		{"only an archive of dumps", planInputs{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceDumpArchive: true}}}, "the newest archived Resource Dump: the present list and dump cannot be used"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, why, ok := tt.inputs.baselineSource()

@@ -28,8 +28,8 @@ var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string
 }{
-	transfer.OddSent:      {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept as {it was|they were} sent, which is what the list describes"},
-	transfer.OddDecoded:   {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept without it"},
+	transfer.OddSent:      {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding that was not requested, {|such as }%s: kept as {it was|they were} sent, which is what the list describes"},
+	transfer.OddDecoded:   {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding that was not requested, {|such as }%s: kept decoded"},
 	transfer.OddRange:     {0, "%d {resource|resources} came with status 200 and a Content-Range, {|such as }%s: nothing proves that {it is|they are} whole"},
 	transfer.OddDuplicate: {0, "%d {resource was|resources were} fetched from {a duplicate|duplicates}, {|such as }%s"},
 	transfer.OddPage:      {0, "%d {resource|resources} came as text/html and {is|are} listed as XML, {|such as }%s: kept, as {it has the length listed and is|they have the length listed and are} well-formed XML that is no page"},

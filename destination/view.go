@@ -108,7 +108,7 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
 	members := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
 	return batched(members, func(members []Held) error {
-		// Members may leave out facts that changes gave
+		// Members may leave out Told, Until and Came
 		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI }))
 		if err != nil {
 			return err
@@ -193,7 +193,7 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		return s
 	}
 	s, _ := w.By.Word()
-	if h.Member && !w.At.After(a.Listed) { // no newer list lacks the resource
+	if h.Member && !w.At.After(a.Listed) { // the resource is not missing from a newer list
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))

@@ -41,7 +41,7 @@ type Wait struct {
 const (
 	leastWait   = 10 * time.Second
 	mostWait    = time.Hour
-	defaultWait = time.Minute // for a Source whose rhythm is unknown
+	defaultWait = time.Minute // wait for a Source whose rhythm is unknown
 )
 
 // Loop makes runs until ctx ends, and then returns nil. After an error of the Source it

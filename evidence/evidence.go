@@ -108,21 +108,21 @@ func Decide(s Statement, h Held) (Decision, string) {
 	s.Last = s.Last && !h.Ahead
 	switch {
 	case s.Old && !known && s.Kind != Absent && s.Kind != Deleted:
-		return PassOver, "it may have been deleted since"
+		return PassOver, "the resource may have been deleted since"
 	case s.Old:
-		return h.stay(), "the document is older than what was applied"
+		return h.stay(), "the document is older than the applied state"
 	case s.Torn:
 		return Ask, "its document contradicts itself"
 	}
 	switch s.order(h) {
 	case earlier:
-		return h.stay(), "what is held is newer"
+		return h.stay(), "the held state is newer"
 	case unknown:
-		return s.unplaced(h), "whether it is newer is unknown"
+		return s.unplaced(h), "its order relative to the held state is unknown"
 	case same:
 		return s.beside(h)
 	}
-	return s.apply(h), "nothing that is held is newer"
+	return s.apply(h), "the held state is older"
 }
 
 // stay returns the decision that keeps the held state: Retry if its bytes are due, else
@@ -215,16 +215,16 @@ func (s Statement) unplaced(h Held) Decision {
 
 // beside decides about a statement of the same time as the held state.
 func (s Statement) beside(h Held) (Decision, string) {
-	const before = "a list tells what was before its moment"
+	const before = "a list describes the state before its moment"
 	switch {
 	case s.Kind == Absent && !h.Change:
-		return Withhold, "another list of its moment named it"
+		return Withhold, "another list of the same moment contains the resource"
 	case s.Kind == Absent, s.Kind == Listed && h.Change:
 		return h.stay(), before
 	case s.Kind == Deleted && h.Member, s.Kind != Deleted && h.Gone:
-		return Ask, "two changes of one moment contradict each other"
+		return Ask, "two changes of the same moment contradict each other"
 	case h.Gone:
-		return Keep, "it is applied"
+		return Keep, "the deletion is already applied"
 	}
-	return s.bring(h), "other bytes of the same moment"
+	return s.bring(h), "a statement of the same moment describes the resource"
 }

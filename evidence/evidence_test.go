@@ -21,7 +21,7 @@ func at(n int) time.Time {
 // A statement is a kind, its time or bounds, and what else is known of it.
 const table = `
 # a document older than what was applied changes nothing
-listed 9 old              | nothing | pass over | it may have been deleted since
+listed 9 old              | nothing | pass over | the resource may have been deleted since
 absent 9 old              | nothing | keep      |
 deleted 9 old             | nothing | keep      |
 absent 9 old              | listed  | keep      |

@@ -17,7 +17,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 		return nil, err
 	}
 	c := o.reader.newSequence(o.set.URI, now.name)
-	begin := o.reader.until.Add(1) // a past that ends before the current lists begin needs no current list
+	begin := o.reader.until.Add(1) // a past moment before the start of the current lists needs none of them
 	switch {
 	case len(now.windows) > 0:
 		begin = now.windows[0].from.Time()
@@ -87,8 +87,9 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newest returns the entry of the newest snapshot in the archives, at or before until
-// unless until is zero. The entry has no URI if no snapshot has a time.
+// newest returns the entry of the newest snapshot in the archives. If until is not
+// zero, it ignores snapshots after until. The entry has no URI if no snapshot has a
+// time.
 func (o *Offer) newest(ctx context.Context, s SnapshotKind, until time.Time) (last resourcesync.Entry, err error) {
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {

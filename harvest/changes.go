@@ -110,7 +110,7 @@ type ChangeEntry struct {
 	// To is zero if there is no upper bound
 	From, To time.Time
 	Least    time.Time // if ByLastMod: the value of From in case the lastmod is not the time of the deletion
-	Most     time.Time // if ByLastMod: the value of To in that case
+	Most     time.Time // if ByLastMod: the value of To in case the lastmod is not the time of the deletion
 	// the entry is a deletion whose time is its lastmod, which may be the lastmod of
 	// the deleted version
 	ByLastMod bool
@@ -364,10 +364,10 @@ func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume checks, as soon as all entries before the position were read again, that they
-// are the same: sum is the digest of them. It returns false if they differ. The entries
-// after the position happened later, whatever their times are: a clock may be wrong, a
-// position cannot.
+// resume compares the entries before the position with those that an earlier run read,
+// as soon as all of them were read again; sum is their digest. It returns false if they
+// differ. The entries after the position happened later, whatever their times are: a
+// clock may be wrong, but a position cannot.
 func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	if !l.resumed || l.total != cur.Applied {
 		return true
@@ -400,7 +400,7 @@ func (l *changeList) lost(cur Position) bool {
 // Change Dump often ends before the Change Lists do, and an outdated copy always does.
 // If there are missing changes between the two, join describes them in gap.
 func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
-	open := ch.newest.until.IsZero() && !ch.newest.packed // an open list contains all changes until now
+	open := ch.newest.until.IsZero() && !ch.newest.packed // an open list contains all changes up to the present
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
 		return "", nil
 	}

@@ -162,7 +162,7 @@ func (doc *Document) repeated(named *spool.Keys) error {
 	case err != nil || len(twice) == 0:
 		return err
 	case len(twice) == spool.MaxRepeated:
-		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names %d resources more than once, or even more", len(twice))}
+		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names at least %d resources more than once", len(twice))}
 	}
 	doc.last = make(map[resourcesync.Key]int, len(twice))
 	n := 0
@@ -242,12 +242,12 @@ func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	for _, c := range []struct {
 		at time.Time
 		by string
-	}{{doc.Header.From.Time(), "its from"}, {doc.Modified, "its Last-Modified"}, {sent, "when it was sent"}} {
+	}{{doc.Header.From.Time(), "its from"}, {doc.Modified, "its Last-Modified"}, {sent, "the time it was sent"}} {
 		if at = evidence.Placed(c.at, sent, now); !at.IsZero() {
 			return at, c.by
 		}
 	}
-	return now, "when it was read"
+	return now, "the time it was read"
 }
 
 // clock returns the time at which the Source sent the document, by its own clock. It

@@ -29,7 +29,7 @@ type lister struct {
 	read     map[string]bool // URIs of the documents that were requested, including unreadable ones
 	indexes  map[string]bool // URIs of documents that are indexes
 	full     bool            // set if there are more documents than a run reads
-	opened   int             // number of packages that stay open, as keep counts them
+	opened   int             // number of members in the packages that stay open; see Package.keep
 	unusable int             // number of unusable packages
 	before   []page          // the pages that name a predecessor
 }
@@ -120,7 +120,7 @@ func (r *lister) pages(doc *Document, level int) bool {
 		}
 		// between two moments a resource may have moved unseen from one page to another
 		if doc = next; doc != nil && first.Header.At != doc.Header.At {
-			r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
+			r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: this page and the first page have different times (at %s and at %s), so resources missing from the list are not deleted",
 				doc.URI, doc.Header.At, first.Header.At))
 		}
 	}
@@ -177,7 +177,7 @@ func (r *lister) document(doc *Document, level int) bool {
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
-		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no at, so its moment is unknown: it is of %s at the latest (%s), and nothing is deleted for not being in it",
+		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no at, so its time is unknown, at the latest %s (%s); resources missing from it are not deleted",
 			doc.URI, at.UTC().Format(time.RFC3339), by))
 	}
 	r.setAt(doc.Header.At)
@@ -224,7 +224,7 @@ func (r *lister) twice(doc *Document) {
 // resource yields the resource of an entry of a Resource List.
 func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	if e.Change != "" {
-		r.doubt(0, doc.URI+": tells changes as a Change List does, so it may not be a list of everything: nothing is deleted for not being in it")
+		r.doubt(0, doc.URI+": contains changes like a Change List, so it may be incomplete: resources missing from it are not deleted")
 		if e.Change == resourcesync.Deleted {
 			return true
 		}
@@ -377,14 +377,14 @@ func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole
 	if at.IsZero() || !told.IsZero() && at.Equal(told.Time()) || told.IsZero() && !at.After(end) {
 		return
 	}
-	r.doubt(0, fmt.Sprintf("%s: of another moment (at %s) than what names it: nothing is deleted for not being in it", doc.URI, doc.Header.At))
+	r.doubt(0, fmt.Sprintf("%s: has another time (at %s) than the document that names it: resources missing from it are not deleted", doc.URI, doc.Header.At))
 }
 
 // behind returns an error if a document has an earlier time than the document that
 // contains its URI.
 func behind(doc *Document, root resourcesync.Datetime) error {
 	if at := doc.Header.At; !at.IsZero() && at.Before(root) {
-		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than what names it (at %s)", at, root)}
+		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than the document that names it (at %s)", at, root)}
 	}
 	return nil
 }
@@ -393,7 +393,7 @@ func behind(doc *Document, root resourcesync.Datetime) error {
 // entry in the dump gives.
 func EndsBefore(doc *Document, until resourcesync.Datetime) error {
 	if u := doc.Header.Until; !u.IsZero() && u.Before(until) {
-		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("ends (until %s) before what names it says (until %s)", u, until)}
+		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("ends (until %s) earlier than the dump says (until %s)", u, until)}
 	}
 	return nil
 }
@@ -416,7 +416,7 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 // gives up the dump.
 func (r *lister) packageFailed(err error) bool {
 	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
-		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not told of", maxNamed)}
+		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not reported", maxNamed)}
 	}
 	if !r.partFailed(QuirkOf(err), err) {
 		return false

@@ -144,7 +144,7 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	case ch.Since.IsZero():
 		return no("the %s %s does not say where it begins (no from)", c.name, ch.First)
 	case evidence.Misdated(cur.At, ch.Served, c.reader.Now()):
-		return no("the mirror ends at %s, which is still to come", at)
+		return no("the mirror ends at %s, which is in the future", at)
 	case ch.Since.Time().After(cur.At) && c.Why != "":
 		return no("%s", c.Why)
 	case ch.Since.Time().After(cur.At):
@@ -261,11 +261,11 @@ func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	return unknownSince(at, lacks)
 }
 
-// unknownSince returns the message that the changes after a moment are unknown, and the
-// reason.
+// unknownSince returns a message about the unknown changes after a moment, with the
+// reason why they are unknown.
 func unknownSince(at time.Time, why string) string {
 	if at.IsZero() {
-		return "as of a moment that is unknown; changes since are unknown: " + why
+		return "as of an unknown time; changes since are unknown: " + why
 	}
 	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
@@ -287,7 +287,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 	}
 	windows := c.windows[c.start(o.Position.At):]
 	if int64(len(windows)) >= most {
-		return 0, Counted(len(windows), "to look into %d {package|packages} of Change Dumps saves nothing", len(windows)), nil
+		return 0, Counted(len(windows), "reading %d {package|packages} of Change Dumps would save nothing", len(windows)), nil
 	}
 	unusable := 0
 	for _, w := range windows {
@@ -313,7 +313,7 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 	doc, err := c.read(ctx, w)
 	if err != nil {
 		if lost(ctx, err) {
-			o.reader.Note(o.set.URI, fmt.Sprintf("the package %s is left alone: %v", w.uri, err))
+			o.reader.Note(o.set.URI, fmt.Sprintf("the package %s is not used: %v", w.uri, err))
 		}
 		return 0, err
 	}
@@ -353,7 +353,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 			return nil, err
 		}
 		if last.Loc == "" {
-			return nil, &DocumentError{URI: st.lists[0], Reason: "does not say of which moment what it names is"}
+			return nil, &DocumentError{URI: st.lists[0], Reason: "does not give the time of the lists that it names"}
 		}
 		st.lists = []string{last.Loc}
 	}
@@ -384,7 +384,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 // latest returns an error if a snapshot without later changes is not the present state.
 // It returns nil if the Resource List is not newer.
 func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
-	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes are told from then on", st.At.UTC().Format(time.RFC3339Nano))}
+	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes after that are listed", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
 		return behind
 	}

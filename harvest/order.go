@@ -78,9 +78,10 @@ func earliest(t time.Time, others ...time.Time) time.Time {
 	return t
 }
 
-// follow marks a change that comes after the entries that were read before. A change
-// dated before them, but not before the last applied change, may really have happened
-// before the position's list: then the position was found in an outdated copy.
+// follow marks a change that comes after the entries that were read before. It does not
+// mark a change dated between the last applied change and the position: such a change
+// may have happened earlier, because the position may have been found in an outdated
+// copy.
 func (l *changeList) follow(c *ChangeEntry) {
 	k := l.known
 	if !k.yes {
@@ -344,11 +345,11 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Against returns the same as Word, adjusted by the lastmod of the held version and of
-// the version that is due. If a deletion's lastmod equals one of these, it is the
-// lastmod of the deleted version and not the time of the deletion. If an aged change
-// has the lastmod of the held version, the change brought that version, and nothing
-// shows a later deletion.
+// Against returns the same as Word, except in two cases. If the lastmod of a deletion
+// is that of the held version or of the due version, it is the lastmod of the deleted
+// version and not the time of the deletion. If the lastmod of an aged change is that of
+// the held version, the change brought that version, and nothing shows that the
+// resource was deleted later.
 func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
 	switch {

@@ -54,8 +54,8 @@ type Item struct {
 	Resource
 	Location
 	By *Change // the change that gives the description; nil if a list gives it
-	// the list's description if a change describes the resource too, for the case that
-	// the change is too old; else nil
+	// the list's description, kept beside that of a change in case the change is too old;
+	// else nil
 	Listed *Item
 	At     time.Time // for a dispute: time of the list that contains the resource or lacks it
 	Or     *Resource // for a dispute: another possible version; nil if there is none

@@ -39,7 +39,7 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 	of := manifest.Header.Metadata
 	p.leave()
 	manifest.Close()
-	r.Tell(resourcesync.QuirkPackageLink, "", uri+": a package where a document that names packages was promised; read as its only one")
+	r.Tell(resourcesync.QuirkPackageLink, "", uri+": is a package instead of a document that names packages; read as the only package")
 	h := resourcesync.Header{
 		Metadata: resourcesync.Metadata{Capability: want, At: of.At, From: of.From, Until: of.Until},
 		Links:    []resourcesync.Link{{Rel: "up", Href: uri}},
@@ -55,7 +55,7 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 		err = enc.Close()
 	}
 	if err != nil {
-		return nil, &DocumentError{URI: manifest.URI, Reason: "does not say of when it is", Err: err}
+		return nil, &DocumentError{URI: manifest.URI, Reason: "does not give its time", Err: err}
 	}
 	resp.Body = io.NopCloser(&dump)
 	return r.take(uri, resp, want)

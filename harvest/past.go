@@ -64,7 +64,7 @@ func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapsh
 			why = also(why, lacks)
 		}
 	}
-	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(why, "no list or dump of before is offered")}
+	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(why, "no earlier list or dump is offered")}
 }
 
 // also appends a reason to the others, unless they already contain it.
@@ -118,7 +118,7 @@ func (o *Offer) asOf(ctx context.Context, b base, moment time.Time, dumps bool) 
 	case err != nil:
 		return nil, "", err
 	case at.IsZero() || st.Partial != nil || st.Unsure:
-		return nil, b.uris[0] + " is not of one known moment", nil
+		return nil, b.uris[0] + " has no single known time", nil
 	case at.After(moment):
 		return nil, fmt.Sprintf("%s is of %s", b.uris[0], stamp(at)), nil
 	case at.Before(moment):
@@ -147,7 +147,7 @@ func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 			}
 		}
 		if st.At = st.past; st.Unsure {
-			open(st.lists[0] + " is not of one known moment")
+			open(st.lists[0] + " has no single known time")
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (o *Offer) between(ctx context.Context, tr Track, at, moment time.Time) (ch
 	case !ch.Span().Since(at):
 		lacks = fmt.Sprintf("the %s %s begins at %s, after %s", c.name, ch.First, ch.Since, stamp(at))
 	case ch.complete().Before(moment):
-		lacks = fmt.Sprintf("the %s %s tells changes up to %s", c.name, ch.Last(), stamp(ch.complete()))
+		lacks = fmt.Sprintf("the %s %s lists changes up to %s", c.name, ch.Last(), stamp(ch.complete()))
 	}
 	return ch, lacks, nil
 }

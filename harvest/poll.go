@@ -104,7 +104,7 @@ func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (stri
 	}
 	switch {
 	case c.closes:
-	case cur.List == ch.newest.URI: // checked once for each list
+	case cur.List == ch.newest.URI: // whether a list states its own end is checked only once
 		c.closes = cur.Index == c.via
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])

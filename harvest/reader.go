@@ -103,7 +103,7 @@ func Counted[N int | int64](n N, text string, args ...any) string {
 func (r *Reader) named(loc string, base *url.URL) (string, error) {
 	u, err := fetch.ParseReference(loc)
 	if err != nil {
-		return "", &DocumentError{URI: base.String(), Reason: fmt.Sprintf("names %q, which is no URI", loc)}
+		return "", &DocumentError{URI: base.String(), Reason: fmt.Sprintf("names %q, which is not a URI", loc)}
 	}
 	if u, err = fetch.Parse(base.ResolveReference(u).String()); err != nil {
 		return "", &DocumentError{URI: base.String(), Reason: "names a document that cannot be fetched", Err: err}

@@ -33,7 +33,7 @@ type sequence struct {
 	windows []window
 	named   map[string]bool // the URIs of the windows
 	lone    *Document       // the only list, if it has already been read
-	opened  int             // number of open members, as Package.keep counts them
+	opened  int             // number of members in the packages that stay open; see Package.keep
 	broken  bool            // some offered list cannot be used
 	// the index is not in the order of the lists' times (1.1 §12.2), because some times
 	// come from a wrong clock
@@ -168,7 +168,7 @@ func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
-		// an index has no pages
+		// an index is never divided into pages
 		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
 			defer index.Close()
 			return c.index(index)
@@ -427,11 +427,11 @@ const maxLeft = 24 * time.Hour
 // changed for long enough.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
-	so := "it may be a copy from before, so it is read again in the next run"
+	so := "it may be an outdated copy, so it is read again in the next run"
 	if stood {
-		so = "nothing was added to it for a day, so that is believed"
+		so = "nothing was added to it for a day, so it is treated as closed"
 	}
-	c.reader.Note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; %s", l.URI, w.ends().Format(time.RFC3339Nano), so))
+	c.reader.Note(c.set, fmt.Sprintf("%s is open although its index says that it ended at %s; %s", l.URI, w.ends().Format(time.RFC3339Nano), so))
 	return stood
 }
 
@@ -477,7 +477,7 @@ func (c *sequence) settled(n int) bool {
 	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
 }
 
-// sealed reports whether w is a package that ended before t. Unlike a Change List, such
+// sealed reports whether w is a package that ended at or before t. Unlike a Change List, such
 // a package is never rewritten.
 func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) }
 

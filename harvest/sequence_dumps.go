@@ -53,7 +53,7 @@ func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level 
 // undumped adds a Change Dump that lists changed resources, like a Change List, instead
 // of packages.
 func (c *sequence) undumped(doc *Document) error {
-	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as the Change List that it is")
+	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as a Change List")
 	w := doc.window()
 	w.dump = true
 	c.add(w)
@@ -88,11 +88,11 @@ func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	return nil
 }
 
-// join closes apparent gaps between the packages of one Change Dump, which are the
-// windows from the nth on. Together they contain all changes from the dump's from to
-// its until (1.1 §13.1), and a package's until may be the time of its last change. join
-// closes no gap between two Change Dumps of an index, because one of them may be an
-// outdated copy that lacks its end.
+// join closes apparent gaps between the packages of one Change Dump. These packages are
+// the windows from index n on. Together they contain all changes from the dump's from
+// to its until (1.1 §13.1), although the until of a package may only be the time of its
+// last change. join closes no gap between two Change Dumps of an index, because one of
+// them may be an outdated copy that lacks its end.
 func (c *sequence) join(n int, h *resourcesync.Header) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]

@@ -105,7 +105,7 @@ func testGone(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "member"), gone(5))
 	m.wantHeld(m.lookup(set, "never"), gone(5))
 	if h := m.lookup(set, "both"); h.Member || !h.Stored || !h.Gone.Equal(gone(5).Gone) {
-		t.Fatalf("what another set has: %+v, want its deletion", h)
+		t.Fatalf("a URI that another set has: %+v, want its deletion", h)
 	}
 	if h := m.lookup(set2, "both"); !h.Member || !h.Gone.IsZero() {
 		t.Fatalf("seen from another set: %+v, want a member", h)
@@ -121,7 +121,7 @@ func testGone(t *testing.T, m *tester) {
 	const other = Origin + "/other/capabilitylist.xml"
 	m.end(other, 5, "x") // the mirror has held nothing of this set
 	if held, err := m.Lookup(t.Context(), other, []string{uri("x")}); err != nil || !held[0].Gone.Equal(gone(5).Gone) {
-		t.Fatalf("of a set of which nothing was held: %+v, %v", held, err)
+		t.Fatalf("a URI of a set without members: %+v, %v", held, err)
 	}
 }
 

@@ -87,7 +87,7 @@ func testCopy(t *testing.T, m *tester) {
 			t.Fatal("copy of other bytes than wanted: got no error")
 		}
 		if _, err := b.Copy(t.Context(), set, wanted("d", "one", 1), uri("none")); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("copy of what is not there: got %v, want fs.ErrNotExist", err)
+			t.Fatalf("copy of bytes that do not exist: got %v, want fs.ErrNotExist", err)
 		}
 	})
 	m.wantHeld(m.lookup(set2, "dir/b"), heldAs(wanted("dir/b", "one", 1)))

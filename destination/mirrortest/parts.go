@@ -93,7 +93,7 @@ func testPart(t *testing.T, m *tester) {
 	m.wantPart(m.part("other"), "", "", 0)
 	m.ok(p.Discard())
 	if _, err := io.WriteString(p, "more"); err == nil {
-		t.Error("wrote to what was discarded without an error")
+		t.Error("a write to a discarded part returned no error")
 	}
 	m.wantPart(m.part("big"), "", "", 0)
 }
@@ -102,7 +102,7 @@ func testPartTwice(t *testing.T, m *tester) {
 	p := m.part("big")
 	if second, err := m.Mirror.(transfer.Parts).Part(t.Context(), "big"); err == nil {
 		_ = second.Close()
-		t.Error("opened one part twice without an error")
+		t.Error("opening a part twice returned no error")
 	}
 	m.ok(p.Close())
 	m.ok(m.part("big").Close())
@@ -116,7 +116,7 @@ func testPartTruncate(t *testing.T, m *tester) {
 	m.ok(p.Truncate(10))
 	m.wantPart(p, "0123456789", "ten", 10)
 	if err := p.Truncate(11); err == nil {
-		t.Error("cut beyond its end without an error")
+		t.Error("truncating a part beyond its end returned no error")
 	}
 	m.ok(p.Truncate(4))
 	m.wantPart(p, "0123", "", 0)
@@ -137,7 +137,7 @@ func testPutPart(t *testing.T, m *tester) {
 	m.addPart(b, w, p)
 	m.wantNoBytes("big")
 	if _, err := io.WriteString(p, "more"); err == nil {
-		t.Error("wrote to what was put without an error")
+		t.Error("a write to a part in a batch returned no error")
 	}
 	m.ok(p.Close())
 	m.ok(b.Commit(t.Context(), nil))
@@ -169,7 +169,7 @@ func testPartDiscard(t *testing.T, m *tester) {
 	m.addPart(b, wanted("big", "bytes", 0), p)
 	if second, err := m.Mirror.(transfer.Parts).Part(t.Context(), "big"); err == nil {
 		_ = second.Close()
-		t.Error("opened what a batch has without an error")
+		t.Error("opening a part that is in a batch returned no error")
 	}
 	m.ok(b.Discard())
 	m.wantNoBytes("big")

@@ -72,7 +72,7 @@ func (p *Opened) compareManifest(copied *harvest.Document) error {
 	}
 	sum, err := checksumOf(copied)
 	if err == nil && here != sum {
-		err = &harvest.DocumentError{URI: copied.URI, Reason: "is another manifest than that in the package"}
+		err = &harvest.DocumentError{URI: copied.URI, Reason: "differs from the manifest in the package"}
 	}
 	return err
 }
@@ -93,7 +93,7 @@ var _ harvest.Manifests = (*Transport)(nil)
 func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (doc *harvest.Document, err error) {
 	if ref.Contents != "" {
 		if doc, err = t.readCopy(ctx, r, ref, want); harvest.OfSource(err) && ctx.Err() == nil {
-			t.Tell(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.URI, err))
+			t.Tell(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the manifest in the package is used instead of its copy: %v", ref.URI, err))
 			doc, err = nil, nil
 		}
 	}

@@ -112,11 +112,11 @@ func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstr
 	b, has := p.pkg.find(path, m.Want.Digests.Strong())
 	switch {
 	case p.found != nil && (!ok || !has):
-		why = fmt.Sprintf("has no member for %s as it should be, by its manifest", m.Want.URI)
+		why = fmt.Sprintf("has no usable member for %s according to its manifest", m.Want.URI)
 	case !has:
 		why = fmt.Sprintf("has no member %q", m.Path)
 	case !p.pkg.remote.safe(known):
-		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", m.Path)
+		why = fmt.Sprintf("may be mixed from several versions, and no sha-256 proves the member %q", m.Path)
 	default:
 		return b, p.pkg.fits(b, transfer.Most(known))
 	}

@@ -26,7 +26,7 @@ const (
 )
 
 // errNoParts means that a server answers range requests with the whole package.
-var errNoParts = errors.New("the server gives no parts of packages")
+var errNoParts = errors.New("the server does not support range requests for packages")
 
 // errReplaced means that a package changed after its ZIP directory was read.
 var errReplaced = errors.New("the package was replaced while it was read")
@@ -90,8 +90,8 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Open
 	return &Opened{ref: ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
-// readTail requests the end of the package. The response also shows the length and the
-// version.
+// readTail requests the end of the package, and takes the package's length and version
+// from the response.
 func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) error {
 	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
@@ -129,7 +129,7 @@ func (r *partReader) Read(b []byte) (int, error) {
 	case n > 0:
 		return n, nil
 	}
-	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: less came than the server said: %w", r.body.URI, io.ErrUnexpectedEOF)}
+	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: the response was shorter than the server announced: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
 // open opens the bytes of s, from the tail or by a request. Reading fails if the
@@ -150,7 +150,7 @@ func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error)
 
 func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, error) {
 	if s.to > r.total {
-		return nil, &harvest.DocumentError{URI: r.uri, Reason: fmt.Sprintf("has %d bytes, some at %d were asked for", r.total, s.to)}
+		return nil, &harvest.DocumentError{URI: r.uri, Reason: fmt.Sprintf("has %d bytes, but bytes up to %d were requested", r.total, s.to)}
 	}
 	resp, err := r.client.Get(ctx, fetch.Request{
 		URL: r.uri, Part: &fetch.Part{From: s.from, Length: s.size(), IfRange: r.version},

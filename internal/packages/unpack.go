@@ -159,7 +159,7 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 		err = u.find(ctx, p, byParts, members)
 	}
 	if p.err = err; harvest.OfSource(err) && ctx.Err() == nil {
-		u.t.Tell(harvest.QuirkOf(err), u.set, harvest.Counted(p.left, "%s: %d {resource is|resources are} requested one by one, as the package cannot be had: %v", p.Ref.URI, p.left, err))
+		u.t.Tell(harvest.QuirkOf(err), u.set, harvest.Counted(p.left, "%s: %d {resource is|resources are} requested one by one, because the package cannot be used: %v", p.Ref.URI, p.left, err))
 	}
 }
 
@@ -249,7 +249,7 @@ func (u *Unpacker) madeBy(p *plannedPackage) bool {
 // noteUnnamed reports members that are missing from the manifest.
 func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
-		u.t.Tell(resourcesync.QuirkManifest, u.set, harvest.Counted(extra, "%s: %d {member|members} that its manifest does not name {is|are} left alone", p.pkg.ref.URI, extra))
+		u.t.Tell(resourcesync.QuirkManifest, u.set, harvest.Counted(extra, "%s: %d {member|members} missing from its manifest {is|are} ignored", p.pkg.ref.URI, extra))
 	}
 }
 
@@ -287,7 +287,7 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}
 	if doc.Header.Capability == resourcesync.CapabilityResourceDumpManifest && p.Named > 0 && named != p.Named {
 		u.doubt(resourcesync.QuirkManifestCopy, &harvest.DocumentError{URI: doc.URI, Reason: fmt.Sprintf(
-			"names %d bitstreams and its copy %d: nothing is deleted on the word of the copy, and the next run begins anew", named, p.Named)})
+			"names %d bitstreams and its copy %d: nothing is deleted because of the copy, and the next run plans again", named, p.Named)})
 	}
 	u.noteUnnamed(p, named)
 	return func(yield func(Member, error) bool) {
