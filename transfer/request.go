@@ -40,7 +40,7 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 			&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(w.Length.Int64(), 10), Got: strconv.FormatInt(n, 10)})
 	}
 	if isInstead(w, resp) {
-		return fmt.Errorf("%s: a page of type %q answered where a resource of type %q was listed", w.URI, resp.ContentType, w.Type)
+		return fmt.Errorf("%s: the server sent a page of type %q instead of the listed type %q", w.URI, resp.ContentType, w.Type)
 	}
 	return nil
 }

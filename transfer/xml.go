@@ -46,7 +46,7 @@ func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, erro
 		err = checkXML(f.Reader())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: a page answered where a resource of type %q was listed: %w", w.URI, w.Type, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s: the server sent an HTML page instead of the listed type %q: %w", w.URI, w.Type, err), f.Close())
 	}
 	return f, nil
 }

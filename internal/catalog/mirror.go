@@ -271,7 +271,7 @@ func (s *settling) settle() error {
 // forgetPlaces removes directories that were recorded for new resources that were not
 // stored in the end.
 func (s *settling) forgetPlaces() error {
-	if len(s.Fresh) > 0 { // then all of them were stored
+	if len(s.Fresh) > 0 { // if there were new resources, all of them were stored
 		return nil
 	}
 	paths, err := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// madeWindow is the length of the windows that are made, in bytes.
+	// length of the encoded windows in bytes
 	madeWindow = 4 << 20
 	// minBlock and maxBlocks bound the blocks of the old version that are indexed: their length in
 	// bytes, and their number: the index takes 8 to 16 bytes for each, so 32 MiB at most.
 	minBlock  = 32
 	maxBlocks = 2 << 20
-	// MaxVCDIFF is the length of the longest version that VCDIFF patches, in bytes. Addresses
-	// stay within the 32 bits that xdelta3 has for them.
+	// MaxVCDIFF is the length of the longest version, in bytes, for which VCDIFF
+	// patches are made and applied. xdelta3 has only 32 bits for an address.
 	MaxVCDIFF = 1 << 30
 )
 
-// ErrUnpaid is the error of MakeVCDIFF for a patch that exceeds its length.
-var ErrUnpaid = errors.New("the patch is longer than it may be")
+// ErrUnpaid is returned by MakeVCDIFF if the patch would be longer than the limit.
+var ErrUnpaid = errors.New("the patch exceeds the allowed length")
 
 // MakeVCDIFF writes a VCDIFF patch (RFC 3284) that makes after from an old version of length
 // bytes, and returns the length of the patch. It ends with ErrUnpaid once the patch would have more than most
@@ -69,19 +69,19 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 	}
 }
 
-// vcdEncoder finds parts of an old version.
+// vcdEncoder finds parts of the new version in the old one.
 type vcdEncoder struct {
 	base   pages
 	block  int      // length of a block in bytes
-	last   uint64   // the factor of the byte that leaves a block
-	shift  int      // of a hash, for its place in table
+	last   uint64   // factor with which the byte that leaves a block is subtracted
+	shift  int      // number of bits by which a hash is shifted to get its place in table
 	table  []uint64 // upper half of the hash, and number of the block plus 1; 0: free
-	pieces []piece  // of the window
+	pieces []piece  // pieces of the window that is being encoded
 }
 
-// piece is a part of a window: bytes to add, then bytes to copy.
+// piece is a part of a window: some bytes to add, followed by some to copy.
 type piece struct {
-	add  int // from the end of the piece before
+	add  int // bytes to add, beginning at the end of the piece before
 	from int64
 	size int
 }
@@ -92,7 +92,7 @@ const (
 	mixer  = 0xd6e8feb86659fd93
 )
 
-// index hashes the blocks of the old version. Of equal blocks the first is kept.
+// index hashes the blocks of the old version. Of equal blocks it stores the first one.
 func (e *vcdEncoder) index(ctx context.Context) error {
 	e.block = minBlock
 	for e.base.length/int64(e.block) >= maxBlocks {
@@ -129,7 +129,7 @@ func (e *vcdEncoder) hash(block []byte) (h uint64) {
 	return h
 }
 
-// find returns the place of a hash in the table, and whether it is there.
+// find returns the place of a hash in the table, and whether the hash is there.
 func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 	for at = int(h >> e.shift); e.table[at] != 0; at = (at + 1) & (len(e.table) - 1) {
 		if e.table[at]>>32 == h>>32 {
@@ -139,12 +139,12 @@ func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 	return at, false
 }
 
-// window encodes a part of the new version.
+// window encodes one window of the new version.
 func (e *vcdEncoder) window(target []byte) ([]byte, error) {
 	if err := e.match(target); err != nil {
 		return nil, err
 	}
-	low, high := int64(0), int64(0) // the segment
+	low, high := int64(0), int64(0) // bounds of the segment of the old version that the window copies from
 	for _, p := range e.pieces {
 		if p.size == 0 {
 			continue
@@ -184,10 +184,10 @@ func (e *vcdEncoder) window(target []byte) ([]byte, error) {
 	return bytes.Join([][]byte{text, delta, data, instructions, addresses}, nil), nil
 }
 
-// match divides a part of the new version into e.pieces.
+// match divides a window of the new version into e.pieces.
 func (e *vcdEncoder) match(target []byte) error {
 	e.pieces = e.pieces[:0]
-	begin, end := 0, e.block // of the bytes that no copy makes, and of the block that is hashed
+	begin, end := 0, e.block // begin of the bytes that no copy covers yet, and end of the block that is hashed
 	if end > len(target) {
 		e.pieces = append(e.pieces, piece{add: len(target)})
 		return nil
@@ -220,8 +220,9 @@ func (e *vcdEncoder) match(target []byte) error {
 	return nil
 }
 
-// extend compares the new version at an offset with the old one at another, in both directions, and
-// returns what is equal, with the bytes since begin that are not.
+// extend finds how far the new version at an offset equals the old one at another, in
+// both directions. It returns the equal bytes as a copy, and the bytes since begin
+// before it as an addition.
 func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
 	size, err := e.base.equal(target[at:], from)
 	if err != nil || size == 0 {
@@ -288,17 +289,18 @@ const (
 	pageCount = 256
 )
 
-// pages reads an old version here and there, and keeps the last pages in memory.
+// pages reads an old version at any offset, and caches the last pages.
 type pages struct {
 	r      io.ReaderAt
 	length int64
 	kept   [pageCount]struct {
-		number int64 // plus 1
+		number int64 // number of the page plus 1
 		text   []byte
 	}
 }
 
-// page returns the bytes from an offset to the end of its page; none after the end of the version.
+// page returns the bytes from an offset to the end of its page, or none at the end of
+// the version.
 func (p *pages) page(at int64) ([]byte, error) {
 	if at >= p.length {
 		return nil, nil
@@ -327,7 +329,8 @@ func (p *pages) at(at int64) (byte, error) {
 	return text[0], nil
 }
 
-// equal returns how many bytes of text the version has from an offset on.
+// equal returns the number of bytes of text that equal those of the version from an
+// offset on.
 func (p *pages) equal(text []byte, at int64) (n int, err error) {
 	for n < len(text) {
 		page, err := p.page(at + int64(n))
@@ -343,7 +346,7 @@ func (p *pages) equal(text []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// commonPrefix returns how many bytes two texts begin with in common.
+// commonPrefix returns the length of the common prefix of two texts.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	if bytes.Equal(a[:n], b[:n]) {

@@ -34,7 +34,7 @@ const (
 	maxAppHeader = 64 << 10
 )
 
-// opcode is what an instruction does.
+// opcode is the kind of an instruction.
 type opcode byte
 
 const (
@@ -48,7 +48,7 @@ const (
 type instruction struct {
 	op   opcode
 	size int
-	mode byte // of the address of a copy
+	mode byte // mode of the address, for a copy
 }
 
 // codeTable is the default code table (RFC 3284 §5.6).
@@ -112,7 +112,7 @@ func (c *addressCache) update(address int64) {
 	c.same[address%int64(len(c.same))] = address
 }
 
-// errVCD says that a patch is broken.
+// errVCD means that a patch is damaged.
 var errVCD = errors.New("the VCDIFF patch is damaged")
 
 // unexpectedEnd turns the end of a reader in the middle of a patch into an error.
@@ -144,9 +144,9 @@ func readInt(r io.ByteReader) (n int64, err error) {
 type vcdDecoder struct {
 	ctx     context.Context
 	base    io.ReaderAt
-	length  int64 // of base
+	length  int64 // length of base
 	patch   *bufio.Reader
-	most    int64 // bytes of the result
+	most    int64 // largest length of the result in bytes
 	section [3]bytes.Buffer
 	window  vcdWindow
 }
@@ -331,13 +331,13 @@ type vcdWindow struct {
 	ctx                           context.Context
 	base                          io.ReaderAt
 	at, segment                   int64 // offset and length of the segment of base
-	length                        int64 // of the target
+	length                        int64 // length of the target
 	target                        []byte
 	data, instructions, addresses *bytes.Buffer
 	cache                         addressCache
 }
 
-// run executes the instructions.
+// run executes the instructions of a window.
 func (w *vcdWindow) run() error {
 	for n := 0; w.instructions.Len() > 0; n++ {
 		if n%1024 == 0 && w.ctx.Err() != nil {
@@ -437,7 +437,7 @@ func (w *vcdWindow) copy(address int64, size int) error {
 		address, to = w.segment, to[len(part):]
 	}
 	from := int(address - w.segment)
-	for len(to) > 0 { // what is repeated doubles
+	for len(to) > 0 { // the repeated part doubles each time
 		to = to[copy(to, w.target[from:len(w.target)-len(to)]):]
 	}
 	return nil

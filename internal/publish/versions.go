@@ -193,7 +193,7 @@ func (r *run) keepVersions(ctx context.Context) error {
 	if err := r.versions.SetThrough(ctx, log, r.seq); err != nil {
 		return fmt.Errorf("keeping versions: %w", err)
 	}
-	if r.incomplete { // what removed the documents may have removed the files of versions
+	if r.incomplete { // whoever removed the documents may have removed the files of versions, too
 		if err := r.placeVersions(ctx); err != nil {
 			return fmt.Errorf("placing versions anew: %w", err)
 		}
@@ -203,9 +203,10 @@ func (r *run) keepVersions(ctx context.Context) error {
 	return err
 }
 
-// newStates returns the states that are not kept yet: those of the changes since the
-// number up to which they are kept, and the present ones if there is none, or if later
-// changes are forgotten, since the set kept no versions for a while.
+// newStates returns the states that are not stored yet: those of the changes after the
+// last one whose state was stored. It returns the present states if none was stored, or
+// if later changes were removed from the log because the set kept no versions for a
+// while.
 func (r *run) newStates(ctx context.Context, c *contents, log string) (all []iter.Seq2[versions.State, error], err error) {
 	through, begun, err := r.versions.Through(ctx, log)
 	if err != nil {
@@ -217,7 +218,7 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 	}
 	all = append(all, c.changedStates(ctx, r.site.BaseURL, through, r.seq))
 	before, err := c.next(ctx, 0, through)
-	if err != nil || before.Seq > 0 { // the oldest are forgotten first
+	if err != nil || before.Seq > 0 { // the oldest changes are removed first
 		return all, err
 	}
 	if forgotten, err := r.facts.Forgotten(ctx, r.id); err != nil || forgotten.IsZero() {
@@ -261,7 +262,7 @@ func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, e
 	return nil
 }
 
-// placeVersions gives all kept versions their files again where those are gone.
+// placeVersions creates the missing files of all stored versions.
 func (r *run) placeVersions(ctx context.Context) error {
 	var batch []versions.Version
 	for v, err := range r.versions.After(ctx, time.Time{}) {

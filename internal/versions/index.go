@@ -62,7 +62,7 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	db.SetMaxOpenConns(4)
 	x := &index{db: db}
 	if err := x.prepare(ctx, writes); err != nil {
-		return nil, errors.Join(fmt.Errorf("the kept versions, %q: %w", name, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("the database of versions %q: %w", name, err), db.Close())
 	}
 	return x, nil
 }

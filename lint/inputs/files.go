@@ -96,7 +96,7 @@ func hasManifest(c content) bool {
 	if err != nil {
 		return !errors.Is(err, pack.ErrNoManifest)
 	}
-	_ = m.Close() // opened only for reading
+	_ = m.Close() // the file was only read
 	return true
 }
 
