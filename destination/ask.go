@@ -116,7 +116,11 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	if pl.stays = true; pl.Skipped[SkipDisputed] > maxNamed {
 		return nil
 	}
-	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not tell whether it was deleted before or after it last existed, and asking for it did not settle that: %v", q.want.URI, q.trust))
+	open := "which version is the last one"
+	if deleted {
+		open = "whether it was deleted before or after it last existed"
+	}
+	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not tell %s, and asking for it did not settle that: %v", q.want.URI, open, q.trust))
 	return nil
 }
 

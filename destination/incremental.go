@@ -111,7 +111,7 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {
 			pl.doubted = true // a later list contained the resource
 		}
-		if err := pl.judge(ctx, word{Statement: said, want: w, from: c.Location}, h); err != nil {
+		if err := pl.judge(ctx, word{Statement: said, want: w, or: c.Or(), from: c.Location}, h); err != nil {
 			return err
 		}
 	}

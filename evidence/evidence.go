@@ -7,8 +7,8 @@
 // changes nothing. Of two statements the later one counts; their order is that of their
 // positions if both come from one Change List, else that of their times. A list with a
 // moment describes the state before that moment, so a change at the same moment comes
-// after the list. If a deletion depends on an order that is unknown or contradictory,
-// the mirror requests the URI itself. A change of unknown time happened between two
+// after the list. If a deletion or the version depends on an order that is unknown or
+// contradictory, the mirror requests the URI itself. A change of unknown time happened between two
 // known moments; its order against statements from the time between them is unknown.
 package evidence
 

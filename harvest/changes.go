@@ -117,11 +117,13 @@ type ChangeEntry struct {
 	// the entry is a creation or update whose time is its lastmod; the bytes may be
 	// older than the change
 	OfBytes bool
-	Last    bool      // the entry comes after all entries that earlier runs read
-	Torn    bool      // time and position disagree on whether the resource exists in the end
-	Rival   *Resource // for a torn deletion: the description that is valid if the resource exists
-	Denied  bool      // the entry is torn, and one of the contradictory statements is a deletion
-	News    bool      // the entry is the first one about its URI after the position
+	Last    bool // the entry comes after all entries that earlier runs read
+	// the documents do not show whether the resource exists in the end, or in which
+	// version
+	Torn   bool
+	Rival  *Resource // if torn: another description, which may be the valid one if the resource exists
+	Denied bool      // the entry is torn, and one of the contradictory statements is a deletion
+	News   bool      // the entry is the first one about its URI after the position
 }
 
 // Change is the last change of a resource, with the package that contains the
@@ -226,8 +228,7 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 			ch.Flaw = cmp.Or(ch.Flaw, err)
 			continue
 		}
-		if !c.Timed() {
-			c.Until = cmp.Or(c.To, l.served, r.Now())
+		if c.setUntil(l.served, r.Now()); !c.Timed() {
 			ch.undated = evidence.Later(ch.undated, c.Until)
 		}
 		if n++; n == 1 || l.backward || l.mixed && c.Changed.Before(l.first) {

@@ -50,6 +50,27 @@ func changeLists(t *rapid.T) (docs []string) {
 	return docs
 }
 
+// addList lays a document over those that ch has read before.
+func addList(t rapid.TB, r *Reader, ch *Changes, text string, w window, c resourcesync.Capability) {
+	t.Helper()
+	base, err := url.Parse(w.uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := r.Keep(w.uri, base, strings.NewReader(text), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer doc.Close()
+	l, err := r.listOf(doc, w, "", Position{}, ch.known)
+	if err == nil {
+		err = ch.add(r, l, Position{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // told is what Changes say, in words.
 func told(t *rapid.T, docs []string, inMemory int) (all []string) {
 	client, err := fetch.New(fetch.Options{})
@@ -62,19 +83,7 @@ func told(t *rapid.T, docs []string, inMemory int) (all []string) {
 	defer r.Close()
 	ch := r.newChanges()
 	for i, text := range docs {
-		base := &url.URL{Scheme: "https", Host: "example.org", Path: fmt.Sprintf("/changes/%d.xml", i)}
-		doc, err := r.Keep(base.String(), base, strings.NewReader(text), resourcesync.CapabilityChangeList)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := r.listOf(doc, window{uri: base.String()}, "", Position{}, ch.known)
-		doc.Close()
-		if err == nil {
-			err = ch.add(r, l, Position{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		addList(t, r, ch, text, window{uri: fmt.Sprintf("https://example.org/changes/%d.xml", i)}, resourcesync.CapabilityChangeList)
 	}
 	for c, err := range ch.All() {
 		if err != nil {

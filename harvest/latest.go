@@ -93,27 +93,35 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 }
 
 // maybeLater reports whether c may be later than a change of another list although it
-// is placed before that change, and the two disagree on whether the resource exists.
+// is placed before that change, and the two disagree on whether the resource exists, or
+// on its bytes.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
 	if before.Last { // the order is known by position
 		least = before.Changed
 	}
-	contradict := (c.Change == resourcesync.Deleted) != (before.Change == resourcesync.Deleted)
-	return contradict && c.Changed.Before(before.Changed) && !(c.Timed() && before.Timed()) && (c.To.IsZero() || !c.To.Before(least))
+	if !c.Changed.Before(before.Changed) || c.Timed() && before.Timed() || !c.To.IsZero() && c.To.Before(least) {
+		return false
+	}
+	return c.contradicts(before) || c.Change != resourcesync.Deleted && c.Beside(before.Length, before.Digests) != evidence.Same
 }
 
-// dispute marks the stored change as torn, because c may be later. If the stored change
-// is a deletion, dispute also keeps the description in c as its rival.
+// contradicts reports whether exactly one of the two changes is a deletion.
+func (c *ChangeEntry) contradicts(other *ChangeEntry) bool {
+	return (c.Change == resourcesync.Deleted) != (other.Change == resourcesync.Deleted)
+}
+
+// dispute marks the stored change as torn, because c may be later. Unless c is a
+// deletion, dispute also keeps the description in c as the rival.
 func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
-	if before.Entry.Change == resourcesync.Deleted && !before.Entry.Torn {
+	if c.Change != resourcesync.Deleted && !before.Entry.Torn {
 		at, err := ch.rivals.AppendAt(c.Resource)
 		if err != nil {
 			return err
 		}
 		before.Rival = &at
 	}
-	before.Entry.Torn, before.Entry.Denied = true, true
+	before.Entry.Torn, before.Entry.Denied = true, before.Entry.Denied || c.contradicts(&before.Entry)
 	return ch.latest.Put(before)
 }
 

@@ -487,7 +487,10 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 		if said.Kind != evidence.Deleted {
 			item.Or = told
 		}
-		if c.Rival != nil && !c.Rival.Changed.Before(w.Changed) {
+		switch or := c.Or(); {
+		case or != nil && c.From.After(w.Changed):
+			item.Resource, item.Or = *told, or
+		case c.Rival != nil && !c.Rival.Changed.Before(w.Changed):
 			item.Resource, item.Or = *told, &listed.Resource
 		}
 		return item, true

@@ -111,6 +111,7 @@ type ordering struct {
 	backward bool      // the list has the newest entry first
 	straight [2]bool   // for each resource of back: without its entries the anchors are in forward order
 	claims   *spool.Table[*claim]
+	rivals   *spool.Log[Resource] // the log of the Reader that stores rival descriptions; nil without claims
 }
 
 // anchor reports whether the time of a change is certain enough to give bounds to other
@@ -162,8 +163,13 @@ type claim struct {
 	Deleted bool      // some entry is a deletion
 	// place in Reader.rivals of the latest entry that says that the resource exists;
 	// nil if there is none
-	Rival *spool.Place
-	At    time.Time // From of the entry in Rival
+	Rival   *spool.Place
+	At      time.Time // From of the entry in Rival
+	Several bool      // more than one entry says that the resource exists
+	// place in Reader.rivals of the last of these entries without a known time; nil if
+	// there is none
+	Stray *spool.Place
+	Until time.Time // To of the entry in Stray
 }
 
 func (c *claim) key() string { return c.URI }
@@ -173,6 +179,7 @@ func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
+	l.rivals = r.rivals
 	var last [2]time.Time // time of the last anchor, not counting the resource at the same index of back
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
@@ -180,6 +187,7 @@ func (l *changeList) claim(r *Reader) error {
 			return err
 		}
 		c := &e.Entry
+		c.setUntil(l.served, r.Now())
 		for i, uri := range l.back {
 			if c.anchor() && c.URI != uri {
 				l.straight[i] = l.straight[i] && !c.From.Before(last[i])
@@ -210,14 +218,24 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	if c.URI == "" || !e.From.Before(c.Latest) {
 		c.Latest, c.Late = e.From, gone
 	}
-	if c.URI, c.Gone = e.URI, gone; !gone && (c.Rival == nil || !e.From.Before(c.At)) {
-		at, err := rivals.AppendAt(e.Resource)
-		if err != nil {
-			return err
-		}
+	c.URI, c.Gone = e.URI, gone
+	c.Deleted, c.Loose = c.Deleted || gone, c.Loose || !e.anchor()
+	latest := c.Rival == nil || !e.From.Before(c.At)
+	if gone || !latest && e.Timed() {
+		c.Several = c.Several || !gone
+		return nil
+	}
+	at, err := rivals.AppendAt(e.Resource)
+	if err != nil {
+		return err
+	}
+	c.Several = c.Several || c.Rival != nil
+	if latest {
 		c.Rival, c.At = &at, e.From
 	}
-	c.Deleted, c.Loose = c.Deleted || gone, c.Loose || !e.anchor()
+	if !e.Timed() {
+		c.Stray, c.Until = &at, e.To
+	}
 	return nil
 }
 
@@ -231,8 +249,11 @@ func (l *changeList) torn(s *storedChange) error {
 	}
 	e := &s.Entry
 	c, _, err := l.claims.Get(e.URI)
-	if err != nil || !c.Deleted || c.Rival == nil {
+	switch {
+	case err != nil || c.Rival == nil:
 		return err
+	case !c.Deleted:
+		return l.versions(s, c)
 	}
 	i := slices.Index(l.back[:], e.URI)
 	differ := i >= 0 && c.Gone != c.Late
@@ -244,6 +265,24 @@ func (l *changeList) torn(s *storedChange) error {
 		e.Torn, e.Denied, s.Rival = true, true, c.Rival
 	}
 	return nil
+}
+
+// versions marks the entry of a resource without deletions as torn, if another entry
+// describes other bytes and nothing shows which of them is later.
+func (l *changeList) versions(s *storedChange, c *claim) error {
+	e := &s.Entry
+	other, least, until := c.Rival, c.At, e.To
+	if e.Timed() {
+		other, least, until = c.Stray, e.From, c.Until
+	}
+	if !l.mixed || !c.Several || other == nil || !until.IsZero() && until.Before(least) {
+		return nil
+	}
+	rival, err := l.rivals.At(*other)
+	if err == nil && rival.Beside(e.Length, e.Digests) != evidence.Same {
+		e.Torn, s.Rival = true, other
+	}
+	return err
 }
 
 // bounded yields the entries. In an ordered list it narrows the time of an entry
@@ -329,12 +368,19 @@ func (c *ChangeEntry) forgetTime() {
 	c.From, c.To, c.ByLastMod = c.Least, c.Most, false
 }
 
+// setUntil sets Until to the latest possible time of a change without a known time.
+func (c *ChangeEntry) setUntil(served, now time.Time) {
+	if !c.Timed() {
+		c.Until = cmp.Or(c.To, served, now)
+	}
+}
+
 // Word returns the change as a statement about a resource. For a torn change it returns
 // the description that is valid if the resource exists.
 func (c *Change) Word() (evidence.Statement, *Resource) {
 	s := evidence.Statement{Kind: evidence.Updated, From: c.From, To: c.To, Last: c.Last, Torn: c.Torn, Denied: c.Denied}
 	switch {
-	case c.Torn && c.Rival != nil:
+	case c.Torn && c.Denied && c.Rival != nil:
 		return s, c.Rival
 	case c.Change == resourcesync.Created:
 		s.Kind = evidence.Created
@@ -342,6 +388,18 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 		s.Kind = evidence.Deleted
 	}
 	return s, &c.Resource
+}
+
+// Or returns the description that is as likely as the one that Word returns, if nothing
+// shows which of the two is later. It returns nil if there is none.
+func (c *Change) Or() *Resource {
+	switch {
+	case !c.Torn || c.Rival == nil || c.Change == resourcesync.Deleted, c.Rival.Beside(c.Length, c.Digests) == evidence.Same:
+		return nil
+	case c.Denied:
+		return &c.Resource
+	}
+	return c.Rival
 }
 
 // Against returns the same as Word, adjusted by the lastmod of the held version and of

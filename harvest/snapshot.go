@@ -260,9 +260,9 @@ func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	case evidence.Fetch:
 		return Item{Resource: *told, Location: c.Location, By: c}, true
 	case evidence.Ask:
-		open := c.disputed(true)
+		open := c.disputed(!c.Torn || c.Denied || !c.From.After(st.At))
 		open.aged = c.OfBytes && !c.Torn
-		return Item{Resource: *told, Location: c.Location, By: open, At: st.At}, true
+		return Item{Resource: *told, Location: c.Location, By: open, At: st.At, Or: c.Or()}, true
 	}
 	return Item{}, false
 }

@@ -90,7 +90,7 @@ func TestHistoriesThatBrokeThePromise(t *testing.T) {
 		{seed: 7003760}, {seed: 8006886, plain: true}, {seed: 8007888, plain: true}, {seed: 8018640}, {seed: 9004431, plain: true},
 		{seed: 9008674, plain: true}, {seed: 14013306}, {seed: 25003763, plain: true}, {seed: 25014291, plain: true}, {seed: 25019075, plain: true},
 		{seed: 25014710}, {seed: 27008925}, {seed: 32002649}, {seed: 43002451, plain: true},
-		{seed: 43000851, plain: true}, {seed: 43001193, plain: true}, {seed: 46002776, steps: "0,2", plain: true},
+		{seed: 43000851, plain: true}, {seed: 43001193, plain: true}, {seed: 46002776, steps: "0,2", plain: true}, {seed: 46001044, steps: "0,1"},
 	} {
 		tryOne(t, all, of)
 	}

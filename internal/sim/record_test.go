@@ -80,7 +80,9 @@ func (r *record) hear(c *call, d *document) {
 		t, _ := time.Parse(time.RFC3339Nano, e.happened()) // we published it
 		return t
 	}
-	jumbled := !slices.IsSortedFunc(d.entries, func(a, b entry) int { return moment(a).Compare(moment(b)) })
+	byTime := func(a, b entry) int { return moment(a).Compare(moment(b)) }
+	jumbled := !slices.IsSortedFunc(d.entries, byTime)
+	noticed := !slices.IsSortedFunc(slices.DeleteFunc(slices.Clone(d.entries), func(e entry) bool { return !e.placed() }), byTime)
 	for _, e := range d.entries {
 		path := strings.TrimPrefix(e.loc(), r.base)
 		_, resource := idOf(path)
@@ -92,7 +94,7 @@ func (r *record) hear(c *call, d *document) {
 			r.state(statement{path: path, at: d.at, present: true, list: true})
 		default:
 			present := e.md().get("change") != "deleted"
-			r.state(statement{path: path, at: moment(e), present: present, untold: jumbled && e.md().get("datetime") == "" && (!present || find(e, "lastmod") == nil), carried: d.kind == "changedump-manifest"})
+			r.state(statement{path: path, at: moment(e), present: present, untold: jumbled && e.md().get("datetime") == "" && (!present || !noticed && !e.placed()), carried: d.kind == "changedump-manifest"})
 		}
 	}
 	for i := range d.head {
@@ -105,6 +107,12 @@ func (r *record) hear(c *call, d *document) {
 		name += "?" + c.r.URL.RawQuery
 	}
 	r.current.documents[name] = said
+}
+
+// placed reports whether a change has a time that shows its place in its list: that of a deletion in
+// lastmod may be of the version that is gone.
+func (e entry) placed() bool {
+	return e.md().get("datetime") != "" || find(e, "lastmod") != nil && e.md().get("change") != "deleted"
 }
 
 func (r *record) state(st statement) {
