@@ -33,25 +33,34 @@ func momentName(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
+// Moment returns the moment of the past that a mirror is of. It is zero if it is of the present or
+// empty.
+func Moment(ctx context.Context, m Mirror) (time.Time, error) {
+	text, past, err := m.Recall(ctx, pastMoment)
+	if err != nil || !past {
+		return time.Time{}, err
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", pastMoment, err)
+	}
+	return at, nil
+}
+
 // moment returns the moment whose state the mirror holds or will hold; the zero time
 // for the present.
 func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	if d.Mirror == nil {
 		return d.At, nil
 	}
-	text, past, err := d.Mirror.Recall(ctx, pastMoment)
-	if err != nil {
+	held, err := Moment(ctx, d.Mirror)
+	switch {
+	case err != nil:
 		return time.Time{}, err
-	}
-	if past {
-		held, err := time.Parse(time.RFC3339Nano, text)
-		if err == nil && !d.At.IsZero() && !held.Equal(d.At) {
-			err = &MomentError{held, d.At}
-		}
-		return held, err
-	}
-	if d.At.IsZero() {
-		return d.At, nil
+	case !held.IsZero() && !d.At.IsZero() && !held.Equal(d.At):
+		return held, &MomentError{held, d.At}
+	case !held.IsZero() || d.At.IsZero():
+		return held, nil
 	}
 	sets, err := d.Mirror.Sets(ctx)
 	if err != nil {

@@ -132,6 +132,9 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if err := s.check(); err != nil { // checks stored values too
 		return err
 	}
+	if err := s.checkMoment(ctx); err != nil {
+		return s.mend(err)
+	}
 	client, uri, done, err := a.reach(ctx, source, &f.sourceFlags, &s.net)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ type syncer struct {
 	keepLog  time.Duration
 	transfer int64     // --max-transfer
 	at       time.Time // --at
+	begun    time.Time // when the run began
 	client   *fetch.Client
 	uri      string // URI of the Source
 	net      traffic
@@ -89,6 +90,18 @@ func (s *syncer) keptVersions() bool {
 	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
 
+// ofPresent reports whether a flag is given that a mirror of the past cannot follow.
+func (s *syncer) ofPresent() bool { return s.f.watch.on || s.f.ore || s.f.versions }
+
+// checkMoment refuses these flags for a mirror that is of the past.
+func (s *syncer) checkMoment(ctx context.Context) error {
+	at, err := destination.Moment(ctx, s.mirror)
+	if err == nil && !at.IsZero() && s.ofPresent() {
+		err = usagef("this mirror is of %s, one moment of the past: --watch, --versions and --ore do not go with that", stamp(at))
+	}
+	return err
+}
+
 // destination returns the Destination for one run.
 func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destination, error) {
 	a, f := s.a, s.f
@@ -137,6 +150,7 @@ func (s *syncer) close() {
 // it as a reportedError.
 func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	a, f, begin := s.a, s.f, s.a.now()
+	s.begun = begin
 	defer func() { err = s.mend(err) }()
 	if s.mirror == nil {
 		if err := s.open(ctx); err != nil {
@@ -178,7 +192,6 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		d.Mirror = m
 		log.start(ctx, m, s.dir, f.state)
 	}
-	d.MaxTime = f.left(a.now().Sub(begin))
 	rep, err := s.apply(ctx, d, m, plan, passed, log.ID())
 	log.changed(ctx, m)
 	if rep == nil {
@@ -207,11 +220,14 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	bringer, done, err := s.bringer(ctx, d, m)
 	defer done()
 	if err == nil && bringer != nil {
+		bringer.Stop = s.stopVersions(d)
 		err = bringer.Before(ctx, passed, &s.missed)
+		bringer.Stop = nil // what After leaves out, no later run brings
 	}
 	if err != nil {
 		return nil, err
 	}
+	d.MaxTime = s.f.left(s.a.now().Sub(s.begun))
 	s.progress.start(plan)
 	rep, err := d.Apply(ctx, plan)
 	s.progress.stop()
@@ -246,6 +262,24 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 	}
 	b = &missed.Bringer{Client: s.client, Store: store.Store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin}
 	return b, func() { _ = store.Close() }, nil // what it keeps is durable
+}
+
+// stopVersions ends the fetching of versions where the run reaches its limits, and leaves to d what
+// is left of the bytes.
+func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
+	begun := int64(0)
+	return func(n int64) error {
+		switch {
+		case s.transfer > 0 && begun >= s.transfer:
+			return fmt.Errorf("%w: %d bytes of versions were begun", destination.ErrMaxTransfer, begun)
+		case s.f.maxTime > 0 && s.a.now().Sub(s.begun) >= s.f.maxTime:
+			return destination.ErrMaxTime
+		}
+		if begun += n; s.transfer > 0 {
+			d.MaxTransfer = max(s.transfer-begun, 1)
+		}
+		return nil
+	}
 }
 
 // failedUpdate counts a resource that is still held in an older state.

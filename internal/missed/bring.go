@@ -23,6 +23,9 @@ type Bringer struct {
 	Held func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
 	// AllowOrigins are origins, beside that of a resource, from which its versions are fetched.
 	AllowOrigins []string
+	// Stop is called with the length of each version before it is fetched. Its error ends Before or
+	// After, which keep what they have fetched; nil never ends them.
+	Stop func(length int64) error
 }
 
 // Report counts what a Bringer did.
@@ -104,17 +107,22 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 			return nil
 		}
 	}
-	known, err := r.Store.At(ctx, c.URI, c.Since)
-	switch {
-	case errors.Is(err, versions.ErrNoVersion):
-	case err != nil:
-		return err
-	case known.Deleted == v.Deleted && known.SHA256 == v.SHA256:
+	known, err := r.place(ctx, &v)
+	if errors.Is(err, errCrowded) {
+		r.fail(c.URI, err)
 		return nil
+	}
+	if known || err != nil {
+		return err
 	}
 	if last && !c.Deleted {
 		if held, err := r.Held(ctx, c.URI, v.SHA256); held || err != nil {
 			return err
+		}
+	}
+	if r.Stop != nil && !c.Deleted {
+		if err := r.Stop(v.Length); err != nil {
+			return errors.Join(err, r.flush(ctx))
 		}
 	}
 	a := &attempt{of: of, change: c}
@@ -123,6 +131,38 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 		return nil
 	}
 	return r.flush(ctx)
+}
+
+// maxAtOnce is how many states of a resource are kept that began at one moment.
+const maxAtOnce = 100
+
+// errCrowded is why a further one is not fetched.
+var errCrowded = fmt.Errorf("more than %d changes of it have one datetime", maxAtOnce)
+
+// place moves the begin of a state behind those that are kept and began at the same moment, by a
+// microsecond each: a Source with times in whole seconds tells several changes of one second.
+// known reports whether the state is kept already.
+func (r *bringing) place(ctx context.Context, v *versions.Version) (known bool, err error) {
+	if n := len(r.states); n > 0 && r.states[n-1].Path == v.Path && !r.states[n-1].Since.Before(v.Since) {
+		if err := r.flush(ctx); err != nil {
+			return false, err
+		}
+	}
+	for range maxAtOnce {
+		at, err := r.Store.At(ctx, v.Path, v.Since)
+		switch {
+		case errors.Is(err, versions.ErrNoVersion):
+			return false, nil
+		case err != nil:
+			return false, err
+		case at.Deleted == v.Deleted && at.SHA256 == v.SHA256:
+			return true, nil
+		case at.Since.Before(v.Since):
+			return false, nil
+		}
+		v.Since = v.Since.Add(time.Microsecond)
+	}
+	return false, errCrowded
 }
 
 func (r *bringing) flush(ctx context.Context) error {

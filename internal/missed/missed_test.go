@@ -3,6 +3,7 @@ package missed_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -184,6 +185,56 @@ func TestAPresentStateThatTheMirrorCouldNotFetchIsBrought(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int64{1, -1, 2}, w.kept(uri)); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+}
+
+// TestStatesOfOneMomentAreAllKept: a Source with times in whole seconds tells several changes of
+// a resource at one moment, in one run or in two.
+func TestStatesOfOneMomentAreAllKept(t *testing.T) {
+	w := newWorld(t)
+	uri := w.server.URL + "/one"
+	w.held = "something newer"
+	add := func(text string) { w.log.Add(w.change(uri, text, start, link("memento", w.at("/v/"+text, text)))) }
+	for _, text := range []string{"a", "bb", "ccc"} {
+		add(text)
+	}
+	if rep := w.bring(); rep.Fetched != 3 || rep.Failed != 0 {
+		t.Errorf("fetched %d, failed %d", rep.Fetched, rep.Failed)
+	}
+	add("dddd")
+	if rep := w.bring(); rep.Fetched != 1 || rep.Failed != 0 {
+		t.Errorf("later: fetched %d, failed %d", rep.Fetched, rep.Failed)
+	}
+	if diff := cmp.Diff([]int64{1, 2, 3, 4}, w.kept(uri)); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+}
+
+// TestALimitOfTheRunEndsTheFetchingOfVersions: what was fetched until then is kept, and another
+// run goes on from there.
+func TestALimitOfTheRunEndsTheFetchingOfVersions(t *testing.T) {
+	w := newWorld(t)
+	uri, enough := w.server.URL+"/one", errors.New("enough")
+	w.held = "something newer"
+	for i := 1; i <= 5; i++ {
+		text := strings.Repeat("x", i)
+		w.log.Add(w.change(uri, text, start.Add(time.Duration(i)*time.Hour), link("memento", w.at("/v/"+text, text))))
+	}
+	b, rep := w.bringer(), missed.Report{}
+	begun := int64(0)
+	b.Stop = func(n int64) error {
+		if begun >= 5 {
+			return enough
+		}
+		begun += n
+		return nil
+	}
+	if err := b.Before(t.Context(), w.log, &rep); !errors.Is(err, enough) || rep.Fetched != 3 || rep.Bytes != 6 {
+		t.Errorf("fetched %d with %d bytes, %v", rep.Fetched, rep.Bytes, err)
+	}
+	b.Stop = nil
+	if err := b.Before(t.Context(), w.log, &rep); err != nil || rep.Fetched != 4 || w.requests.Load() != 4 {
+		t.Errorf("again: fetched %d in %d requests, %v", rep.Fetched, w.requests.Load(), err)
 	}
 }
 
