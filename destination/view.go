@@ -61,7 +61,17 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {
 			w.Changed = evidence.Later(w.Changed, v.lift)
-			return !admit(&w.Resource) || yield(w, nil)
+			if !admit(&w.Resource) {
+				return true
+			}
+			others := w.others
+			w.others = nil
+			for i := range others {
+				if admit(&others[i].Resource) {
+					w.others = append(w.others, others[i])
+				}
+			}
+			return yield(w, nil)
 		}
 		several := map[spool.Key]*named{}
 		for w, err := range v.Snapshot.Resources(ctx) {
