@@ -18,7 +18,8 @@ type Selector interface {
 	// error means that this is unknown.
 	Selects(ctx context.Context, record resourcesync.Link) (bool, error)
 
-	// String identifies the choice: two Selectors with the same text choose the same.
+	// String identifies the choice: two Selectors with the same text choose the same
+	// resources.
 	String() string
 }
 
@@ -28,11 +29,11 @@ const (
 	SkipRecord      Skip = "the record that describes them cannot be read"
 )
 
-// maxRecords is how many records of a resource are read.
+// maxRecords is the largest number of records of a resource that are read.
 const maxRecords = 16
 
-// selector returns what chooses by a record, nil if nothing does. It reports records that
-// cannot be read.
+// selector returns Selects of Where, nil if there is no Where. It reports the first records
+// that cannot be read.
 func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (bool, error) {
 	if d.Where == nil {
 		return nil
