@@ -52,7 +52,7 @@ func TestCat_PAT_01(t *testing.T) {
 		"JSON Patch as in Example 27":       {kind: patch.JSON, mediaType: "application/json-patch", want: used, patchAsked: 1},
 		"Zstandard":                         {kind: patch.Zstd, want: used, patchAsked: 1},
 		"VCDIFF":                            {kind: patch.VCDIFF, want: used, patchAsked: 1},
-		"VCDIFF for another base":           {kind: patch.VCDIFF, from: other, want: failed, patchAsked: 1, wholeAsked: 1},
+		"VCDIFF for another base":           {kind: patch.VCDIFF, from: heldJSON[1:], want: failed, patchAsked: 1, wholeAsked: 1},
 		"JSON Patch for another base":       {kind: patch.JSON, from: other, want: failed, patchAsked: 1, wholeAsked: 1},
 		"Zstandard for another base":        {kind: patch.Zstd, from: other, want: failed, patchAsked: 1, wholeAsked: 1},
 		"other bytes than the link says":    {kind: patch.Zstd, spoil: func(b []byte) []byte { b[len(b)-1]++; return b }, link: noDigest, want: failed, patchAsked: 1, wholeAsked: 1},
