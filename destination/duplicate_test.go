@@ -103,7 +103,7 @@ func TestCat_FET_11(t *testing.T) {
 			if got := s.asked("/r"); tt.self != 0 && got != max(tt.self, 0) {
 				t.Errorf("the resource itself was asked for %d times, want %d", got, max(tt.self, 0))
 			}
-			if len(tt.asked) > 0 && tt.self == 0 && tt.want != slices.ContainsFunc(m.notes, func(n string) bool { return strings.Contains(n, "taken from its duplicate") }) {
+			if len(tt.asked) > 0 && tt.self == 0 && tt.want != slices.ContainsFunc(m.notes, func(n string) bool { return strings.Contains(n, "fetched from its duplicate") }) {
 				t.Errorf("notes: %q", m.notes)
 			}
 		})

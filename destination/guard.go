@@ -132,8 +132,8 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// planned counts the deletions of the plan. It ignores when members joined beyond the
-// first guard.MaxMoved that joined recently.
+// planned counts the deletions of the plan. Up to guard.MaxMoved members that joined recently count
+// as recent; beyond that number the time of joining is ignored.
 func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
 	recent := map[resourcesync.Key]bool{}
 	if joined != nil {

@@ -81,8 +81,8 @@ func patchPath(r *run, rule *Rule) steps {
 	})
 }
 
-// singleLink checks that an entry links to only one version of the last modification
-// (1.1 §14.6) and only one origin (1.1 §14.8).
+// singleLink checks that an entry has at most one link to the version that its last modification
+// made (1.1 §14.6), and at most one link to its origin (1.1 §14.8).
 func singleLink(r *run, rule *Rule) steps {
 	rel := resourcesync.RelMemento
 	if rule.ID == "ln-via-keep-only-existing" {

@@ -41,8 +41,8 @@ func (r *run) noteRoot(n resourcesync.Note) {
 	r.translate(n, "")
 }
 
-// decidesToo lists for a rule the rules of other editions, or of other kinds of
-// document, that the same note breaks.
+// decidesToo maps a rule to the equivalent rules of other editions or kinds of document: one note
+// of the Decoder shows a violation of all of them.
 var decidesToo = map[string][]string{
 	"entry-loc-required": {"dlib-loc-required"},
 	"limit-50000-items":  {"dlib-limit-50000"},

@@ -149,8 +149,8 @@ func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err 
 	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.now())), err
 }
 
-// AcceptClock trusts the clock although earlier runs had a later date. The age of
-// doubtful days in the trash counts from today.
+// AcceptClock trusts the clock although earlier runs had a later date. What the trash has from days
+// that are now in the future counts as added today.
 func (m *Mirror) AcceptClock(ctx context.Context) error {
 	if m.readOnly {
 		return ErrReadOnly

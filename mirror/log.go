@@ -110,9 +110,8 @@ func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 	return err
 }
 
-// forgetPublishers removes the publications that have not registered for the time
-// forget. It returns the smallest number that one of the others has read; -1 if there
-// is none.
+// forgetPublishers removes the publications that registered last longer than forget ago. It returns
+// the lowest position of the log up to which a remaining publication has read; -1 if none remains.
 func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (first int64, err error) {
 	var all []string
 	for info, err := range m.files.List(ctx, publishersKey+"/") {

@@ -39,7 +39,7 @@ type Options struct {
 	Now func() time.Time
 
 	bucket func(blob.Bucket) blob.Bucket         // tests insert faults between the mirror and its files
-	space  func(*os.Root) (durable.Space, error) // tests replace the free disk space
+	space  func(*os.Root) (durable.Space, error) // returns the free disk space; tests replace it
 	probe  func(*os.Root) (*fileNames, error)    // tests replace the rules of the file system
 	where  func(*os.Root) (string, error)        // tests replace the identity of the file system
 }

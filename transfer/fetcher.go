@@ -172,9 +172,9 @@ func (f *Fetcher) FetchMemento(ctx context.Context, s Store, w harvest.Resource)
 	return f.fetchAt(ctx, s, w, w.Memento)
 }
 
-// arrive records when the bytes of w arrived, if anything depends on it. A response
-// without Date, or from another host with its own clock, counts as later than the
-// documents.
+// arrive records the time of the response with the bytes of w, if that time is needed. If it cannot
+// be compared with the time of the documents (no Date, or another host with its own clock), the
+// response counts as later.
 func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, at string) {
 	if !Timed(w) {
 		return

@@ -48,7 +48,8 @@ type Fault struct {
 	Steps int
 }
 
-// All as Fault.Steps lets the call succeed before it fails.
+// All, as the value of Fault.Steps, means that the call has its whole effect before it returns the
+// error.
 const All = -1
 
 // Plan decides for each call whether it fails: nil lets it pass. It need not be safe

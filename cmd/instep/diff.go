@@ -104,7 +104,7 @@ func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
 	return d.end()
 }
 
-// mirror compares two times of a mirror.
+// mirror compares the states of a mirror at two times.
 func (d *differ) mirror(ctx context.Context, dir string, f *diffFlags) (err error) {
 	m, err := d.a.openPast(ctx, dir, f.state)
 	if err != nil {

@@ -165,8 +165,8 @@ func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys that were retired before the moment before, and were
-// last written by a publication older than the given one.
+// ExpiredDocuments yields the keys that were retired before the given time and last written by a
+// publication before the given one.
 func (c *Publisher) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(expired), before.UnixMicro(), publication)
 }

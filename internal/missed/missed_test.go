@@ -328,7 +328,7 @@ func TestNothingWrongIsKept(t *testing.T) {
 		"gone": {func(w *world, _ string) resourcesync.Link { return link("memento", w.server.URL+"/v") }, "404"},
 		"another origin": {func(_ *world, _ string) resourcesync.Link { return link("memento", "http://other.example.org/v") },
 			"--allow-origin http://other.example.org"},
-		"no URI of a version": {func(_ *world, _ string) resourcesync.Link { return link("memento", "file:///etc/passwd") }, "no URI"},
+		"no URI of a version": {func(_ *world, _ string) resourcesync.Link { return link("memento", "file:///etc/passwd") }, "is not a URI"},
 		"a TimeMap with other bytes": {func(w *world, uri string) resourcesync.Link {
 			w.at("/v/0", "wrong")
 			return link("timemap", w.at("/timemap", w.timeMap(uri, 0)))

@@ -27,7 +27,7 @@ type Input struct {
 	Harvest    *Harvest // Plan sets its Store
 	State      string   // directory
 	Key        Key
-	Files      blob.Bucket // the directory that List.Tree reads, for writing
+	Files      blob.Bucket // the directory that List.Tree reads, opened so that files can be written to it
 	WithFiles  *Follower   // finds the files to which records link; nil omits them
 	DryRun     bool        // send no requests and write nothing: list the records already harvested
 

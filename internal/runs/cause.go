@@ -23,7 +23,7 @@ const (
 	CauseNoPlace   = "no-place"   // the mirror cannot make a path from the URI
 	CauseMoved     = "moved"      // changed during the run
 	CauseOther     = "other"      // another reason, such as a full disk
-	CauseMissing   = "missing"    // an audit found it missing
+	CauseMissing   = "missing"    // an audit found the resource missing
 	CauseDifferent = "different"  // an audit found other bytes
 	CauseUnread    = "unreadable" // an audit could not read the file
 	CauseExtra     = "extra"      // an audit found a resource that the Source does not list

@@ -21,7 +21,7 @@ type Recorder struct {
 	mu     sync.Mutex // guards the fields below
 	file   *os.File   // nil after the record has ended
 	tally  Tally
-	failed map[string]bool // failed resources, by set, cause and URI; those in the first maxFailures rows
+	failed map[string]bool // failed resources by set, cause and URI; only those of the first maxFailures rows
 	err    error           // the first write error
 }
 

@@ -62,7 +62,7 @@ type Row struct {
 	Set     string `json:"set,omitempty"`
 	Mode    string `json:"mode,omitempty"` // for a Set
 	Cause   string `json:"cause,omitempty"`
-	Quirk   int    `json:"quirk,omitempty"` // for a Note: number of the Source's habit
+	Quirk   int    `json:"quirk,omitempty"` // of a Note: number of the known fault of Sources that it is about
 	URI     string `json:"uri,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message,omitempty"`

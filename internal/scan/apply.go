@@ -98,7 +98,7 @@ type outcome struct {
 	clashes    []string // URIs
 }
 
-// clash counts a resource to which another set with the same bytes gives other labels.
+// clash counts a resource that another set lists with the same bytes but other labels.
 // Labels belong to the resource, so both sets should agree.
 func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
 	others := known.URI != "" && !known.Member || known.Due != ""

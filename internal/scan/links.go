@@ -196,9 +196,9 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 }
 
 // Representations returns the paths of the files that rules link to the generic URI at
-// a path below base (rel="canonical", 1.1 §14.3), in the order of the rules. It finds
-// only files whose name is that of the URI plus an extension at the end of a glob, such
-// as *.html or *.{html,pdf}.
+// a path below base (rel="canonical", 1.1 §14.3), in the order of the rules. It finds a file only
+// if its name is the name of the URI plus an extension, and the glob of the rule ends in that
+// extension, as *.html and *.{html,pdf} do.
 func Representations(rules []Rule, base, path string) (all []string) {
 	generic := URI(base, path)
 	for _, r := range rules {

@@ -221,7 +221,8 @@ func (l *List) name(e *Listed) string {
 // dir returns the directory of the listed files.
 func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
 
-// sinceSetting is the name of the setting with the at of the last listing of a set.
+// sinceSetting is the name of the setting that stores the time (attribute at) of the last listing
+// of a set.
 func (l *List) sinceSetting() string { return fmt.Sprintf("listed %d", l.Set) }
 
 func (l *List) since(ctx context.Context) (time.Time, error) {

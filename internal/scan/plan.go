@@ -424,8 +424,8 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	return true
 }
 
-// also returns the algorithm of the strongest recorded digest if no recorded digest has
-// one of the present algorithms.
+// also returns one more algorithm to compute: that of the strongest recorded digest, if no recorded
+// digest uses a configured algorithm.
 func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	for _, a := range d.algorithms() {
 		if !known.Digests.Get(a).IsZero() {

@@ -14,7 +14,7 @@ import (
 type Switch struct {
 	Name  string  // number of a quirk, or name of a fault
 	Says  string  // description of the effect
-	Rows  string  // rows in the catalogue of faults; "" for quirks
+	Rows  string  // identifiers of the rows in the catalogue of faults; "" for a quirk, which is not a fault
 	Share float64 // default fraction of affected targets
 	Of    Scope   // the targets of which the share is a fraction
 

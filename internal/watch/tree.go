@@ -219,8 +219,8 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	return err
 }
 
-// readable reports whether something exists at name. When a file is removed, a change
-// of its mode is reported first.
+// readable reports whether a file still exists at name, because the system reports a change of mode
+// before it reports the removal of a file.
 func readable(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil

@@ -319,7 +319,7 @@ func states(t *testing.T, s Stores, _ *clock) {
 	}
 	want(t, "states of a", list(all(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), " a:kept/a")
 	want(t, "what the second run changed", list(all(t, s.Mirror.RunVersions(t.Context(), runs[1].ID))), " a:kept/a")
-	want(t, "what the first run made and is as it was", list(all(t, s.Mirror.RunCreated(t.Context(), runs[2].ID, id))), "")
+	want(t, "what the first run created and nothing has changed since", list(all(t, s.Mirror.RunCreated(t.Context(), runs[2].ID, id))), "")
 	want(t, "what the first run made and another changed", list(all(t, s.Mirror.RunOvertaken(t.Context(), runs[2].ID, id))), " a:kept/a")
 	want(t, "ended, the last first", list(all(t, s.Mirror.Versions(t.Context(), at(2)))), " b:kept/b a:kept/a")
 	for path, name := range map[string]string{"A": "a", "b": "b", "c": ""} {
@@ -552,7 +552,7 @@ func logged(t *testing.T, s Stores, _ *clock) {
 	s.batch(one, Start, nil).mark("a", "changed").reserve("later", "new").commit(t)
 	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{Cursor: &catalog.Cursor{Set: one, Body: "moved"}}, nil))
 	want(t, "log", logOf(t, s, from), "| a a of 1 3 bytes d/new d/new of 1 4 bytes| b b of 1 2 bytes b b of 2 2 bytes"+
-		"| b b| a a of 1 3 bytes due later later of 1 due")
+		"| b b of 2 2 bytes| b b| a a of 1 3 bytes due later later of 1 due")
 	has, err := s.Mirror.LogHas(t.Context(), from)
 	if must(t, err); !has {
 		t.Error("the log does not go on from where it began")
