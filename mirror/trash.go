@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"slices"
 	"time"
+
+	"instep/blob"
 )
 
 // trashRoom returns the path of a new directory in the trash, named by the day of a
@@ -138,13 +140,5 @@ func (m *Mirror) purgeDay(ctx context.Context, day, stays string) error {
 }
 
 func (m *Mirror) remove(ctx context.Context, keys []string) error {
-	b, err := m.bucket.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer b.Discard()
-	for _, key := range keys {
-		b.Delete(key)
-	}
-	return b.Commit(ctx)
+	return blob.Remove(ctx, m.bucket, keys)
 }

@@ -200,7 +200,7 @@ func TestFixedChangeListBeginsAfterWhatIsLost(t *testing.T) {
 		key := "resourcesync/changes/" + strconv.FormatInt(s.last().FixedChanges, 10) + ".xml"
 		if foreign {
 			put(t, s.bucket, key, "theirs")
-		} else if err := remove(t.Context(), s.bucket, []string{key}); err != nil {
+		} else if err := blob.Remove(t.Context(), s.bucket, []string{key}); err != nil {
 			t.Fatal(err)
 		}
 		s.set("item/0.txt", "third")

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"instep/blob"
 	"instep/discover"
 	"instep/fetch"
 	"instep/resourcesync"
@@ -74,7 +75,7 @@ func TestSubPathOfAnEarlierVersion(t *testing.T) {
 	s.fill(1)
 	s.p.BaseURL = testBase + "sub/"
 	pub := s.publish(s.first())
-	if err := remove(t.Context(), s.bucket, []string{wellKnownKey}); err != nil {
+	if err := blob.Remove(t.Context(), s.bucket, []string{wellKnownKey}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.log.Forget(t.Context(), wellKnownKey); err != nil {

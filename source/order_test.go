@@ -55,7 +55,7 @@ func (b *stepBatch) Move(from, to string) { panic("publishing moves nothing") }
 
 func (b *stepBatch) Delete(key string) {
 	b.steps = append(b.steps, func(ctx context.Context) error {
-		return remove(ctx, b.b.Bucket, []string{key})
+		return blob.Remove(ctx, b.b.Bucket, []string{key})
 	})
 }
 

@@ -108,7 +108,7 @@ func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, comm
 			}
 		}
 	}
-	if err := remove(ctx, p.Bucket, keys); err != nil {
+	if err := blob.Remove(ctx, p.Bucket, keys); err != nil {
 		return fmt.Errorf("removing packages of an unfinished publication: %w", err)
 	}
 	return nil

@@ -216,25 +216,10 @@ func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 		}
 		keys = append(keys, info.Key)
 	}
-	if err := remove(ctx, p.Staging, keys); err != nil {
+	if err := blob.Remove(ctx, p.Staging, keys); err != nil {
 		return fmt.Errorf("tidying the staging area: %w", err)
 	}
 	return nil
-}
-
-func remove(ctx context.Context, b blob.Bucket, keys []string) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	batch, err := b.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer batch.Discard()
-	for _, key := range keys {
-		batch.Delete(key)
-	}
-	return batch.Commit(ctx)
 }
 
 // Sweep removes documents that have been unlinked for longer than any download takes:

@@ -240,7 +240,7 @@ func TestForeignSitemapStaysAndOursGoesElsewhere(t *testing.T) {
 	if len(pub.Notes) != 1 || !strings.Contains(pub.Notes[0], "resourcesync/sitemap.xml") {
 		t.Errorf("Notes: got %q, want one that names the other place", pub.Notes)
 	}
-	remove(t.Context(), s.bucket, []string{"sitemap.xml"})
+	blob.Remove(t.Context(), s.bucket, []string{"sitemap.xml"})
 	s.set("item/0.txt", "new")
 	pub = s.publish(s.more(true))
 	if got := pub.SitemapKeys[len(pub.SitemapKeys)-1]; got != "sitemap.xml" || !slices.Contains(pub.Retired, "resourcesync/sitemap.xml") {

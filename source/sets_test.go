@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"instep/blob"
 )
 
 // publishSet publishes a set for the first time.
@@ -90,7 +92,7 @@ func TestPublicationsOfOneSetDoNotPayForAll(t *testing.T) {
 	if !makes(s.more(false)) {
 		t.Error("not made anew with another title")
 	}
-	if err := remove(t.Context(), s.bucket, []string{aboutKey}); err != nil {
+	if err := blob.Remove(t.Context(), s.bucket, []string{aboutKey}); err != nil {
 		t.Fatal(err)
 	}
 	if !makes(s.more(false)) {
@@ -192,7 +194,7 @@ func TestWhatIsOfferedIsMissed(t *testing.T) {
 			strings.Contains(key, "s/1/") || strings.Contains(key, "s/2/") ||
 			strings.HasPrefix(key, "sitemap-1-") || strings.HasPrefix(key, "sitemap-2-")
 		data := string(bytesOf(t, s.bucket, key))
-		if err := remove(t.Context(), s.bucket, []string{key}); err != nil {
+		if err := blob.Remove(t.Context(), s.bucket, []string{key}); err != nil {
 			t.Fatal(err)
 		}
 		missing, err := s.p.Missing(t.Context(), pub)

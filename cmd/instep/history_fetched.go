@@ -69,15 +69,7 @@ func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at ti
 	if err != nil {
 		return err
 	}
-	err = writeWhole(ctx, file, func(w io.Writer) (err error) {
-		r, err := store.Open(ctx, v.SHA256)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		_, err = io.Copy(w, r)
-		return err
-	})
+	err = writeCopy(ctx, file, func() (io.ReadCloser, error) { return store.Open(ctx, v.SHA256) })
 	if err != nil {
 		return err
 	}

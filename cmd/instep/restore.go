@@ -156,15 +156,7 @@ func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string, h
 
 // restoreTo writes a state to a file.
 func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version, file string) error {
-	err := writeWhole(ctx, file, func(w io.Writer) (err error) {
-		r, err := m.OpenVersion(ctx, v)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		_, err = io.Copy(w, r)
-		return err
-	})
+	err := writeCopy(ctx, file, func() (io.ReadCloser, error) { return m.OpenVersion(ctx, v) })
 	if err != nil {
 		return err
 	}
@@ -177,6 +169,19 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 	a.out.end(summary{Status: "restored", Bytes: optional(v.Length.Int64())},
 		fmt.Sprintf("Status: RESTORED to %s   %s, as it was %s", file, volume(v), period(v)))
 	return nil
+}
+
+// writeCopy writes what open returns to a file, all of it or nothing.
+func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
+	return writeWhole(ctx, file, func(w io.Writer) (err error) {
+		r, err := open()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		_, err = io.Copy(w, r)
+		return err
+	})
 }
 
 func period(v *mirror.Version) string {

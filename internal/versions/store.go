@@ -238,24 +238,11 @@ func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time
 	for i, sum := range free {
 		keys[i] = Key(sum)
 	}
-	if err := remove(ctx, placed, files); err != nil {
+	if err := blob.Remove(ctx, placed, files); err != nil {
 		return err
 	}
-	if err := remove(ctx, s.bytes, keys); err != nil {
+	if err := blob.Remove(ctx, s.bytes, keys); err != nil {
 		return err
 	}
 	return s.forget(ctx, before)
-}
-
-// remove removes objects of a bucket.
-func remove(ctx context.Context, from blob.Bucket, keys []string) error {
-	batch, err := from.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer batch.Discard()
-	for _, key := range keys {
-		batch.Delete(key)
-	}
-	return batch.Commit(ctx)
 }

@@ -1,0 +1,19 @@
+package blob
+
+import "context"
+
+// Remove removes objects from a bucket, all or none.
+func Remove(ctx context.Context, b Bucket, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	batch, err := b.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Discard()
+	for _, key := range keys {
+		batch.Delete(key)
+	}
+	return batch.Commit(ctx)
+}
