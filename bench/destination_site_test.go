@@ -121,7 +121,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeFile(w, r, name)
 }
 
-// late serves like s, but later.
+// late serves like s after the latency of a distant server, which no event can stand for.
 func (s *site) late(w http.ResponseWriter, r *http.Request) {
 	time.Sleep(latency)
 	s.ServeHTTP(w, r)
@@ -171,7 +171,7 @@ func listening(addr string) error {
 		if err == nil {
 			return c.Close()
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // another process starts, and nothing tells when it listens
 	}
 	return fmt.Errorf("nothing listens at %s", addr)
 }

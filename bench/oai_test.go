@@ -271,7 +271,7 @@ func servedByCatmandu(ctx context.Context, n int) (row oaiRow, err error) {
 		if time.Now().After(deadline) {
 			return row, err
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // another process starts, and nothing tells when it listens
 	}
 	row, err = served(row.name, "http://"+addr+"/oai", n)
 	row.cpu = 0 // of another process

@@ -225,7 +225,7 @@ func TestDirRefusesATemporaryDirectoryThatIsALink(t *testing.T) {
 
 func TestDirNamesADirectoryThatCanNotBeRead(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("nothing is closed to root")
+		t.Skip("SKIPPED: no directory is closed to root; run as another user")
 	}
 	root := t.TempDir()
 	d := openDir(t, root)

@@ -22,7 +22,7 @@ func namelessDir(t *testing.T, most int) (*blob.Dir, string) {
 	root := t.TempDir()
 	d := openDir(t, root)
 	if d.Disk().OpenNameless == nil {
-		t.Skip("there are no files without a name")
+		t.Skip("SKIPPED: this file system makes no files without a name")
 	}
 	d.SetNameless(most)
 	write(t, d, "first", "first")
@@ -127,7 +127,7 @@ func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/dev/fd")
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("SKIPPED: the open files of this process cannot be counted: %v", err)
 	}
 	return len(list)
 }
@@ -244,7 +244,7 @@ func TestWithoutFilesWithoutANameThereAreTemporaryOnes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := openDir(t, t.TempDir()); d.Disk().OpenNameless == nil {
-				t.Skip("there are no files without a name")
+				t.Skip("SKIPPED: this file system makes no files without a name")
 			}
 			before := openFiles(t)
 			root := t.TempDir()

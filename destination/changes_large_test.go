@@ -86,7 +86,7 @@ func syncChanges(t *testing.T, n int) (growth uint64) {
 // memory that one of 10,000 takes.
 func TestManyChangesNeedLittleMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a minute")
+		t.Skip("SKIPPED: takes a minute; run without -short")
 	}
 	n := 200_000
 	if os.Getenv("INSTEP_LONG") != "" {

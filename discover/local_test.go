@@ -107,7 +107,7 @@ func TestLocalDocumentsLeadNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(outside, filepath.Join(inside, "link.xml")); err != nil {
-		t.Skip(err)
+		t.Skipf("SKIPPED: no symbolic links here: %v", err)
 	}
 	root, err := os.OpenRoot(inside)
 	if err != nil {

@@ -265,7 +265,7 @@ func TestARunWhoseLockWasRemovedIsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := os.RemoveAll(filepath.Join(root, filepath.FromSlash(c.remove))); err != nil {
-				t.Skipf("the system keeps the file of a lock: %v", err)
+				t.Skipf("SKIPPED: the system keeps the file of a lock: %v", err)
 			}
 			var locked *flock.LockedError
 			o := Options{Dir: filepath.Join(root, "mirror"), State: filepath.Join(root, "state"), Create: true, Adopt: true, Now: time.Now}

@@ -481,7 +481,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 
 func TestOtherProgramsAcceptMembersOverFourGigabytes(t *testing.T) {
 	if os.Getenv("INSTEP_LONG") == "" {
-		t.Skip("set INSTEP_LONG to pack 5 GiB")
+		t.Skip("SKIPPED: set INSTEP_LONG to pack 5 GiB")
 	}
 	const size = 5 << 30
 	members := membersOf("before", "", "after")

@@ -75,7 +75,7 @@ func startExpat(t *testing.T) *expat {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("python3, whose expat reads our documents, is not installed")
+		t.Skip("SKIPPED: python3, whose expat reads our documents, is not installed")
 	}
 	cmd := exec.Command(python, "testdata/expat.py")
 	var complaints strings.Builder

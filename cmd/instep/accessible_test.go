@@ -21,11 +21,11 @@ import (
 func TestPagesAreAccessible(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("no Chromium (Debian package chromium)")
+		t.Skip("SKIPPED: no Chromium (Debian package chromium)")
 	}
 	axe, err := os.ReadFile(filepath.Join("..", "..", "bin", "axe", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
-		t.Skip("no axe-core (tools/needs.sh installs it with npm)")
+		t.Skip("SKIPPED: no axe-core (tools/needs.sh installs it with npm)")
 	}
 	dir := t.TempDir()
 	pages := publishedPages(t)

@@ -15,7 +15,7 @@ import (
 func TestInstall(t *testing.T) {
 	for _, needed := range []string{"make", "bash", "install"} {
 		if _, err := exec.LookPath(needed); err != nil {
-			t.Skipf("no %s", needed)
+			t.Skipf("SKIPPED: %s is not installed, so make install is not tested", needed)
 		}
 	}
 	to := filepath.Join(t.TempDir(), "image")
@@ -66,7 +66,7 @@ func TestInstall(t *testing.T) {
 func TestSystemdUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("no systemd-analyze")
+		t.Skip("SKIPPED: no systemd-analyze, so the units are not verified")
 	}
 	units, err := filepath.Glob("../../packaging/systemd/*")
 	if err != nil || len(units) < 5 {

@@ -278,7 +278,7 @@ func writeLargeList(t *testing.T, name string, entries int) {
 
 func TestLintTakesLittleMemory(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("the race detector takes memory of its own")
+		t.Skip("SKIPPED: the race detector takes memory of its own")
 	}
 	t.Chdir(t.TempDir())
 	writeLargeList(t, "list.xml", 50_000)

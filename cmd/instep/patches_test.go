@@ -43,10 +43,10 @@ func TestPatchesOfRandomEdits(t *testing.T) {
 		rounds = 25
 	}
 	if _, err := exec.LookPath("zstd"); err != nil {
-		t.Skip("zstd is not installed")
+		t.Skip("SKIPPED: zstd is not installed")
 	}
 	if err := exec.Command("python3", "-c", "import jsonpatch").Run(); err != nil {
-		t.Skip("python3-jsonpatch is not installed")
+		t.Skip("SKIPPED: python3-jsonpatch is not installed")
 	}
 	dir := t.TempDir()
 	site, mirror, state, old := filepath.Join(dir, "site"), filepath.Join(dir, "mirror"), filepath.Join(dir, "state"), filepath.Join(dir, "old")
@@ -146,10 +146,10 @@ func (s *patchSums) checkPatches(t *testing.T, site, old, base string) {
 // A file of more than 16 MiB has a patch of VCDIFF that xdelta3 applies, and a mirror takes it.
 func TestPatchesOfALongFile(t *testing.T) {
 	if testing.Short() {
-		t.Skip("two versions of 17 MiB")
+		t.Skip("SKIPPED: two versions of 17 MiB take a while; run without -short")
 	}
 	if _, err := exec.LookPath("xdelta3"); err != nil {
-		t.Skip("xdelta3 is not installed")
+		t.Skip("SKIPPED: xdelta3 is not installed")
 	}
 	dir := t.TempDir()
 	site, mirror, state, old := filepath.Join(dir, "site"), filepath.Join(dir, "mirror"), filepath.Join(dir, "state"), filepath.Join(dir, "old")

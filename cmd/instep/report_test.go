@@ -181,7 +181,7 @@ func TestCommandLinesCanBeGivenToAShell(t *testing.T) {
 	words := append([]string{"plain", "", "a b", "it's", "$HOME", "`id`", "ü", "*"}, hostileTexts...)
 	out, err := exec.Command("sh", "-c", `for w in `+shellLine(words...)+`; do printf '%s\0' "$w"; done`).Output()
 	if err != nil {
-		t.Skipf("no shell: %v", err)
+		t.Skipf("SKIPPED: no shell: %v", err)
 	}
 	if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); strings.Join(got, "\x00") != strings.Join(words, "\x00") {
 		t.Errorf("got %q, want %q", got, words)

@@ -20,7 +20,7 @@ func openNamelessIn(t *testing.T, root *os.Root, data string) *os.File {
 	}
 	f, err := openNameless(dir, 0o640)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
-		t.Skip("there are no files without a name: ", err)
+		t.Skip("SKIPPED: this file system makes no files without a name: ", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestEachWayToNameAFile(t *testing.T) {
 			f := openNamelessIn(t, root, "data")
 			err = link(int(f.Fd()), int(dir.Fd()), "a")
 			if errors.Is(err, unix.ENOENT) {
-				t.Skip("not for this process")
+				t.Skip("SKIPPED: this process may not do that")
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -91,7 +91,7 @@ func TestLockFollowsNoLink(t *testing.T) {
 	}
 	path := filepath.Join(dir, "lock")
 	if err := os.Symlink(victim, path); err != nil {
-		t.Skipf("no symbolic links here: %v", err)
+		t.Skipf("SKIPPED: no symbolic links here: %v", err)
 	}
 	if _, err := Acquire(path); err == nil {
 		t.Error("Acquire followed a symbolic link")
@@ -147,7 +147,7 @@ func TestALockWhoseFileWasRemovedIsStillHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := errors.Join(os.Remove(path), after(path)); err != nil {
-				t.Skipf("the system keeps the file of a lock: %v", err)
+				t.Skipf("SKIPPED: the system keeps the file of a lock: %v", err)
 			}
 			var locked *LockedError
 			if _, err := Acquire(path); !errors.As(err, &locked) {
@@ -181,7 +181,7 @@ func TestALockIsOfTheFileAtItsPath(t *testing.T) {
 		t.Errorf("got %v, %v, want that the file is at its path", same, err)
 	}
 	if err := os.Rename(path, path+".gone"); err != nil {
-		t.Skipf("the system keeps the file of a lock: %v", err)
+		t.Skipf("SKIPPED: the system keeps the file of a lock: %v", err)
 	}
 	if same, err := l.stands(path); err != nil || same {
 		t.Errorf("removed: got %v, %v, want that no file is there", same, err)
@@ -201,7 +201,7 @@ func TestADirectoryIsLockedByOneAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.dir == nil {
-		t.Skip("the system doesn't lock directories")
+		t.Skip("SKIPPED: the system doesn't lock directories")
 	}
 	var locked *LockedError
 	if _, err := Dir(dir); !errors.As(err, &locked) {

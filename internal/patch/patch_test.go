@@ -90,7 +90,7 @@ func TestBest(t *testing.T) {
 // The longest versions are patched too: only the slowest encoder finds what they share.
 func TestZstdOfLongVersions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("16 MiB")
+		t.Skip("SKIPPED: versions of 16 MiB take a while; run without -short")
 	}
 	before := noise(1, MaxBytes-6)
 	after := append([]byte("before"), before...)

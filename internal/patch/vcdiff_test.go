@@ -200,7 +200,7 @@ func TestVCDIFFRoundTrip(t *testing.T) {
 func TestVCDIFFOfXdelta3(t *testing.T) {
 	program, err := exec.LookPath("xdelta3")
 	if err != nil {
-		t.Skip("xdelta3 is not installed")
+		t.Skip("SKIPPED: xdelta3 is not installed")
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
 	n := 500
@@ -376,7 +376,7 @@ func TestVCDIFFRefuses(t *testing.T) {
 // Long versions are patched in parts, with the memory of a window; a patch that does not pay is given up.
 func TestVCDIFFOfLongVersions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("40 MiB")
+		t.Skip("SKIPPED: versions of 40 MiB take a while; run without -short")
 	}
 	before := noise(1, 40<<20)
 	after := append([]byte("before"), before...)

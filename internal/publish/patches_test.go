@@ -261,7 +261,7 @@ func TestPatchesInChangeDumps(t *testing.T) {
 // Resources of more than 16 MiB have patches of VCDIFF, from whatever they were before.
 func TestPatchesOfLongResources(t *testing.T) {
 	if testing.Short() {
-		t.Skip("some versions of 17 MiB")
+		t.Skip("SKIPPED: versions of 17 MiB take a while; run without -short")
 	}
 	noise := func(seed byte, n int) string {
 		b := make([]byte, n)

@@ -129,7 +129,7 @@ func TestASessionWhoseLockWasRemovedIsAlone(t *testing.T) {
 	w.fill(1)
 	w.open()
 	if err := os.Remove(filepath.Join(w.o.State, lockName)); err != nil {
-		t.Skipf("the system keeps the file of a lock: %v", err)
+		t.Skipf("SKIPPED: the system keeps the file of a lock: %v", err)
 	}
 	for _, w.o.DryRun = range []bool{true, false} {
 		var locked *flock.LockedError

@@ -13,7 +13,7 @@ import (
 // tools/testlog.awk stands between `go test -v` and whoever reads `make test`.
 func TestTestlogShowsFailuresAndSkips(t *testing.T) {
 	if _, err := exec.LookPath("awk"); err != nil {
-		t.Skip("no awk on this machine")
+		t.Skip("SKIPPED: no awk on this machine")
 	}
 	const log = `=== RUN   TestFine
     a_test.go:3: only said with -v

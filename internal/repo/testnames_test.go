@@ -12,7 +12,7 @@ import (
 // tools/testnames.awk tells which tests ran, so that `make test-names` finds one that was lost.
 func TestTestnamesAreThoseThatRan(t *testing.T) {
 	if _, err := exec.LookPath("awk"); err != nil {
-		t.Skip("no awk on this machine")
+		t.Skip("SKIPPED: no awk on this machine")
 	}
 	const log = `=== RUN   TestFine
 === RUN   TestFine/seed_1795361224817531568

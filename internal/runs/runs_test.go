@@ -256,7 +256,7 @@ func TestOnlyRecordsAreRead(t *testing.T) {
 		}
 	}
 	if err := os.Symlink(secret, filepath.Join(state, "runs", "8.jsonl")); err != nil {
-		t.Skipf("no symbolic links here: %v", err)
+		t.Skipf("SKIPPED: no symbolic links here: %v", err)
 	}
 	if got, err := runs.Load(state, 8); err == nil {
 		t.Errorf("Load followed a symbolic link: %+v", got)

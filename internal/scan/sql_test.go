@@ -44,7 +44,7 @@ func newSQLite(t *testing.T) database {
 func newPostgres(t *testing.T) database {
 	programs, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(programs) == 0 {
-		t.Skip("no PostgreSQL here; install the package postgresql")
+		t.Skip("SKIPPED: no PostgreSQL here; install the package postgresql")
 	}
 	bin := filepath.Dir(programs[len(programs)-1])
 	dir, err := os.MkdirTemp("", "pg") // not t.TempDir: the path of a socket is short, and its user another one

@@ -111,10 +111,10 @@ func TestKeysTakeLittleMemory(t *testing.T) {
 		return
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("peak memory is read from /proc")
+		t.Skip("SKIPPED: peak memory is read from /proc")
 	}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("the race detector takes memory of its own")
+		t.Skip("SKIPPED: the race detector takes memory of its own")
 	}
 	n := 2_000_000
 	if os.Getenv("INSTEP_LONG") != "" {
