@@ -192,10 +192,17 @@ func (o *Offer) between(ctx context.Context, tr Track, at, moment time.Time) (ch
 		lacks = c.Why
 	case !ch.Span().Since(at):
 		lacks = fmt.Sprintf("the %s %s begins at %s, after %s", c.name, ch.First, ch.Since, stamp(at))
-	case ch.complete().Before(moment):
+	case ch.complete().Before(moment) && !c.claims(ch.newest, moment):
 		lacks = fmt.Sprintf("the %s %s lists changes up to %s", c.name, ch.Last(), stamp(ch.complete()))
 	}
 	return ch, lacks, nil
+}
+
+// claims reports whether l is the last package of a Change Dump that claims to have all
+// changes up to a past moment. The package itself may end earlier (1.1 §13.1).
+func (c *sequence) claims(l *changeList, moment time.Time) bool {
+	last := c.windows[len(c.windows)-1]
+	return last.uri == l.URI && !last.told.Time().Before(moment) && !evidence.ToCome(last.told.Time(), c.reader.Now())
 }
 
 // complete returns the time up to which no change is missing: the end of the last list,

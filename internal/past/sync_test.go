@@ -211,6 +211,40 @@ func TestMirrorOfAnyInstantIsTheSetAsItWas(t *testing.T) {
 	}
 }
 
+// A Change Dump has all changes up to its end, although its last package may end before that
+// (1.1 §13.1). So its packages have the bytes of a moment between the two.
+func TestMirrorOfAMomentAfterTheLastPackageOfAChangeDump(t *testing.T) {
+	t.Setenv("INSTEP_SEED", "1795824091173246843") // some of its Change Dumps end after their last package
+	l := newLife(t, 400, func(o *sim.Options) { o.Dumps = true })
+	resp, err := http.Get(l.server.URL + "/resourcesync/changedump-index.xml") //nolint:noctx // of this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is only read
+	d := resourcesync.NewDecoder(resp.Body)
+	if _, err := d.Header(); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for e, err := range d.Entries() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Until.IsZero() {
+			continue
+		}
+		tried++
+		m := l.mirror(e.Until.Time().Add(-1))
+		rep := l.sync(m)
+		if got, _ := l.held(m, rep.Set); rep.Failed+rep.Via[destination.ViaGet] > 0 || !maps.Equal(got, l.truth(m.d.At)) {
+			t.Errorf("as of %v: %d failed, %d are held, %v", m.d.At, rep.Failed, len(got), rep.Via)
+		}
+	}
+	if tried == 0 {
+		t.Error("no Change Dump has ended")
+	}
+}
+
 // If a Source serves only the bytes of today, a mirror of the past holds what is still the
 // same, names the rest as failed, and never holds bytes of another moment.
 func TestMirrorOfThePastHoldsNoBytesOfAnotherMoment(t *testing.T) {
