@@ -142,3 +142,66 @@ func BenchmarkRemainder(b *testing.B) {
 		}
 	}
 }
+
+// Each field of Metadata and of Remainder counts by itself, so that none is forgotten where all
+// are named.
+func TestEachFieldOfMetadataCounts(t *testing.T) {
+	digests, err := ParseDigests("md5:1584abdf8ebdc9802ac0c6a7402c03b6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	may, err := ParseDatetime("2024-05")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, err := ParsePriority("0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := Entry{
+		Metadata: Metadata{
+			Capability: CapabilityResourceList, At: may, Completed: may, From: may, Until: may, Change: Created, Datetime: may,
+			Digests: digests, Length: Bytes(1), Type: "text/plain", Encoding: "gzip", Path: "/a", Attrs: []Attr{{Name: "a", Value: "b"}},
+		},
+		ChangeFreq: Daily, Priority: half, Links: []Link{{Rel: "via", Href: "https://example.org/"}}, Foreign: "<a/>",
+	}
+	eachField(t, full.Metadata, func(name string, m Metadata) {
+		if m.isZero() {
+			t.Errorf("%s: Metadata with this field alone counts as empty", name)
+		}
+		var merged Metadata
+		if differs := merged.merge(&m); differs != "" || !reflect.DeepEqual(merged, m) {
+			t.Errorf("%s: merged into nothing: %+v, %q", name, merged, differs)
+		}
+	})
+	eachField(t, full.Remainder(), func(name string, r Remainder) {
+		if r.IsZero() {
+			t.Errorf("%s: a Remainder with this field alone counts as empty", name)
+		}
+		var e Entry
+		e.SetRemainder(r)
+		taken := e.Remainder()
+		text, err := taken.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := ParseRemainder(text); err != nil || !reflect.DeepEqual(back, r) {
+			t.Errorf("%s: %+v comes back as %+v, %v", name, r, back, err)
+		}
+	})
+}
+
+// eachField calls each with values that have one field of full. Every field of full is set.
+func eachField[V any](t *testing.T, full V, each func(name string, one V)) {
+	t.Helper()
+	all := reflect.ValueOf(full)
+	for i := range all.NumField() {
+		name := all.Type().Field(i).Name
+		if all.Field(i).IsZero() {
+			t.Errorf("%s: the test gives it no value", name)
+		}
+		var one V
+		reflect.ValueOf(&one).Elem().Field(i).Set(all.Field(i))
+		each(name, one)
+	}
+}
