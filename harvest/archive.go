@@ -87,10 +87,10 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newest returns the entry of the newest snapshot in the archives. If until is not
-// zero, it ignores snapshots after until. The entry has no URI if no snapshot has a
-// time.
-func (o *Offer) newest(ctx context.Context, s SnapshotKind, until time.Time) (last resourcesync.Entry, err error) {
+// newest returns the entry of the newest snapshot in the archives, ignoring those after
+// the moment of the reader. The entry has no URI if no snapshot has a time.
+func (o *Offer) newest(ctx context.Context, s SnapshotKind) (last resourcesync.Entry, err error) {
+	until := o.reader.until
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {
 		entries, err := o.archived(ctx, uri, snapshotDocuments[s], 0)

@@ -74,8 +74,7 @@ type changeList struct {
 	total   int         // the number of entries in the document
 	told    int         // the number of entries with a usable change
 	end     time.Time   // time of the latest entry; the earliest possible time if the entry has none
-	packed  bool        // the list is the manifest of a package
-	in      *Package    // the package of the manifest; nil if the list is not a manifest or nothing was read
+	in      *Package    // the package whose manifest the list is; nil for a Change List
 	ended   time.Time   // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string      // digest of all entries, in hex
 	over    *spool.Keys // if the position is in the list: the resources of the entries before the position
@@ -150,7 +149,7 @@ func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To)
 // known.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
-	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
+	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
 	if l.from.IsZero() || w.pkg != nil && !w.from.IsZero() {
 		l.from = w.from
 	}
@@ -158,14 +157,13 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return evidence.Placed(t, l.served, r.Now()) }
-	l.packed, l.in = w.pkg != nil, w.pkg
 	if l.ended = doc.Header.Until.Time(); l.ended.IsZero() {
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
 		l.ended = time.Time{} // the end is in the future
 	}
-	if err := l.read(r, doc, w.pkg, cur, tell); err != nil {
+	if err := l.read(r, doc, cur, tell); err != nil {
 		return nil, err
 	}
 	if l.total > 0 && l.told == 0 {
@@ -218,7 +216,7 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	n := 0
 	for e, err := range l.bounded() {
 		if err == nil {
-			err = l.torn(e)
+			err = l.torn(e, r.rivals)
 		}
 		if err != nil {
 			return err
@@ -260,15 +258,15 @@ var oddities = [...]struct {
 
 // read reads the entries of a document after those that an earlier run read. If the
 // document does not begin with those, it reads all entries.
-func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
+func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) error {
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
 	before := *l
 	l.resumed = l.holds(cur)
-	goes, err := l.goOn(r, doc, in, cur, tell)
+	goes, err := l.goOn(r, doc, cur, tell)
 	if err == nil && !goes {
 		*l = before
-		_, err = l.goOn(r, doc, in, cur, tell)
+		_, err = l.goOn(r, doc, cur, tell)
 	}
 	if err != nil {
 		return err
@@ -283,7 +281,7 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 
 // goOn reads the entries. If the list is assumed to be resumed, goOn skips the entries that
 // an earlier run read, and returns false if they turn out to differ.
-func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
+func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
 	for e, err := range doc.Entries() {
@@ -313,7 +311,7 @@ func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, t
 		if l.total++; known {
 			err = l.over.Add(resourcesync.KeyOf(c.URI))
 		} else {
-			err = l.keep(r, &c, in.carries(&e))
+			err = l.keep(r, &c, l.in.carries(&e))
 		}
 		if err != nil {
 			return false, err
@@ -401,7 +399,7 @@ func (l *changeList) lost(cur Position) bool {
 // Change Dump often ends before the Change Lists do, and an outdated copy always does.
 // If there are missing changes between the two, join describes them in gap.
 func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
-	open := ch.newest.until.IsZero() && !ch.newest.packed // an open list contains all changes up to the present
+	open := ch.newest.until.IsZero() && ch.newest.in == nil // an open list contains all changes up to the present
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
 		return "", nil
 	}

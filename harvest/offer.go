@@ -299,6 +299,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 			return 0, "", err
 		default:
 			unusable++
+			o.reader.Note(o.set.URI, fmt.Sprintf("the package %s is not used: %v", w.uri, err))
 		}
 		if unusable == maxUnusable {
 			break
@@ -307,14 +308,10 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 	return found, Counted(found, "%d of the changed resources {is|are} in ", found) + Counted(len(windows), "%d {package|packages} of Change Dumps", len(windows)), nil
 }
 
-// match looks for changes in one package. It skips a manifest that cannot be used, and
-// reports it.
+// match looks for changes in one package.
 func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
 	doc, err := c.read(ctx, w)
 	if err != nil {
-		if lost(ctx, err) {
-			o.reader.Note(o.set.URI, fmt.Sprintf("the package %s is not used: %v", w.uri, err))
-		}
 		return 0, err
 	}
 	defer doc.Close()
@@ -337,18 +334,22 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 	return found, nil
 }
 
+func (o *Offer) newSnapshot(by SnapshotKind, lists ...string) *Snapshot {
+	return &Snapshot{Reader: o.reader, set: o.set.URI, By: by, lists: lists, fresh: o.Empty}
+}
+
 // Snapshot opens a snapshot and reads the changes after it. A Resource Dump that is
 // older than the Resource List does not give the present state; it is an error unless
 // changes lead from its time to the present.
 func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err error) {
-	st := &Snapshot{Reader: o.reader, set: o.set.URI, By: s, lists: o.set.Documents(snapshotDocuments[s]), fresh: o.Empty}
+	st := o.newSnapshot(s, o.set.Documents(snapshotDocuments[s])...)
 	defer func() {
 		if err != nil {
 			st.Close()
 		}
 	}()
 	if s == resourceListArchive || s == ResourceDumpArchive {
-		last, err := o.newest(ctx, s, time.Time{})
+		last, err := o.newest(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -357,21 +358,16 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		}
 		st.lists = []string{last.Loc}
 	}
-	var at time.Time
-	if st.dumped() {
-		st.spare = o.Usable(ResourceList)
-		if err := st.readDumps(ctx); err != nil {
-			return nil, err
-		}
-		// the Resource List shows whether any resource exists
-		if len(st.Packages) == 0 && o.Usable(ResourceList) {
-			return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
-		}
-		at = st.At
-		st.readFirst(ctx)
-	} else if at, err = st.moment(ctx); err != nil {
+	st.spare = st.dumped() && o.Usable(ResourceList)
+	at, err := st.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
+	// the Resource List shows whether any resource exists
+	if st.spare && len(st.Packages) == 0 {
+		return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
+	}
+	st.readFirst(ctx)
 	if st.Changes, st.Gap, err = o.after(ctx, at, st.Latest); err != nil {
 		return nil, err
 	}
@@ -399,7 +395,7 @@ func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 
 // ListMoment returns the time of the Resource List, as Snapshot.moment does.
 func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
-	list := &Snapshot{Reader: o.reader, set: o.set.URI, lists: o.set.ResourceLists}
+	list := o.newSnapshot(ResourceList, o.set.ResourceLists...)
 	defer list.Close()
 	return list.moment(ctx)
 }

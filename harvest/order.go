@@ -112,7 +112,6 @@ type ordering struct {
 	backward bool      // the list has the newest entry first
 	straight [2]bool   // for each resource of back: without its entries the anchors are in forward order
 	claims   *spool.Table[*claim]
-	rivals   *spool.Log[Resource] // the log of the Reader that stores rival descriptions; nil without claims
 }
 
 // anchor reports whether the time of a change is certain enough to give bounds to other
@@ -180,7 +179,6 @@ func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	l.rivals = r.rivals
 	var last [2]time.Time // time of the last anchor, not counting the resource at the same index of back
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
@@ -244,7 +242,7 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 // position disagree. It does not if the anchors of other resources show that the list
 // is not in forward order, because then times give the order. In a list in backward
 // order any other anchor shows that.
-func (l *changeList) torn(s *storedChange) error {
+func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
 	if l.claims == nil {
 		return nil
 	}
@@ -254,7 +252,7 @@ func (l *changeList) torn(s *storedChange) error {
 	case err != nil || c.Rival == nil:
 		return err
 	case !c.Deleted:
-		return l.versions(s, c)
+		return l.versions(s, c, rivals)
 	}
 	i := slices.Index(l.back[:], e.URI)
 	differ := i >= 0 && c.Gone != c.Late
@@ -270,7 +268,7 @@ func (l *changeList) torn(s *storedChange) error {
 
 // versions marks the entry of a resource without deletions as torn, if another entry
 // describes other bytes and nothing shows which of them is later.
-func (l *changeList) versions(s *storedChange, c *claim) error {
+func (l *changeList) versions(s *storedChange, c *claim, rivals *spool.Log[Resource]) error {
 	e := &s.Entry
 	other, least, until := c.Rival, c.At, e.To
 	if e.Timed() {
@@ -279,7 +277,7 @@ func (l *changeList) versions(s *storedChange, c *claim) error {
 	if !l.mixed || !c.Several || other == nil || !until.IsZero() && until.Before(least) {
 		return nil
 	}
-	rival, err := l.rivals.At(*other)
+	rival, err := rivals.At(*other)
 	if err == nil && rival.Beside(e.Length, e.Digests) != evidence.Same {
 		e.Torn, s.Rival = true, other
 	}

@@ -16,16 +16,15 @@ import (
 // another. stands is the list if it has changed; an index that does not contain it is
 // an outdated copy.
 func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
-	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
+	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index || !Recent(cur.Asked, r.Now()) {
 		return nil, nil, nil
 	}
-	if !Recent(cur.Asked, r.Now()) {
-		return nil, nil, nil
+	base, err := url.Parse(cur.Index)
+	if err == nil {
+		_, err = r.named(cur.List, base)
 	}
-	if base, err := url.Parse(cur.Index); err != nil {
-		return nil, nil, nil // recorded by an earlier version of this program
-	} else if _, err := r.named(cur.List, base); err != nil {
-		return nil, nil, nil // the index has to be requested now
+	if err != nil { // the list's origin is no longer allowed
+		return nil, nil, nil
 	}
 	c := r.newSequence(set.URI, "Change List")
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true

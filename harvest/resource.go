@@ -78,6 +78,11 @@ func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Diges
 	return proved
 }
 
+// Contradicts reports whether the length or the digests of w differ from the given ones.
+func (w *Resource) Contradicts(length resourcesync.Length, digests resourcesync.Digests) bool {
+	return w.Beside(length, digests) == evidence.Differs
+}
+
 // wanted returns the Resource of an entry.
 func wanted(e *resourcesync.Entry, changed time.Time) Resource {
 	w := Resource{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Remainder: remainderOf(e), Changed: changed}

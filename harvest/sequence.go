@@ -365,7 +365,7 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 // entries happened after known.
 func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // the package has no entries after the position
-		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
+		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {

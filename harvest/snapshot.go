@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"sync"
 	"time"
 
 	"instep/evidence"
@@ -20,7 +21,6 @@ type Snapshot struct {
 	Packages []*Package           // the packages of the Resource Dumps
 	Changes  *Changes             // the changes after the lists; may be nil
 	then     *Changes             // for AsOf: the changes up to its moment, which are part of the state; may be nil
-	past     time.Time            // the moment given to AsOf; else zero
 	opened   map[string]*Document // lists that were opened to read their time
 	broken   map[string]error     // errors of the lists that could not be opened
 
@@ -54,6 +54,16 @@ func (st *Snapshot) capability() resourcesync.Capability {
 		return resourcesync.CapabilityResourceDump
 	}
 	return resourcesync.CapabilityResourceList
+}
+
+// begin finds the packages of the Resource Dumps, or opens the Resource Lists, and
+// returns their time; see moment.
+func (st *Snapshot) begin(ctx context.Context) (time.Time, error) {
+	if !st.dumped() {
+		return st.moment(ctx)
+	}
+	err := st.readDumps(ctx)
+	return st.At, err
 }
 
 // readDumps finds the packages of the Resource Dumps.
@@ -160,24 +170,16 @@ func (st *Snapshot) readFirst(ctx context.Context) {
 	if !st.fresh || st.Unsure || len(st.Packages) == 0 {
 		return
 	}
-	var doc *Document
-	var err error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		doc, err = st.ask(ctx, st.Packages[0])
-	}()
-	st.first = func() (*Document, error) {
-		<-read
-		st.first = nil
-		return doc, err
-	}
+	first := sync.OnceValues(func() (*Document, error) { return st.ask(ctx, st.Packages[0]) })
+	go func() { _, _ = first() }() // the caller of st.first closes the document
+	st.first = first
 }
 
 // manifest returns the manifest of a package.
 func (st *Snapshot) manifest(ctx context.Context, p *Package) (*Document, error) {
-	if st.first != nil && p == st.Packages[0] {
-		return st.first()
+	if first := st.first; first != nil && p == st.Packages[0] {
+		st.first = nil
+		return first()
 	}
 	return st.ask(ctx, p)
 }
@@ -207,7 +209,7 @@ func (st *Snapshot) Close() {
 // documents and records them in Partial. If no Resource List can be used, it ends with
 // an error.
 func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
-	if !st.past.IsZero() {
+	if !st.Reader.until.IsZero() {
 		return st.asOf(ctx)
 	}
 	return st.resources(ctx)
