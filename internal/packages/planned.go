@@ -58,26 +58,13 @@ type manifestInfo struct {
 // overrides its copy; the manifest of a Change Dump does not override a Change List.
 func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
-	differs := !agrees(e, &m.Want)
+	differs := m.Want.Contradicts(e.Length, e.Digests)
 	if differs && manifest != resourcesync.CapabilityResourceDumpManifest {
 		return
 	}
 	if f, known := p.found[key]; !known || !differs && (f.differs || e.Path == m.Path) {
 		p.found[key] = manifestInfo{e.Path, e.Length, e.Digests, differs}
 	}
-}
-
-// agrees reports whether a manifest entry is consistent with the wanted resource.
-func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
-	if e.Length.Known() && w.Length.Known() && e.Length != w.Length {
-		return false
-	}
-	for _, d := range e.Digests {
-		if want := w.Digests.Get(d.Algorithm()); !want.IsZero() && want != d {
-			return false
-		}
-	}
-	return true
 }
 
 // known merges the descriptions of a resource from the plan and from the manifest.
