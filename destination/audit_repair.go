@@ -31,10 +31,8 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 				a.Change = resourcesync.Updated
 			}
 			au.scope.represent(&a.Want)
-			if !au.scope.moment.IsZero() {
-				if err := au.scope.findMemento(&a.Want); err != nil {
-					return err
-				}
+			if err := au.scope.findMemento(&a.Want); err != nil {
+				return err
 			}
 			if err := sp.actions.Append(a); err != nil {
 				return err

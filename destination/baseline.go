@@ -33,9 +33,16 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
-			return k.besideList(ctx, pl, why)
+			// the dump does not prove all its entries, lacks held resources or is older than they are
+			return k.instead(ctx, pl, harvest.ResourceList, why, "the Resource Dump has less evidence", func(list *planner) bool {
+				usable := list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "")
+				return usable && pl.saysLess(list)
+			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack != "" && k.prefer == "" && k.Usable(harvest.ResourceDump):
-			return k.newerDump(ctx, pl, why)
+			// a Source may write dumps more often than lists, but an older list is no evidence beside a newer dump
+			return k.instead(ctx, pl, harvest.ResourceDump, why, "the Resource List is older than what was read before", func(dump *planner) bool {
+				return dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind()
+			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
 		case err == nil || !harvest.OfSource(err) || ctx.Err() != nil:
@@ -46,44 +53,20 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// besideList compares pl with a plan from the Resource List, and returns the better of
-// the two. pl was made from a dump that does not prove all its entries, does not
-// contain all held resources or is older than them.
-func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
-	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump has less evidence")
+// instead plans by another kind of snapshot. It returns that plan if it is better than
+// pl, else pl.
+func (k *setPlanner) instead(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, better func(*planner) bool) (*planner, error) {
+	other, err := k.by(ctx, s, why, reason)
 	switch {
 	case harvest.OfSource(err) && ctx.Err() == nil:
-		k.offer.Lose(harvest.ResourceList, err)
+		k.offer.Lose(s, err)
 		return pl, nil
-	case err != nil:
+	case err == nil && better(other):
 		pl.discard()
-		return nil, err
-	case list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
-		pl.discard()
-		return list, nil
+		return other, nil
 	}
-	list.discard()
-	return pl, nil
-}
-
-// newerDump plans by the Resource Dump in place of list, made from a Resource List that is older
-// than one that was read before. It returns list if the Resource Dump is older too, or incomplete:
-// a Source may write dumps more often than lists, and an older list is no evidence beside a newer dump.
-func (k *setPlanner) newerDump(ctx context.Context, list *planner, why string) (*planner, error) {
-	dump, err := k.by(ctx, harvest.ResourceDump, why, "the Resource List is older than what was read before")
-	switch {
-	case harvest.OfSource(err) && ctx.Err() == nil:
-		list.reason("the Resource Dump cannot be used: %v", err)
-		return list, nil
-	case err != nil:
-		list.discard()
-		return nil, err
-	case dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind():
-		list.discard()
-		return dump, nil
-	}
-	dump.discard()
-	return list, nil
+	other.discard()
+	return pl, err
 }
 
 // saysLess reports whether a plan from a dump has less evidence than a plan from a

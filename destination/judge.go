@@ -64,13 +64,18 @@ func silent(set string) string { return "silent lists " + set }
 // silentUntil returns the latest possible time of lists without a stated time; zero if
 // there was no such list.
 func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, error) {
-	text, ok, err := d.Mirror.Recall(ctx, silent(set))
+	return recallTime(ctx, d.Mirror, silent(set))
+}
+
+// recallTime returns the time that a mirror stores under a name; zero if there is none.
+func recallTime(ctx context.Context, m Mirror, name string) (time.Time, error) {
+	text, ok, err := m.Recall(ctx, name)
 	if err != nil || !ok {
 		return time.Time{}, err
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", silent(set), err)
+		return time.Time{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return at, nil
 }

@@ -36,15 +36,7 @@ func momentName(t time.Time) string {
 // Moment returns the moment of the past that a mirror is of. It is zero if it is of the present or
 // empty.
 func Moment(ctx context.Context, m Mirror) (time.Time, error) {
-	text, past, err := m.Recall(ctx, pastMoment)
-	if err != nil || !past {
-		return time.Time{}, err
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", pastMoment, err)
-	}
-	return at, nil
+	return recallTime(ctx, m, pastMoment)
 }
 
 // moment returns the moment whose state the mirror holds or will hold; the zero time
@@ -111,27 +103,10 @@ func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is earlier, and all changes up to the moment are known")
 }
 
-// prefer returns the preferred documents for bytes. For a past moment it prefers dumps,
-// because only packages surely contain the bytes of that time.
-func (pl *planner) prefer() Prefer {
-	if !pl.Moment.IsZero() {
-		return PreferDump
-	}
-	return pl.d.Prefer
-}
-
-// findMemento sets the URI of the earlier bytes in a resource of a past plan.
-func (pl *planner) findMemento(w **harvest.Resource) error {
-	if pl.Moment.IsZero() {
-		return nil
-	}
-	then := **w
-	*w = &then
-	return pl.scope.findMemento(&then)
-}
-
+// findMemento sets the URI of the bytes that w had at the scope's moment. A memento of a
+// resource with an alternate would be of another representation.
 func (s *scope) findMemento(w *harvest.Resource) error {
-	if w.BytesAt != "" { // a memento would be of another representation
+	if s.moment.IsZero() || w.BytesAt != "" {
 		return nil
 	}
 	said, err := w.Remainder.Parse()

@@ -128,12 +128,12 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 	if w.BytesAt != "" { // the package contains another representation
 		from = harvest.Location{}
 	}
-	if err := pl.findMemento(&w); err != nil {
-		return err
-	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if a.Want.Patches = nil; !pl.d.NoPatches {
 		a.Want.Patches = patchesFrom(w, h)
+	}
+	if err := pl.scope.findMemento(&a.Want); err != nil {
+		return err
 	}
 	if h.Stored {
 		a.Change = resourcesync.Updated

@@ -119,7 +119,10 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	}
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
-		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.prefer()}
+		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
+		if !pl.Moment.IsZero() { // only packages surely contain the bytes of that time
+			pl.bulk.prefer = PreferDump
+		}
 	}
 	pl.bulk.add(&a, c)
 	return pl.actions.Append(a)

@@ -184,6 +184,7 @@ func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	}
 	pl, err := k.baseline(ctx, "the times of the changes contradict each other or the mirror, so a clock was wrong")
 	if err != nil {
+		pl.discard()
 		return nil, harvest.UnlessOfSource(ctx, err)
 	}
 	if pl.move == nil || pl.behind() {
