@@ -9,7 +9,6 @@ package discover
 
 import (
 	"context"
-	"slices"
 
 	"instep/fetch"
 	"instep/resourcesync"
@@ -105,10 +104,4 @@ type Notice struct {
 // way tried, or an error that ends the search at once, such as that of ctx.
 func Find(ctx context.Context, f Finder, given string) (*Source, error) {
 	return newSearch(f, given).run(ctx)
-}
-
-func (s *Source) addOrigin(o string) {
-	if !slices.Contains(s.Origins, o) {
-		s.Origins = append(s.Origins, o)
-	}
 }

@@ -84,7 +84,7 @@ func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]
 			return err
 		}
 		last := of[len(of)-1].Number
-		r := &resource{b: b, uri: of[0].URI}
+		r := &resource{b: b}
 		for _, c := range choose(of) {
 			if err := run.add(ctx, r, c, c.Number == last); err != nil {
 				return err
@@ -205,7 +205,6 @@ func (r *bringing) fail(uri string, err error) {
 // resource has the data that are requested once for all versions of a resource.
 type resource struct {
 	b     *Bringer
-	uri   string
 	asked bool
 	list  []memento.Memento // Mementos from its TimeMap, once that was requested
 	err   error             // the error, if the TimeMap could not be read
