@@ -22,12 +22,12 @@ import (
 type Changes struct {
 	Since   resourcesync.Datetime // start of the oldest list read; all later changes are included
 	latest  *spool.Table[*storedChange]
-	rivals  *spool.Log[Resource] // the log of the Reader that stores rival descriptions
+	rivals  *spool.Log[Resource] // descriptions that contradict the latest ones; the log belongs to the Reader
 	in      []*Package           // the packages; a storedChange refers to them by number, counted from 1
 	resumed bool                 // the first list begins with exactly the entries that an earlier run read
 	oldest  time.Time            // time of the first entry of the oldest list read
-	// the list of the position has dropped entries since it was last read, and no list
-	// reaches back to the position
+	// the Change List that the Position names has dropped entries since it was last
+	// read, and no other list reaches back to the Position
 	slid bool
 	// describes how the Source went back to an older version of the position's list; ""
 	// if it did not
@@ -39,8 +39,8 @@ type Changes struct {
 	known   found     // whether a list was read up to the position
 	First   string    // URI of the oldest list read
 	Jumbled bool      // the lists are in the order of their index, not in the order of their times
-	// if Jumbled: the latest start of a list; entries of different lists before it have
-	// no known order
+	// if Jumbled: the latest start of a list; the order of earlier entries is unknown
+	// if they are in different lists
 	clear  time.Time
 	Early  bool        // some entries have earlier times than entries that were applied before
 	newest *changeList // the last list read, without its entries; the next position is in it
@@ -50,13 +50,13 @@ type Changes struct {
 	asked  time.Time // time of the last request for index, by our clock
 	lists  int       // the number of lists read
 	Served time.Time // time at which the Source sent the last list, by its own clock; zero if unknown
-	// the first list that is open although its index calls it closed; the position
-	// stays in it. Nil if there is none
+	// the first list that is open although its index calls it closed, in which the next
+	// position then stays; nil if there is none
 	stand *changeList
 }
 
-// ErrLeft marks the error of a plan that contains only a part of the changes. Its text
-// ends the error's sentence.
+// ErrLeft is wrapped by the error of a plan that contains only a part of the changes,
+// as the end of its text.
 var ErrLeft = errors.New("left for the next run")
 
 // changeList is one completely read Change List. It contains the entries after the
@@ -73,7 +73,7 @@ type changeList struct {
 	resumed bool        // the document begins with exactly the entries that an earlier run read
 	total   int         // the number of entries in the document
 	told    int         // the number of entries with a usable change
-	end     time.Time   // time of the latest entry; the earliest possible time if the entry has none
+	end     time.Time   // time of the latest entry; the earliest possible one if that time is unknown
 	in      *Package    // the package whose manifest the list is; nil for a Change List
 	ended   time.Time   // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string      // digest of all entries, in hex
@@ -86,11 +86,10 @@ type changeList struct {
 	rhythm rhythm                    // estimate of how often the list grows
 	maxAge time.Duration             // freshness lifetime in the response
 	served time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
-	placed func(time.Time) time.Time // returns its argument, or the zero time if that is in the future
-	odd    [len(oddities)]int        // the number of entries for each oddity
+	placed func(time.Time) time.Time // returns the given time, or the zero time if the given one is in the future
+	odd    [len(oddities)]int        // number of entries with each oddity
 }
 
-// These are the oddities of entries.
 const (
 	oddTime  = iota // the entry has no datetime
 	oddLate         // the entry has a time after the end of the list, or in the future
@@ -99,17 +98,17 @@ const (
 )
 
 // ChangeEntry is one entry of a Change List. Changed is its datetime. Without a
-// datetime, Changed is the earliest possible time of the change: the time of the
-// preceding entry, or of the run that had not seen the entry yet. Entries take effect
-// in the order of Changed.
+// datetime, Changed is the earliest possible time of the change: that of the preceding
+// entry, or that of the last run in which the list lacked the entry. Entries take
+// effect in the order of Changed.
 type ChangeEntry struct {
 	Resource
 	Change resourcesync.Change
 	// earliest and latest time of the change; both are equal if the time is known, and
 	// To is zero if there is no upper bound
 	From, To time.Time
-	Least    time.Time // if ByLastMod: the value of From in case the lastmod is not the time of the deletion
-	Most     time.Time // if ByLastMod: the value of To in case the lastmod is not the time of the deletion
+	Least    time.Time // From, if ByLastMod is set but the lastmod is not the time of the deletion
+	Most     time.Time // To, if ByLastMod is set but the lastmod is not the time of the deletion
 	// the entry is a deletion whose time is its lastmod, which may be the lastmod of
 	// the deleted version
 	ByLastMod bool
@@ -133,9 +132,8 @@ type Change struct {
 	aged bool // the change is OfBytes, and it is torn only because newer lists do not contain the resource
 }
 
-// found says whether a list was read up to the position. Then at is the time of the
-// position and last the time of the latest change before it; each is zero if it is in
-// the future.
+// found describes the position, if a list was read up to it: the position's time and
+// the time of the latest change before it. A time in the future is recorded as zero.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -144,9 +142,9 @@ type found struct {
 // Timed reports whether the time of a change is known.
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
-// listOf reads the entries of a Change List or of a package's manifest. If the position
-// cur is in the list, it reads only the entries after it. The entries are later than
-// known.
+// listOf reads the entries of a Change List or of a package's manifest. If the list
+// contains the position cur, listOf reads only the entries after cur. known describes
+// the position if an earlier list contained it.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
@@ -161,7 +159,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
-		l.ended = time.Time{} // the end is in the future
+		l.ended = time.Time{} // no document is complete up to a time in the future
 	}
 	if err := l.read(r, doc, cur, tell); err != nil {
 		return nil, err
@@ -181,7 +179,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the other lists came later, whatever their times are
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the other lists were published later, whatever their times are
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
@@ -346,7 +344,6 @@ func (l *changeList) fresh() int64 {
 	return l.entries.Len()
 }
 
-// close releases the entries.
 func (l *changeList) close() error {
 	if l.entries == nil {
 		return nil
@@ -358,15 +355,15 @@ func (l *changeList) close() error {
 	return err
 }
 
-// holds reports whether a position is in this list: URI and start are the same.
+// holds reports whether the list has the URI and the start that a position records.
 func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume compares the entries before the position with those that an earlier run read,
-// as soon as all of them were read again; sum is their digest. It returns false if they
-// differ. The entries after the position happened later, whatever their times are: a
-// clock may be wrong, but a position cannot.
+// resume compares the digest of the entries before the position with the digest that an
+// earlier run recorded, as soon as all of them were read again. It returns false if
+// they differ. Entries after the position happened later, whatever their times are,
+// because a clock may be wrong but a position cannot.
 func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	if !l.resumed || l.total != cur.Applied {
 		return true
@@ -385,9 +382,9 @@ func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	return append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
 }
 
-// lost reports whether a list that earlier runs read has dropped applied entries while
-// its from is unchanged. A list of only the newest changes does that, and changes in
-// between may be lost.
+// lost reports whether the list of the position has dropped applied entries although it
+// states the same start. A list of only the newest changes does that, and changes
+// between the two readings may be lost.
 func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
@@ -405,7 +402,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	}
 	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
-	if other.newest.placed != nil { // the list was read
+	if other.newest.placed != nil { // nil if the list was skipped
 		begins = other.newest.placed(begins)
 	}
 	switch {
@@ -420,7 +417,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		// without this check a change from a package might be replaced
+		// a change of the same time must not replace the place of the bytes in a package
 		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) {
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
@@ -450,8 +447,8 @@ func (ch *Changes) Span() evidence.Span {
 	return s
 }
 
-// Mark returns c moved to the end of the last list. It returns c unchanged if that list
-// ended before c, unless the list may be incomplete. now is the time by our clock.
+// Mark returns the position c, moved to the end of the last list. The position stays if
+// another list than its own ended before it. now is the time by our clock.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
 	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
@@ -466,10 +463,11 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 		c.Left = time.Time{}
 	case c.Left.IsZero():
 		c.Left = now.UTC().Truncate(time.Second)
-	case !same: // the previous list was accepted as closed; the current one has been open since that end
+	case !same: // another list than before has been open since its end according to the index
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	// otherwise some of the undated changes come after the position
+	// Undated is about changes before the position, so it changes only if the position
+	// moves
 	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
@@ -505,12 +503,12 @@ type Position struct {
 	List    string // URI of the last Change List read; "" after a baseline
 	From    string // the list's rs:md/@from as written
 	Applied int    // number of entries of List that were read
-	Prefix  string // digest of those entries, in hex
-	// URI of the document that led to List as the last of several, and that has no news
-	// while List is open; "" if it may have news
+	Prefix  string // digest of the Applied entries, in hex
+	// URI of the index that named List last, if the index need not be requested while
+	// List is open; else ""
 	Index string
 	Asked time.Time // time of the last request for Index, by our clock; zero if there is no Index
-	Last  time.Time // the latest datetime of those entries
+	Last  time.Time // the latest datetime of the Applied entries
 	// time of the latest change read; zero if no change was read, or if an earlier
 	// version of the program read the set last
 	Changed time.Time

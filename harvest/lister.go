@@ -22,7 +22,7 @@ type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed *spool.Index // URIs of the changes whose resource is in the lists
+	listed *spool.Index // URIs of the listed resources that also have a change
 	// handles the nth entry of a document that is not an index
 	leaf func(doc *Document, e *resourcesync.Entry, n int) bool
 
@@ -31,14 +31,14 @@ type lister struct {
 	full     bool            // set if there are more documents than a run reads
 	opened   int             // number of members in the packages that stay open; see Package.keep
 	unusable int             // number of unusable packages
-	before   []page          // the pages that name a predecessor
+	before   []page          // pages with a link to a previous page
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
 	return &lister{st: st, ctx: ctx, yield: yield, listed: spool.NewIndex(st.Reader.Spool, 0), read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
-// page is a document that names its predecessor.
+// page is a page with a link to a previous page.
 type page struct{ doc, prev string }
 
 // lists yields the resources of all lists. Like the other methods of lister, it returns
@@ -62,7 +62,7 @@ func (r *lister) lists(uris []string) bool {
 		case !OfSource(err) || r.ctx.Err() != nil || len(uris) == 1:
 			r.yield(Item{}, err)
 			return false
-		default: // an unusable list in the Capability List does not affect the others
+		default: // the other lists of the Capability List are still used
 			failed = err
 			quirk := resourcesync.Quirk(0)
 			if !IsSourceError(err) {
@@ -83,7 +83,6 @@ func (r *lister) lists(uris []string) bool {
 	return true
 }
 
-// open reads a document and records that it was read.
 func (r *lister) open(uri string) (*Document, error) {
 	r.read[uri] = true
 	return r.st.open(r.ctx, uri)
@@ -137,14 +136,14 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	return r.open(uri)
 }
 
-// doubt records that absence from the lists proves no deletion, but that another
-// reading of them may. It reports the reason like unsure.
+// doubt does the same as unsure, for lists that may be complete when they are read
+// again.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.unsure(q, text)
 }
 
-// unsure records that absence from the lists proves no deletion. It reports the first
+// unsure records that absence from the lists proves no deletion, and reports the first
 // reason.
 func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	if !r.st.Unsure {
@@ -172,8 +171,7 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		// the document that contains this one, or one of its parts, may give another
-		// time
+		// the index of this list, or one of its parts, may give another time
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
@@ -232,8 +230,8 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.take(doc, e, n, doc.Header.At, Location{})
 }
 
-// take yields the resource of the nth entry of a document, with the time at. It skips
-// the entry if a later entry describes the same resource.
+// take yields the resource of an entry, with the given time. It skips the entry if a
+// later entry of the document describes the same resource.
 func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if doc.superseded(e.Loc, n) {
 		return true
@@ -359,7 +357,7 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	// The time of an index may be later than the time of a part if the index states the
 	// part's time (1.1 §10.2). Then the whole has the time of the oldest part.
 	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
-		r.fail(err) // it may be an outdated copy; its entries have its own time
+		r.fail(err) // the part may be an outdated copy, but its entries are used with its own time
 	}
 	return r.pages(doc, level)
 }
@@ -402,7 +400,8 @@ func indexInIndex(uri string) error {
 	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
 
-// partFailed continues without a document, unless the error is not the Source's.
+// partFailed records the error of a document and continues, if the error is the
+// Source's.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	if r.ctx.Err() != nil || !OfSource(err) {
 		r.yield(Item{}, err)
@@ -437,7 +436,7 @@ func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	}
 }
 
-// setAt sets the time of the snapshot to at if at is earlier.
+// setAt sets the time of the snapshot to the given time if that is earlier.
 func (r *lister) setAt(at resourcesync.Datetime) {
 	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
 		r.st.At = t

@@ -27,8 +27,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		}
 	}
 	when := told.Time()
-	// set if the lastmod, taken as the time of the deletion, would place it before the
-	// known position
+	// the lastmod would place the deletion before the known position
 	unplaced := false
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
 	if until.Before(from) { // a clock went back between the two times
@@ -107,7 +106,7 @@ type ordering struct {
 	of       string    // URI of the last anchor
 	up, down bool      // some anchor is later (up) or earlier (down) than the anchor before it
 	several  bool      // the anchors belong to more than one resource
-	back     [2]string // the two resources of the first step back in time; one of them is out of order
+	back     [2]string // the resources of the first two neighbouring anchors that go back in time
 	mixed    bool      // the list is neither in forward nor in backward order
 	backward bool      // the list has the newest entry first
 	straight [2]bool   // for each resource of back: without its entries the anchors are in forward order
@@ -143,7 +142,7 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	switch {
 	case !l.down:
 		return nil
-	case !l.up && (l.anchors > 2 || l.loose == 0): // of only two anchors one may be wrong
+	case !l.up && (l.anchors > 2 || l.loose == 0): // with only two anchors, the time of one may be wrong
 		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 	default:
@@ -174,7 +173,7 @@ type claim struct {
 
 func (c *claim) key() string { return c.URI }
 
-// claim collects the claims of all resources.
+// claim summarises the entries of each resource in claims.
 func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
@@ -238,10 +237,10 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// torn marks an entry if the last entry of its resource by time and the last by
-// position disagree. It does not if the anchors of other resources show that the list
-// is not in forward order, because then times give the order. In a list in backward
-// order any other anchor shows that.
+// torn marks an entry as contradictory if the last entry of its resource by time and
+// the last by position disagree, unless the anchors of other resources show that the
+// list is not in forward order, because then times give the order. In a list in backward
+// order the anchors of any other resource show that.
 func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
 	if l.claims == nil {
 		return nil

@@ -26,7 +26,7 @@ type Package struct {
 	from, Until resourcesync.Datetime
 
 	Members int64  // the number of manifest entries with a path
-	Listed  int64  // total size in bytes of these members, as far as the manifest gives lengths
+	Listed  int64  // total size in bytes of the Members, as far as the manifest gives lengths
 	Unsized bool   // some resources have no length
 	Opened  Opened // the open package, if reading its manifest opened it; else nil
 	Copied  string // checksum of the copied manifest of a Resource Dump, if the copy was read; else ""
@@ -103,8 +103,8 @@ const (
 	leastKept = maxKept / 64
 )
 
-// keep keeps the package open unless too many members are open already. opened is the
-// number of open members, which keep updates.
+// keep keeps the package open unless too many members are open already. It updates
+// their number in opened.
 func (p *Package) keep(opened *int) {
 	if p.Opened == nil {
 		return

@@ -106,7 +106,8 @@ func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Dig
 	return way
 }
 
-// longest returns the length of the longest version on a way, as far as lengths are known.
+// longest returns the length of the longest version that the patches apply to or make,
+// as far as lengths are known.
 func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	most := max(held.Int64(), w.Length.Int64())
 	for i := range way {
@@ -115,7 +116,8 @@ func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	return most
 }
 
-// mostOf returns the length of the longest version that patches of these kinds apply to and make.
+// mostOf returns the largest length of a version that these kinds of patches can
+// process.
 func mostOf(way []Patch) int64 {
 	for i := range way {
 		if kind, _ := patch.KindOf(way[i].Type); kind != patch.VCDIFF {

@@ -40,8 +40,8 @@ type sequence struct {
 	jumbled bool
 	via     string    // URI of the index, if the Capability List contains only the index
 	asked   time.Time // time of the request for the index, by our clock
-	// if jumbled: the latest start of a list; entries of different lists before it have
-	// no known order
+	// if jumbled: the latest start of a list; the order of earlier entries is unknown
+	// if they are in different lists
 	latest  time.Time
 	ordered bool   // the lists come from an index
 	places  int    // the number of places given to lists
@@ -50,11 +50,11 @@ type sequence struct {
 	Why     string // reason why there are no lists, or why they do not reach further back; "" if they do
 }
 
-// window is a Change List or a package's manifest before it is read. Its changes
-// happened from from up to, but not including, until.
+// window is a Change List or a package's manifest before it is read, with the period of
+// its changes. The period does not include until.
 type window struct {
 	uri         string
-	from, until resourcesync.Datetime // the period of the list; until is zero while the list is open
+	from, until resourcesync.Datetime // until is zero while the list is open
 	pkg         *Package              // the package of the manifest; nil for a Change List
 	dump        bool                  // the document is a Change Dump that lists changes instead of packages
 	// stated end of the Change Dump, for its last package; zero if there is none
@@ -65,8 +65,8 @@ type window struct {
 }
 
 // openChangeLists finds the Change Lists of a set. If the set offers only one list and
-// it is closed or does not reach back to since, openChangeLists also looks for an
-// index. The caller must close the sequence unless there is an error.
+// it is closed or does not reach back to the given time, openChangeLists also looks for
+// an index. The caller must close the sequence unless there is an error.
 func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since time.Time) (*sequence, error) {
 	c := r.newSequence(set.URI, "Change List")
 	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
@@ -79,9 +79,9 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 }
 
 // gather calls add for each URI, adds the windows in more, and sorts all lists. If a
-// document is unusable, the sequence is left without lists. what is the name of such a
+// document is unusable, the sequence is left without lists. kind is the name of such a
 // document, for messages.
-func (c *sequence) gather(ctx context.Context, what string, uris []string, more []window, add func(uri string) error) (err error) {
+func (c *sequence) gather(ctx context.Context, kind string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -91,7 +91,7 @@ func (c *sequence) gather(ctx context.Context, what string, uris []string, more 
 		err := add(uri)
 		switch {
 		case lost(ctx, err):
-			c.drop(notUsable(what, uri, err))
+			c.drop(notUsable(kind, uri, err))
 			return nil
 		case err != nil:
 			return err
@@ -115,7 +115,6 @@ func (r *Reader) newSequence(set, name string) *sequence {
 	return &sequence{reader: r, set: set, name: name, named: map[string]bool{}}
 }
 
-// Close closes the open documents and packages.
 func (c *sequence) Close() {
 	if c.lone != nil {
 		c.lone.Close()
@@ -222,8 +221,8 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		// until is the end of the period so far, not a sign that the list is closed
-		// (WEKO)
+		// then until is only the end of the period so far and does not close the list
+		// (WEKO does that)
 		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
 		}
@@ -361,8 +360,8 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
-// list reads one list, from the position on if the position is in the list. Its later
-// entries happened after known.
+// list reads one list, from the position on if the position is in the list. known
+// describes the position if an earlier list contained it.
 func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // the package has no entries after the position
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
@@ -400,7 +399,8 @@ func (c *sequence) leftOpen(doc *Document, w window) bool {
 	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
-// again reads a list and bypasses caches. If that fails, it returns doc.
+// again requests the list of doc without caches. If the Source does not send it, again
+// returns doc.
 func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {

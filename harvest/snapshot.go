@@ -39,8 +39,8 @@ type Snapshot struct {
 	Unproved bool      // some entries have no digest of sha-256 or stronger
 	Latest   time.Time // latest possible time of the lists without a stated time; zero if all state one
 	Unsure   bool      // the lists have no common known time, so absence from them proves nothing
-	// the lists have several times, but another reading may find one; this snapshot
-	// does not move the cursor
+	// the lists have several times, which may agree when they are read again; this
+	// snapshot does not move the cursor
 	Shifting bool
 	Partial  error // an error of an unusable document; resources missing from the lists may still exist
 }
@@ -94,8 +94,8 @@ func (st *Snapshot) Weight() (bytes int64, known bool) {
 // maxOpened is the maximum number of lists that stay open after their times were read.
 const maxOpened = 16
 
-// moment opens the Resource Lists and returns the oldest at, or the zero time if some
-// at is unknown. Unreadable lists are reported when their resources are read; moment
+// moment opens the Resource Lists and returns the oldest of their times, or zero if one
+// is unknown. Unreadable lists are reported when their resources are read; moment
 // returns an error only if no list can be read.
 func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*Document{}, map[string]error{}
@@ -115,7 +115,7 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		if failed != nil {
 			return time.Time{}, failed
 		}
-		// the parts of an index give more of their times
+		// the parts of an index may state their own times
 		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex {
 			latest, _ := doc.latest(st.Reader.Now())
 			st.Latest = evidence.Later(st.Latest, latest)
