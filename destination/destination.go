@@ -29,9 +29,9 @@ type Destination struct {
 	AllowOrigins []string            // origins, besides the Source's own, from which resources may be fetched
 	MaxDelete    guard.Limit         // maximum number of deletions in a run without consent
 	KeepDeleted  bool                // apply no deletion
-	Duplicates   transfer.Duplicates // says when a resource is fetched from a duplicate
-	// use no patches; otherwise they update held resources if a digest proves the
-	// result (1.1 §14.4)
+	Duplicates   transfer.Duplicates // when to fetch a resource from a duplicate
+	// use no patches; without NoPatches they update held resources if a digest proves
+	// the result (1.1 §14.4)
 	NoPatches bool
 	Prefer    Prefer // the preferred kind of documents, if the Source offers both lists and dumps
 	// accept only bytes that sha-256 or a stronger digest proves, and only documents
@@ -56,12 +56,11 @@ type Destination struct {
 	// fetched (1.1 §14.3); empty for the resource as listed
 	Accept  []string
 	Workers int // maximum number of concurrent transfers; 0 for 4
-	// Audit skips reading files whose size and modification time are unchanged, if the
-	// Mirror is a Prober
+	// Audit does not read files that the Mirror reports as Untouched
 	Quick    bool
 	ReadOnly bool // Audit writes nothing to the Mirror
 	// number of changed resources of a set after which a run reads no further Change
-	// List; the next run continues; 0 for 250,000
+	// List, so that the next run continues; 0 for 250,000
 	MaxChanges int
 	// number of bytes after which a run starts no further transfer (ErrMaxTransfer); 0
 	// for no limit
@@ -84,7 +83,7 @@ type Destination struct {
 	AcceptRollback bool
 
 	// AcceptGap accepts the state of the lists even if the changes after them are
-	// unknown. SetPlan.Gap is then "".
+	// unknown. It clears SetPlan.Gap.
 	AcceptGap bool
 
 	// Passed is called during planning with each change of a resource that this run
@@ -112,7 +111,7 @@ type Event struct {
 	Path    string
 	Bytes   int64
 	Verdict Verdict // the verdict of an EventVerdict
-	Again   bool    // set if an EventVerdict is the second one, after a repair
+	Again   bool    // set for the second EventVerdict of a resource, after a repair
 	// the error, for EventTransferred and EventFailed; for EventVerdict the difference,
 	// or the reason why it is unknown
 	Err   error
@@ -126,7 +125,7 @@ type EventKind string
 
 // These are the kinds of events.
 const (
-	EventPlanned EventKind = "planned" // Plan knows what one set needs
+	EventPlanned EventKind = "planned" // a set is planned
 	EventBegun   EventKind = "begun"   // the transfer of an action has started
 	// the transfer of an action has ended, successfully or with Err; EventDone or
 	// EventFailed follows when its batch is committed
@@ -249,11 +248,11 @@ func sourceURI(src *discover.Source) string {
 	return src.Sets[0].URI
 }
 
-// scope decides which resources of a list this run handles.
+// scope contains the origins and settings that decide which resources a run handles.
 type scope struct {
 	origins map[string]bool
 	filter  *filter
-	selects func(record resourcesync.Link) (bool, error) // from Where; nil for none
+	selects func(record resourcesync.Link) (bool, error) // Where.Selects; nil for all
 	strict  bool
 	moment  time.Time // Destination.At, or the recorded moment of the mirror; zero for the present
 	told    toldOnce
@@ -311,7 +310,7 @@ func (s *scope) represent(w *harvest.Resource) bool {
 
 // admit decides whether the run handles w, and returns the reason if not. For
 // SkipOrigin it also returns the origin to allow. If gone is set, w has no links or
-// digests, so filters on them do not apply.
+// digests, so filters by links and digests do not apply.
 func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {

@@ -51,8 +51,8 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// hold withholds the plan's deletions if l exceeds the limit for a set of that many
-// members.
+// hold withholds the plan's deletions if the loss exceeds the limit for a set of that
+// many members.
 func (pl *planner) hold(l guard.Loss, members int64) {
 	if l.Planned > 0 && pl.d.MaxDelete.Exceeded(l.Total, members) {
 		pl.Withheld = true
@@ -82,7 +82,7 @@ func (pl *planner) watch(ctx context.Context) error {
 	return nil
 }
 
-// weighing collects the losses that a guard.Weighing counts.
+// weighing counts the losses of a plan and of the time before it.
 type weighing struct {
 	pl *planner
 	guard.Weighing
@@ -132,8 +132,8 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// planned counts the deletions of the plan. Up to guard.MaxMoved members that joined recently count
-// as recent; beyond that number the time of joining is ignored.
+// planned counts the deletions of the plan. Up to guard.MaxMoved deleted members that
+// joined recently count as recent. For further ones the time of joining is ignored.
 func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
 	recent := map[resourcesync.Key]bool{}
 	if joined != nil {

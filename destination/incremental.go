@@ -42,19 +42,18 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 		return nil
 	}
 	next := cur
-	if !old { // an older state than before does not move the cursor
+	if !old { // documents that are older than the applied state do not move the cursor
 		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.Served // an earlier version of the program did not record it
+		next.Baseline = ch.Served // earlier versions of the program did not record a Baseline
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
 	next.Alone = alone
 	if next.Index == cur.Index && harvest.Recent(cur.Asked, pl.d.Client.Now()) {
-		// a list that requires its index each time would otherwise move the cursor each
-		// time
+		// an index that is requested each time must not move the cursor each time
 		next.Asked = cur.Asked
 	}
 	if pl.stays {
@@ -88,7 +87,7 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	return nil
 }
 
-// changed plans a batch of changes. old says that their documents are older than the
+// changed plans a batch of changes. old means that their documents are older than the
 // applied state.
 func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
 	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(c **harvest.Change) string { return (*c).URI }))
@@ -119,7 +118,7 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 }
 
 // remembers reports whether to record the deletion of a resource that the mirror does
-// not hold. It also counts deletions of resources that never existed here.
+// not hold. It also counts deletions of resources that the mirror never held.
 func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false

@@ -33,8 +33,8 @@ func momentName(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// Moment returns the moment of the past that a mirror is of. It is zero if it is of the present or
-// empty.
+// Moment returns the past moment whose state a mirror holds. It returns zero if the
+// mirror is empty or holds the present state.
 func Moment(ctx context.Context, m Mirror) (time.Time, error) {
 	return recallTime(ctx, m, pastMoment)
 }
@@ -103,8 +103,9 @@ func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is earlier, and all changes up to the moment are known")
 }
 
-// findMemento sets the URI of the bytes that w had at the scope's moment. A memento of a
-// resource with an alternate would be of another representation.
+// findMemento sets the URI of the bytes that w had at the scope's moment. It does
+// nothing for a resource whose bytes are those of an alternate, because a memento would
+// have other bytes.
 func (s *scope) findMemento(w *harvest.Resource) error {
 	if s.moment.IsZero() || w.BytesAt != "" {
 		return nil

@@ -74,7 +74,7 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// confirm records that the held bytes are those of w.
+// confirm records that the held bytes are the bytes of w.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	said, err := w.Remainder.Text()
@@ -102,9 +102,9 @@ func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
-// notBefore returns w with the time of the held state if that is later. A statement
-// that is later by position is then not dated earlier. notBefore ignores a time in the
-// future.
+// notBefore returns w with the time of the held state if that is later. So a statement
+// that is later by its position in a list never gets an earlier time. A time in the
+// future is ignored.
 func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -114,14 +114,14 @@ func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	return &state
 }
 
-// lookWhole counts w if its remainder was dropped.
 func (pl *planner) lookWhole(w *harvest.Resource) {
 	if w.Remainder.Dropped() {
 		pl.odd.add(oddSize, w.URI)
 	}
 }
 
-// bring adds the action that obtains the bytes of w; h is the held record.
+// bring adds the action that obtains the bytes of w. h is the mirror's record of the
+// URI.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
@@ -158,7 +158,7 @@ func sameWant(v, w *harvest.Resource) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
-// add adds an action that needs bytes.
+// add adds an action that needs bytes, which may be in a package.
 func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
@@ -174,9 +174,9 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.retry() {
 		pl.retries++
 	}
-	// The rows of a mirror are in this order, and a Source lists its resources in any
-	// order. A mirror of a million resources takes three times as long to write its
-	// rows in random order.
+	// A mirror's rows are in the order of these keys; a Source may list its resources
+	// in any order. Writing the rows of a million resources in random order takes three
+	// times as long.
 	if pl.empty && !a.retry() {
 		return pl.ordered.Append(string(resourcesync.KeyOf(a.Want.URI))+"\x00", a)
 	}
@@ -184,7 +184,7 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 }
 
 // findStray turns a fetch into the adoption of a file that may already contain the
-// bytes.
+// bytes and that the mirror did not store.
 func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	m, ok := optional[Adopter](pl.d.Mirror)
 	if !ok {
@@ -224,8 +224,8 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds the deletion of a member. w has the time if a change gave it. If doubted
-// is set, the guard withholds the deletion.
+// remove adds the deletion of a member. If a change reported the deletion, w has its
+// time. If doubted is set, the guard withholds the deletion.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

@@ -25,14 +25,14 @@ type bulk struct {
 	again    int64 // members that an earlier run failed to fetch
 	unsized  int64 // members of unknown length
 	unproved bool  // some members have no strong digest
-	end      int64 // end of the last run of consecutive members
+	end      int64 // end of the last consecutive members
 
 	length  int64 // length of the package
 	here    bool  // the package has already been transferred
 	wanted  int64 // number of wanted members
 	gets    int64 // total bytes of the members if they are requested one by one
-	runs    int64 // number of runs of consecutive wanted members in the package
-	span    int64 // total bytes of these runs; -1 if unknown
+	runs    int64 // number of groups of consecutive wanted members in the package
+	span    int64 // total bytes of these groups; -1 if unknown
 	names   int64 // bytes of the package's directory, if it must be read
 	opening int64 // number of requests for the directory
 	prefer  Prefer
@@ -100,7 +100,8 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	if b.span >= 0 && !b.here {
 		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
 		why += fmt.Sprintf(", %d in %d by parts of it", parts.bytes, parts.requests)
-		// The whole package has its own digest, so parts must cost much less.
+		// The digest of the whole package proves more than the parts, so the parts must
+		// cost much less.
 		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 			ways = append(ways, parts)
 		}
@@ -111,8 +112,8 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	return best.via, best.bytes, best.requests, why
 }
 
-// addMember adds an action whose bytes may be in a package. Actions for one package
-// come in a row, possibly with other actions between them.
+// addMember adds an action whose bytes may be in a package. Other actions may come
+// between those of one package.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()

@@ -102,7 +102,7 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// tick is the smallest difference between two times.
+// tick is the smallest difference between two recorded times.
 const tick = time.Microsecond
 
 // refuse records that the Source shows an older state than before. The mirror does not

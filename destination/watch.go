@@ -94,8 +94,8 @@ type rhythm struct {
 }
 
 // next returns the time to wait after a run with the pulse p or the error err. While
-// the Source does not change, the waits grow by half each time. So a change is seen
-// late by at most half the time since the previous change.
+// the Source does not change, each wait is half as long again as the one before, so a
+// change is seen late by at most half the time since the previous change.
 func (r *rhythm) next(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++
