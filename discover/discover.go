@@ -18,8 +18,8 @@ import (
 type Finder struct {
 	Client *fetch.Client // required
 
-	// AllowOrigins are origins (scheme://host[:port]) whose documents may be read in
-	// addition to the Source's own.
+	// AllowOrigins are origins (scheme://host[:port]) from which documents may be read
+	// besides the Source's own origin.
 	AllowOrigins []string
 	// MaxDocuments bounds the documents read in all, and those that one of them may
 	// link; 0 is 10,000. All entries together may take 64 MiB.
@@ -31,14 +31,14 @@ type Finder struct {
 // Source is the result of a search.
 type Source struct {
 	Given       string   // the URI given to Find
-	Description string   // URI of the Source Description, or of the document that lists the Capability Lists, or lists, instead of one; empty if there is none or it is unknown
+	Description string   // URI of the Source Description, or of the document that lists Capability Lists or lists in place of one; empty if unknown
 	Origin      string   // scheme://host[:port] of the first document that was read
-	Origins     []string // all origins of the Source: Origin, and that of the given URI if it redirects to https
+	Origins     []string // all origins of the Source: Origin, and that of the given URI if a redirect led from http to https
 	Sets        []Set    // at least one
-	Complete    bool     // whether Sets contains all sets of the Source Description
-	Way         Way      // the way by which it was found
+	Complete    bool     // Sets contains all sets of the Source Description
+	Way         Way      // the way by which the Source was found
 	Tried       []Attempt
-	Notices     []Notice // deviations and omissions, in the order found: the first 1,000, then the number of the others
+	Notices     []Notice // deviations and omissions, in the order found: the first 1,000, and then a Notice with the number of the others
 	Requests    int      // requests sent
 }
 
@@ -72,7 +72,7 @@ func (s *Set) Documents(c resourcesync.Capability) []string {
 // Way is a way to look for a Source.
 type Way string
 
-// Values of Way, as used in reports.
+// These are the values of Way, as used in reports.
 const (
 	WayDocument  Way = "document"        // the given URI is a ResourceSync document
 	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" in the response to the given URI
@@ -86,7 +86,7 @@ const (
 type Attempt struct {
 	Way     Way
 	URL     string
-	Outcome string // "found", or the reason why not
+	Outcome string // "found", or the reason why the way failed
 	Err     error  // nil if found
 	Page    error  // set if an HTML page was served instead of a document
 }
@@ -95,9 +95,9 @@ type Attempt struct {
 type Notice struct {
 	URI         string             // the document concerned
 	Line        int                // line of the entry, from 1; 0 if no entry is concerned
-	Quirk       resourcesync.Quirk // number of the Sources' habit; 0 if none
+	Quirk       resourcesync.Quirk // number of the known quirk; 0 if it is none
 	Msg         string
-	AllowOrigin string // origin that would have to be allowed; empty if that is not the cause
+	AllowOrigin string // origin whose permission would prevent the omission; empty if there is another cause
 }
 
 // Find searches for the Source behind a URI. It returns an [*Error] that lists every

@@ -30,15 +30,15 @@ type Local struct {
 // 6761 §6.4).
 const NoHost = "http://file.invalid/"
 
-// firstNames are the names of documents at which a Source can begin.
+// firstNames are the names of documents at which a search in a directory begins.
 var firstNames = []string{
 	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
 }
 
-// OpenLocal reads a document in a directory by name; if name is ".", the first document
-// of the directory. dir is the name of the directory for messages. fsys must not lead
-// out of it.
+// OpenLocal reads a document in a directory by name. If name is ".", it reads the first
+// document of the directory. dir is the name of the directory for messages. fsys must
+// not lead out of the directory.
 func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
 	l := &Local{fsys: fsys, dir: dir}
 	if name == "." {
@@ -107,7 +107,7 @@ func (l *Local) links(name string) ([]*url.URL, error) {
 	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
 		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
 	}
-	return links, nil // problems in later entries are reported when these are read
+	return links, nil // problems in later entries are reported when the entries are read
 }
 
 // place returns the URI of the directory. It is chosen so that a link in a document

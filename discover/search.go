@@ -30,10 +30,10 @@ type search struct {
 	room    atomic.Int64                       // remaining bytes for entries
 	told    atomic.Int64                       // notices
 	allowed map[string]bool                    // origins that may be read besides the Source's own
-	asked   map[string]bool                    // URIs with which a way, or a link followed on one, began
+	asked   map[string]bool                    // URIs with which a way began, or to which a way's first links led
 	way     Way                                // the current way
 	page    *page                              // the response for the given URI; nil if there was none
-	called  map[string]resourcesync.Capability // capability that Source Descriptions state for a URI; set before that URI is read
+	called  map[string]resourcesync.Capability // capability that Source Descriptions state for a URI; set before the document at that URI is read
 	src     *Source
 }
 
@@ -47,7 +47,8 @@ type trip struct {
 	requests  int
 }
 
-// note records a notice. Beyond a limit it only counts, which bounds the memory.
+// note records a notice. Beyond a limit it only counts notices, which bounds the
+// memory.
 func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
@@ -56,7 +57,7 @@ func (t *trip) note(n Notice) {
 	t.notices = append(t.notices, n)
 }
 
-// cut truncates a text from a Source to at most most bytes.
+// cut truncates a text from a Source to a number of bytes.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -122,8 +123,8 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
 }
 
-// due reports whether a way still has to be tried. It need not be if a link has led
-// there already, or if the page with the links could not be fetched.
+// due reports whether a way still has to be tried. It returns false if a link has
+// already led to the same URI, or if the page with the links could not be fetched.
 func (s *search) due(a Attempt) bool {
 	if a.Way == WayHeader || a.Way == WayHTML {
 		return s.page != nil

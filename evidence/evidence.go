@@ -46,22 +46,22 @@ const (
 	Untied  Match = iota
 	Differs       // the held bytes are not the described ones
 	Same          // a digest proves that the bytes are equal, or all values that the Source gives agree
-	matches       // the number of matches
+	matches
 )
 
 // Statement is one document's statement about one URI.
 type Statement struct {
 	Kind  Kind
-	Old   bool      // the document is older than the applied state; see Snapshot.Old and Span.Old
-	Again bool      // another list of the same moment was already applied; used for lists only
+	Old   bool      // the document is older than the applied state, according to Snapshot.Old or Span.Old
+	Again bool      // for a list: another list of the same moment was already applied
 	From  time.Time // the earliest time of the statement; zero if unknown
-	// the latest time of the statement; zero if unknown. A statement of known time has
-	// it in From and To
+	// the latest time of the statement; zero if unknown. From and To are equal if the
+	// time is known
 	To   time.Time
 	Last bool // the entry comes after all applied entries of its Change List
 	Torn bool // the document contradicts itself: neither times nor positions show which statement is the last
-	// one of the contradictory statements is a deletion, which a request for the URI
-	// can confirm; only if Torn
+	// if Torn: one of the contradictory statements is a deletion, which a request for
+	// the URI can confirm
 	Denied bool
 	Bytes  Match
 }
@@ -71,13 +71,13 @@ type Held struct {
 	Member bool
 	Due    bool      // the bytes must be fetched again; the recorded metadata stays valid
 	At     time.Time // the time of the last applied statement
-	// if the time of the last applied statement is unknown: its latest possible time,
-	// with At as the earliest. Zero if At is exact
+	// latest possible time of the last applied statement if only At, the earliest, is
+	// known; zero if At is exact
 	Until    time.Time
 	Change   bool // the last applied statement was a change
 	Ahead    bool // the last applied statement is later than the cursor, so its position is no evidence
 	Misdated bool // the last applied statement had a time in the future, from a wrong clock; At is zero
-	Gone     bool // the last applied statement was a deletion, and no newer list was read; excludes Member
+	Gone     bool // the last applied statement was a deletion, and no newer list was read; then Member is false
 }
 
 // Decision is the action that a statement requires.
@@ -151,7 +151,7 @@ func (s Statement) order(h Held) place {
 	// the statement's time is wrong, or the document is an outdated copy
 	case s.Last && ends && s.To.Before(h.At):
 		return unknown
-	// the held state, if any, also comes from a list without a moment
+	// the held state also comes from a list without a moment, or from no list
 	case s.Kind == Listed && h.At.IsZero() && !h.Change:
 		return later
 	// a list describes the state before its moment, so a change at that moment is later
@@ -204,7 +204,7 @@ func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
-	// the current bytes of the URI are not older than the held bytes
+	// the bytes that the URI serves now are not older than the held bytes
 	case s.Kind == Listed && !h.Gone && s.Bytes == Untied:
 		return Fetch
 	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:

@@ -59,7 +59,7 @@ func (s segment) free() {
 }
 
 // chunksOf divides members, given in the order of the plan, into chunks. It skips
-// invalid spans, because pack returns an error when it opens such a member.
+// members with an invalid span, for which pack returns an error when they are opened.
 func chunksOf(members []span) (chunks []*chunk) {
 	var c *chunk
 	for _, m := range members {

@@ -33,7 +33,7 @@ type plannedPackage struct {
 	*Planned
 	ready chan struct{} // closed when the fields from pkg to chunks are set
 	pkg   *Opened
-	kept  bool  // the plan closes pkg, not the Unpacker
+	kept  bool  // pkg was opened during planning, so the plan closes it, not the Unpacker
 	err   error // the reason why the package cannot be used
 	// wanted resources found in the package's manifest; nil if it was not read
 	found  map[resourcesync.Key]manifestInfo
@@ -88,8 +88,8 @@ func (p *plannedPackage) known(m *Member) harvest.Resource {
 	return w
 }
 
-// member returns the wanted member with the description known, if it may be taken. It
-// refuses a member that is too large before the transfer.
+// member returns the wanted member, if it may be taken; known is what plan and manifest
+// say about its resource. A member that is too large is refused before its transfer.
 func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := m.Path, ""
 	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]
