@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"instep/evidence"
@@ -86,10 +85,11 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 		return nil, failed
 	}
 	pl := k.newPlanner(Baseline, why)
-	pl.Partial = fmt.Errorf("%s: %w", pl.Set, harvest.ErrNothingOffered)
+	reason := harvest.ErrNothingOffered
 	if k.known.followed {
-		pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrWithdrawn)
+		reason = ErrWithdrawn
 	}
+	pl.Partial = fmt.Errorf("%s: %w", pl.Set, reason)
 	return pl, nil
 }
 
@@ -127,7 +127,7 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	switch {
 	case st.Unsure: // a dump without a known time is not used, so its manifests are not read
 		return nil, errDoubtful
-	case !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members):
+	case !pays(st, pl.gets(), k.members):
 		pl.reason("reading the Resource Dump would save nothing")
 		return nil, nil
 	}
@@ -148,15 +148,6 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	}
 	dump.discard()
 	return nil, err
-}
-
-// whole returns the cost of transferring all packages of a dump.
-func whole(st *harvest.Snapshot) int64 {
-	bytes, known := st.Weight()
-	if !known {
-		return math.MaxInt64
-	}
-	return packages.Cost(bytes, int64(2*len(st.Packages)))
 }
 
 // by makes a plan from one kind of snapshot and the changes after it.

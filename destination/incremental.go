@@ -74,13 +74,11 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 		if err != nil {
 			return err
 		}
-		if c, err := ch.Of(h.URI); c != nil || err != nil {
-			if err != nil {
-				return err
-			}
-			continue
+		c, err := ch.Of(h.URI)
+		if err == nil && c == nil {
+			err = pl.do(ctx, evidence.Retry, nil, harvest.Location{}, &h)
 		}
-		if err := pl.do(ctx, evidence.Retry, nil, harvest.Location{}, &h); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -77,17 +77,9 @@ func (pl *planner) sent() time.Time {
 // confirm records that the held bytes are the bytes of w.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
-	said, err := w.Remainder.Text()
-	if err != nil {
-		return err
-	}
-	before, err := h.Remainder.Text()
-	if err != nil {
-		return err
-	}
 	proves := w.Provable() && !h.Verified
 	dated := !evidence.Misdated(h.Changed, pl.sent(), pl.d.Client.Now())
-	if h.Member && !proves && said == before && dated && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
+	if h.Member && !proves && w.Remainder.Equal(h.Remainder) && dated && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
 	pl.lookWhole(w)

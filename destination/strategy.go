@@ -94,9 +94,12 @@ func (f *planInputs) weighs(gets int64) bool {
 }
 
 // pays reports whether transferring all packages of a dump, or parts of them after
-// reading their manifests, may cost less than requests for single resources.
-func pays(gets, whole, count, members int64) bool {
-	return whole < gets || packages.Cost(members*manifestEntry, count*(1+directoryRequests+1)) < gets/2
+// reading their manifests, may cost less than gets, the requests for single
+// resources.
+func pays(st *harvest.Snapshot, gets, members int64) bool {
+	bytes, known := st.Weight()
+	count := int64(len(st.Packages))
+	return known && packages.Cost(bytes, 2*count) < gets || packages.Cost(members*manifestEntry, count*(1+directoryRequests+1)) < gets/2
 }
 
 // manifestEntry is the estimated size in bytes of one entry of a manifest.

@@ -71,13 +71,6 @@ func (s *search) join(t *trip) {
 	s.src.Requests += t.requests
 }
 
-// countRest adds a notice with the number of notices beyond the limit.
-func (s *search) countRest() {
-	if more := s.told.Load() - maxNotices; more > 0 {
-		s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
-	}
-}
-
 func newSearch(f Finder, given string) *search {
 	s := &search{
 		f:       f,
@@ -106,7 +99,9 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 		err := s.look(ctx, t, a)
 		s.join(t)
 		if err == nil {
-			s.countRest()
+			if more := s.told.Load() - maxNotices; more > 0 {
+				s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
+			}
 			s.src.Way, a.Outcome = a.Way, "found"
 			s.src.Tried = append(s.src.Tried, a)
 			return s.src, nil

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"instep/fetch"
 )
 
 // ErrNoHead means that there is no document header within the allowed number of bytes:
@@ -40,10 +38,4 @@ func (in *intake) Read(p []byte) (int, error) {
 		in.failed = err
 	}
 	return n, err
-}
-
-// headFound records that the header was found, and sets the number of further bytes
-// allowed.
-func (in *intake) headFound(most int64) {
-	in.found, in.most, in.left, in.keep = true, most, most, fetch.PageHead
 }

@@ -126,7 +126,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if d.Header, err = dec.Header(); err != nil {
 		return true, err
 	}
-	in.headFound(r.limit())
+	in.found, in.most, in.left, in.keep = true, r.limit(), r.limit(), fetch.PageHead
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}

@@ -233,8 +233,10 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 // take yields the resource of an entry, with the given time. It skips the entry if a
 // later entry of the document describes the same resource.
 func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
-	if doc.superseded(e.Loc, n) {
-		return true
+	if len(doc.last) > 0 {
+		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
+			return true
+		}
 	}
 	if err := r.st.Reader.past(doc, at); err != nil {
 		r.yield(Item{}, err)
@@ -316,16 +318,6 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	r.setAt(at)
 	r.twice(doc)
 	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.take(doc, e, n, at, p.carries(e)) })
-}
-
-// superseded reports whether the document has a later entry than the nth about the same
-// resource.
-func (doc *Document) superseded(uri string, n int) bool {
-	if len(doc.last) == 0 {
-		return false
-	}
-	last, several := doc.last[resourcesync.KeyOf(uri)]
-	return several && last != n
 }
 
 // part yields the entries of a document that an index contains. If that document is

@@ -47,16 +47,6 @@ func patchOf(e *resourcesync.Entry) []Patch {
 	return best
 }
 
-// withoutPatches returns the links except links to patches, which belong to a change
-// and not to the resource.
-func withoutPatches(links []resourcesync.Link) []resourcesync.Link {
-	isPatch := func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch }
-	if !slices.ContainsFunc(links, isPatch) {
-		return links
-	}
-	return slices.DeleteFunc(slices.Clone(links), isPatch)
-}
-
 // continuePatches puts the patches of an earlier change of the same resource before the
 // patches of c.
 func (c *ChangeEntry) continuePatches(before *ChangeEntry) {

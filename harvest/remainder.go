@@ -1,6 +1,8 @@
 package harvest
 
 import (
+	"slices"
+
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -36,7 +38,8 @@ func NewRemainder(text string) Remainder { return Remainder{text: text} }
 // remainderOf returns the Remainder of an entry; for a deletion, the zero Remainder.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
-	r.Links = withoutPatches(r.Links)
+	// a link to a patch belongs to a change and not to the resource
+	r.Links = slices.DeleteFunc(slices.Clone(r.Links), func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch })
 	if e.Change == resourcesync.Deleted || r.IsZero() {
 		return Remainder{}
 	}

@@ -287,7 +287,10 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && forward(placed); c.jumbled {
+	// if the open list, which is the newest, comes last in the index, the lists are in the
+	// order of publication, whatever their times are
+	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
+	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
 	}
 	slices.SortStableFunc(c.windows, byTime)
@@ -311,13 +314,6 @@ func (c *sequence) succeed() {
 			}
 		}
 	}
-}
-
-// forward reports whether the open list, which is the newest, comes last in an index.
-// Then the lists are in the order of publication, whatever their times are.
-func forward(windows []window) bool {
-	open := slices.IndexFunc(windows, func(w window) bool { return w.until.IsZero() })
-	return open >= 0 && open == len(windows)-1
 }
 
 // gap reports whether changes may be missing between two lists, and records the gap in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"instep/fetch"
@@ -339,10 +340,8 @@ func (b *Bringer) allowed(resource, at string) error {
 		return fmt.Errorf("%q is not a URI from which a version can be fetched", at)
 	}
 	origin := fetch.Origin(u)
-	for _, o := range append([]string{fetch.Origin(own)}, b.AllowOrigins...) {
-		if o == origin {
-			return nil
-		}
+	if origin == fetch.Origin(own) || slices.Contains(b.AllowOrigins, origin) {
+		return nil
 	}
 	return fmt.Errorf("%s has another origin than the resource; allow it with --allow-origin %s", at, origin)
 }

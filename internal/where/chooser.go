@@ -146,7 +146,7 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 	if err != nil {
 		return nil, nil, err
 	}
-	proof := resourcesync.NewVerifyReader(body, lengthOf(l), l.Digests, resourcesync.SHA256)
+	proof := resourcesync.NewVerifyReader(body, l.Length.Int64(), l.Digests, resourcesync.SHA256)
 	text, err := io.ReadAll(io.LimitReader(proof, maxRecord+1))
 	if err == nil && len(text) > maxRecord {
 		err = fmt.Errorf("expected at most %d bytes, got more", maxRecord)
@@ -155,14 +155,6 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 		return nil, nil, about(l.Href, err)
 	}
 	return text, resourcesync.Digests{proof.Digests().Get(resourcesync.SHA256)}, nil
-}
-
-// lengthOf returns the length that a link states; -1 if unknown.
-func lengthOf(l resourcesync.Link) int64 {
-	if l.Length.Known() {
-		return l.Length.Int64()
-	}
-	return -1
 }
 
 // about adds the URI of a record to an error.
