@@ -19,14 +19,12 @@ type Verdict string
 
 // These are the verdicts.
 const (
-	VerdictSame      Verdict = "same"      // held, and every byte is as the Source describes it
-	VerdictMissing   Verdict = "missing"   // the Source has the resource, but the mirror does not
-	VerdictExtra     Verdict = "extra"     // the mirror has the resource, but the Source does not
-	VerdictDifferent Verdict = "different" // the held bytes differ from the Source's description
-	// the Source gives nothing to compare with, the mirror has a newer state than the
-	// documents, or the resource changed during the audit
-	VerdictUnverifiable Verdict = "unverifiable"
-	VerdictError        Verdict = "error" // the held bytes could not be read
+	VerdictSame         Verdict = "same"         // held, and every byte is as the Source describes it
+	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
+	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
+	VerdictDifferent    Verdict = "different"    // the held bytes differ from the Source's description
+	VerdictUnverifiable Verdict = "unverifiable" // nothing to compare with, a newer state in the mirror, or changed during the audit
+	VerdictError        Verdict = "error"        // the held bytes could not be read
 )
 
 // Verdicts lists all verdicts in the order of reports.
@@ -49,10 +47,8 @@ type SetAudit struct {
 	Bytes     int64 // bytes read from the mirror
 	Unread    int64 // resources of which no byte was read (Destination.Quick)
 	Weak      int64 // resources whose sameness only md5, sha-1 or sha-224 proves
-	// resources that were missing, different or unreadable before the repair, and are
-	// right after it
-	Repaired int64
-	Partial  error // error of an unusable document of the Source; resources may be missing unnoticed
+	Repaired  int64 // resources that were missing, different or unreadable, and are right after the repair
+	Partial   error // error of an unusable document of the Source; resources may be missing unnoticed
 	// describes changes after the list that neither the Source's documents nor the
 	// mirror have; "" if there are none or Destination.AcceptGap is set
 	Gap string

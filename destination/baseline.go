@@ -95,9 +95,8 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 
 // These are reasons not to use a snapshot although each of its documents is usable.
 var (
-	errDiffers = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
-	// such parts do not prove that a resource is gone
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")}
+	errDiffers  = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // such parts do not prove that a resource is gone
 )
 
 // weigh makes a second plan from a Resource Dump, if that may cost less than the

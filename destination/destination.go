@@ -30,44 +30,27 @@ type Destination struct {
 	MaxDelete    guard.Limit         // maximum number of deletions in a run without consent
 	KeepDeleted  bool                // apply no deletion
 	Duplicates   transfer.Duplicates // when to fetch a resource from a duplicate
-	// use no patches; without NoPatches they update held resources if a digest proves
-	// the result (1.1 §14.4)
-	NoPatches bool
-	Prefer    Prefer // the preferred kind of documents, if the Source offers both lists and dumps
-	// accept only bytes that sha-256 or a stronger digest proves, and only documents
-	// without errors
-	Strict  bool
-	Include []string // globs for the URI path of a resource; empty for all
-	Exclude []string // globs for the URI path of resources to leave out
-	Types   []string // media types of the resources to fetch; empty for all
-	// fetch only resources whose entries link to one of these collections (1.1 §14.7);
-	// empty for all
-	Collections []string
-	// fetch only resources whose entries link to one of these profiles (1.1 §14.5);
-	// empty for all
-	Profiles []string
-	// also fetch metadata about the resources that Include and Types choose; then
-	// Profiles applies to metadata only
-	WithMetadata bool
-	// fetch only resources that the Selector chooses by a record that describes them
-	// (1.1 §14.5); nil for all
-	Where Selector
+	NoPatches    bool                // do not update held resources by patches whose result a digest proves (1.1 §14.4)
+	Prefer       Prefer              // the preferred kind of documents, if the Source offers both lists and dumps
+	Strict       bool                // accept only bytes that sha-256 or better proves, and only documents without errors
+	Include      []string            // globs for the URI path of a resource; empty for all
+	Exclude      []string            // globs for the URI path of resources to leave out
+	Types        []string            // media types of the resources to fetch; empty for all
+	Collections  []string            // fetch only resources with a link to one of these collections (1.1 §14.7); empty for all
+	Profiles     []string            // fetch only resources with a link to one of these profiles (1.1 §14.5); empty for all
+	WithMetadata bool                // also fetch metadata about the chosen resources; then Profiles applies to metadata only
+	Where        Selector            // fetch only resources chosen by a record that describes them (1.1 §14.5); nil for all
 	// media types in order of preference; of a resource with alternates the best one is
 	// fetched (1.1 §14.3); empty for the resource as listed
-	Accept  []string
-	Workers int // maximum number of concurrent transfers; 0 for 4
-	// Audit does not read files that the Mirror reports as Untouched
-	Quick    bool
+	Accept   []string
+	Workers  int  // maximum number of concurrent transfers; 0 for 4
+	Quick    bool // Audit does not read files that the Mirror reports as Untouched
 	ReadOnly bool // Audit writes nothing to the Mirror
 	// number of changed resources of a set after which a run reads no further Change
 	// List, so that the next run continues; 0 for 250,000
-	MaxChanges int
-	// number of bytes after which a run starts no further transfer (ErrMaxTransfer); 0
-	// for no limit
-	MaxTransfer int64
-	// time from the start of Apply after which a run starts no further transfer
-	// (ErrMaxTime); 0 for no limit
-	MaxTime time.Duration
+	MaxChanges  int
+	MaxTransfer int64         // bytes after which a run starts no further transfer (ErrMaxTransfer); 0 for no limit
+	MaxTime     time.Duration // time from the start of Apply after which no further transfer starts (ErrMaxTime); 0 for no limit
 	// maximum time between baselines, since Change Lists may omit deletions; 0 for
 	// DefaultBaselineEvery; negative for no maximum
 	BaselineEvery time.Duration
@@ -130,15 +113,11 @@ const (
 	// the transfer of an action has ended, successfully or with Err; EventDone or
 	// EventFailed follows when its batch is committed
 	EventTransferred EventKind = "transferred"
-	// the bytes of an action are verified and its batch is committed, or about to be
-	EventDone   EventKind = "done"
-	EventFailed EventKind = "failed" // an action failed; the run continues
-	// a deviation was tolerated, a resource was skipped, or a value was guessed
-	EventNote EventKind = "note"
-	// Plan or Audit tried one way to find the Source; Text contains the way and the
-	// result
-	EventTried   EventKind = "tried"
-	EventVerdict EventKind = "verdict" // Audit judged one resource
+	EventDone        EventKind = "done"    // the bytes of an action are verified and its batch is committed, or about to be
+	EventFailed      EventKind = "failed"  // an action failed; the run continues
+	EventNote        EventKind = "note"    // a deviation was tolerated, a resource was skipped, or a value was guessed
+	EventTried       EventKind = "tried"   // Plan or Audit tried one way to find the Source; Text contains the way and the result
+	EventVerdict     EventKind = "verdict" // Audit judged one resource
 )
 
 func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), 4) }

@@ -16,9 +16,7 @@ type Guard struct {
 	Before  int64 // earlier deletions that count: those of the last 24 hours, or of the run if a limit is set
 	Allowed int64 // maximum number of deletions
 	Members int64 // number of resources in the set, to which the limit relates
-	// planned deletions that rest on a second list with the time of an earlier, longer
-	// list; they are withheld whatever their number
-	Doubted int64
+	Doubted int64 // deletions because of a second, shorter list of the same time; they are always withheld
 }
 
 // guard withholds the plan's deletions if there are too many and nobody has consented

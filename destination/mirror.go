@@ -23,18 +23,14 @@ type Held struct {
 	Type     string
 	Verified bool // the bytes were verified against a length or a digest of the Source
 
-	// strongest digest of the Source that was verified when the bytes were stored; ""
-	// if none or unknown
-	Proof resourcesync.Algorithm
-	Stamp string // value by which Mirror.Untouched recognises unchanged bytes
+	Proof resourcesync.Algorithm // strongest digest of the Source that verified the bytes when they were stored; "" if unknown
+	Stamp string                 // value by which Mirror.Untouched recognises unchanged bytes
 
 	Member  bool                  // the URI belongs to the requested set
 	LastMod resourcesync.Datetime // the lastmod in the Source's latest description
 	Changed time.Time             // time of the last applied change; an older list never replaces or deletes the resource
 	Told    bool                  // Changed is the time of a change, not the time of a list
-	// latest possible time of a change of unknown time, with Changed as the earliest;
-	// else zero
-	Until time.Time
+	Until   time.Time             // latest possible time of a change if only its earliest time, Changed, is known; else zero
 	// arrival time of the bytes by their server's clock; zero if unknown, or not needed
 	// for a comparison with a list
 	Came time.Time
@@ -150,14 +146,10 @@ type Mirror interface {
 // the clock leaves that in doubt. In a younger mirror the window begins when the set
 // was in step for the first time.
 type Losses struct {
-	Members int64 // number of members of the set when the window began
-	// number of members that were deleted in the window without Consent and have not
-	// been added again
-	Lost int64
-	Each iter.Seq2[Loss, error] // the members that Lost counts; nil if there are none
-	// members that were added in the window, except deleted and restored ones, in
-	// ascending order; nil if there are none
-	Joined iter.Seq2[resourcesync.Key, error]
+	Members int64                              // number of members of the set when the window began
+	Lost    int64                              // members deleted in the window without Consent and not added again
+	Each    iter.Seq2[Loss, error]             // the members that Lost counts; nil if there are none
+	Joined  iter.Seq2[resourcesync.Key, error] // members added and not deleted or restored in the window, in ascending order; may be nil
 }
 
 // Loss is a deleted member.

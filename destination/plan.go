@@ -48,9 +48,7 @@ const (
 	ViaRange   Via = "range"   // a package of which only some bytes are transferred
 	ViaMemento Via = "memento" // a request for the bytes of an earlier version (1.1 §14.6)
 	ViaPatch   Via = "patch"   // patches applied to the held bytes (1.1 §14.4)
-	// no request: bytes copied from another held resource, or a file that is already at
-	// the resource's path
-	ViaLocal Via = "local"
+	ViaLocal   Via = "local"   // no request: bytes of another held resource, or a file that is already at the path
 )
 
 // Action is one step of a Plan.
@@ -102,9 +100,7 @@ type SetState struct {
 	Origins   map[string]int64 // number of skipped resources for each origin that is not allowed
 	Moment    time.Time        // the past moment of the plan; zero for the present
 	Latest    time.Time        // newest time in the set's documents, in this run or an earlier one
-	// error of an unusable document of the Source; nothing is deleted and the cursor
-	// does not move
-	Partial error
+	Partial   error            // error of an unusable document; then nothing is deleted and the cursor does not move
 
 	// RolledBack describes how the Source shows an older state than before; "" if it
 	// does not. Unless AcceptRollback is set, the mirror and the cursor stay unchanged.
@@ -128,16 +124,14 @@ type SetPlan struct {
 	Withheld bool     // a person must approve this Hash before the deletions are applied
 	Guard    Guard    // the counts because of which the deletions are withheld
 
-	asOf    time.Time          // time at which the Source sent the documents, by its own clock; zero if unknown
-	silent  time.Time          // latest possible time of a list without a stated time; zero if there is no such list
-	consent bool               // a person has consented to the deletions
-	set     discover.Set       // the planned set
-	scope   *scope             // the scope for planning the set again in this run; nil for never
-	move    *CursorMove        // nil if the cursor does not move
-	actions *spool.Log[Action] // Action.Package is an index in decisions, counted from 1
-	// the requests of a first baseline, sorted by the keys of their URIs; see
-	// planner.add
-	ordered *spool.Sorter[Action]
+	asOf    time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
+	silent  time.Time             // latest possible time of a list without a stated time; zero if there is no such list
+	consent bool                  // a person has consented to the deletions
+	set     discover.Set          // the planned set
+	scope   *scope                // the scope for planning the set again in this run; nil for never
+	move    *CursorMove           // nil if the cursor does not move
+	actions *spool.Log[Action]    // Action.Package is an index in decisions, counted from 1
+	ordered *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs; see planner.add
 	// for each package with wanted members: its number in planned, counted from 1; 0 if
 	// the members are requested one by one
 	decisions []int

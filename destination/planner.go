@@ -17,15 +17,13 @@ import (
 // planner makes one plan of a set. A setPlanner may make several plans and keep one.
 type planner struct {
 	*SetPlan
-	d     *Destination
-	known known // how far the set was followed, and the evidence of the newest list
-	view  *view // for a baseline: the Source's state of the set
-	// for an increment: time at which the Source sent its changes, by its own clock;
-	// zero if unknown
-	served  time.Time
-	doubted bool // for an increment: the times of the changes contradict each other or the held state
-	stays   bool // a resource is disputed, so the cursor does not move
-	empty   bool // the mirror holds nothing of the set, so no look-up for held content is needed
+	d       *Destination
+	known   known     // how far the set was followed, and the evidence of the newest list
+	view    *view     // for a baseline: the Source's state of the set
+	served  time.Time // for an increment: time at which the Source sent its changes, by its clock; zero if unknown
+	doubted bool      // for an increment: the times of the changes contradict each other or the held state
+	stays   bool      // a resource is disputed, so the cursor does not move
+	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
 	sum     hash.Hash
 	left    bool  // the options left out a resource that other options would include
 	asked   int64 // bytes of the resources that are requested one by one, with an estimate for unknown lengths

@@ -11,10 +11,8 @@ import (
 // This file chooses how the members of packages are obtained.
 
 const (
-	directoryRequests = 2 // number of requests for the directory of a remote package
-	// estimated bytes of one member in that directory, because planning does not read
-	// it
-	memberName = 100
+	directoryRequests = 2   // number of requests for the directory of a remote package
+	memberName        = 100 // estimated bytes of one member in the directory, which planning does not read
 )
 
 // bulk collects the members that a plan wants from one package, to compare the ways to

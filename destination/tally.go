@@ -12,13 +12,9 @@ import (
 // These are the oddities of the Source's documents, numbered after the oddities of
 // package transfer.
 const (
-	// a deletion of a resource that was never listed: a Source that lists and deletes
-	// different URIs never deletes anything
-	oddDeletion = iota + transfer.Oddities
-	// a strong digest was replaced by a weak one or none, as an attacker would do who
-	// replaces the bytes
-	oddProof
-	oddSize // a dropped remainder
+	oddDeletion = iota + transfer.Oddities // a deletion of a resource that was never listed; the Source may list other URIs than it deletes
+	oddProof                               // a strong digest was replaced by a weak one or none, as an attacker of the bytes would do
+	oddSize                                // a dropped remainder
 	oddities
 )
 

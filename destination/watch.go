@@ -24,12 +24,10 @@ type Watch struct {
 
 // Pulse describes how often the Source changes, as observed in one run.
 type Pulse struct {
-	News bool          // the run found something new at the Source
-	Gap  time.Duration // usual time between two changes in the newest Change List; 0 if unknown
-	// change frequency of the Change List according to the Capability List; "" if not
-	// given
-	Freq   resourcesync.ChangeFreq
-	MaxAge time.Duration // freshness lifetime of the Change List (Cache-Control)
+	News   bool                    // the run found something new at the Source
+	Gap    time.Duration           // usual time between two changes in the newest Change List; 0 if unknown
+	Freq   resourcesync.ChangeFreq // change frequency of the Change List in the Capability List; "" if not given
+	MaxAge time.Duration           // freshness lifetime of the Change List (Cache-Control)
 }
 
 // Wait describes the wait of a Watch between two runs.

@@ -44,8 +44,7 @@ type Source struct {
 
 // Set is a set of resources: one Capability List (1.1 §9).
 type Set struct {
-	// URI of the Capability List; for a list without one, the URI of the list
-	URI           string
+	URI           string   // URI of the Capability List; for a list without one, the URI of the list
 	Name          string   // last path segment of the set's directory, for people; may be empty
 	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes

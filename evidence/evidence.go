@@ -41,43 +41,35 @@ type Match uint8
 
 // These are the results of a comparison.
 const (
-	// no comparison is possible: no bytes are held, or the Source gives no length or
-	// digest
-	Untied  Match = iota
-	Differs       // the held bytes are not the described ones
-	Same          // a digest proves that the bytes are equal, or all values that the Source gives agree
+	Untied  Match = iota // no bytes are held, or the Source gives no length or digest to compare
+	Differs              // the held bytes are not the described ones
+	Same                 // a digest proves that the bytes are equal, or all values that the Source gives agree
 	matches
 )
 
 // Statement is one document's statement about one URI.
 type Statement struct {
-	Kind  Kind
-	Old   bool      // the document is older than the applied state, according to Snapshot.Old or Span.Old
-	Again bool      // for a list: another list of the same moment was already applied
-	From  time.Time // the earliest time of the statement; zero if unknown
-	// the latest time of the statement; zero if unknown. From and To are equal if the
-	// time is known
-	To   time.Time
-	Last bool // the entry comes after all applied entries of its Change List
-	Torn bool // the document contradicts itself: neither times nor positions show which statement is the last
-	// if Torn: one of the contradictory statements is a deletion, which a request for
-	// the URI can confirm
-	Denied bool
+	Kind   Kind
+	Old    bool      // the document is older than the applied state, according to Snapshot.Old or Span.Old
+	Again  bool      // for a list: another list of the same moment was already applied
+	From   time.Time // the earliest time of the statement; zero if unknown
+	To     time.Time // the latest time of the statement; zero if unknown; equal to From if the time is known
+	Last   bool      // the entry comes after all applied entries of its Change List
+	Torn   bool      // the document contradicts itself: neither times nor positions show which statement is the last
+	Denied bool      // if Torn: one of the statements is a deletion, which a request for the URI can confirm
 	Bytes  Match
 }
 
 // Held is the state of one URI in one set of a mirror, as evidence for decisions.
 type Held struct {
-	Member bool
-	Due    bool      // the bytes must be fetched again; the recorded metadata stays valid
-	At     time.Time // the time of the last applied statement
-	// latest possible time of the last applied statement if only At, the earliest, is
-	// known; zero if At is exact
-	Until    time.Time
-	Change   bool // the last applied statement was a change
-	Ahead    bool // the last applied statement is later than the cursor, so its position is no evidence
-	Misdated bool // the last applied statement had a time in the future, from a wrong clock; At is zero
-	Gone     bool // the last applied statement was a deletion, and no newer list was read; then Member is false
+	Member   bool
+	Due      bool      // the bytes must be fetched again; the recorded metadata stays valid
+	At       time.Time // the time of the last applied statement
+	Until    time.Time // latest time of the last applied statement if only its earliest, At, is known; else zero
+	Change   bool      // the last applied statement was a change
+	Ahead    bool      // the last applied statement is later than the cursor, so its position is no evidence
+	Misdated bool      // the last applied statement had a time in the future, from a wrong clock; At is zero
+	Gone     bool      // the last applied statement was a deletion, and no newer list was read; then Member is false
 }
 
 // Decision is the action that a statement requires.

@@ -26,33 +26,23 @@ type Changes struct {
 	in      []*Package           // the packages; a storedChange refers to them by number, counted from 1
 	resumed bool                 // the first list begins with exactly the entries that an earlier run read
 	oldest  time.Time            // time of the first entry of the oldest list read
-	// the Change List that the Position names has dropped entries since it was last
-	// read, and no other list reaches back to the Position
-	slid bool
-	// describes how the Source went back to an older version of the position's list; ""
-	// if it did not
-	Back    string
-	Flaw    error     // an error in some entry; any resource may have changed since
-	Rest    error     // set if there are more lists than one run reads
-	End     time.Time // time of the last change
-	undated time.Time // latest possible time of a change without a time
-	known   found     // whether a list was read up to the position
-	First   string    // URI of the oldest list read
-	Jumbled bool      // the lists are in the order of their index, not in the order of their times
-	// if Jumbled: the latest start of a list; the order of earlier entries is unknown
-	// if they are in different lists
-	clear  time.Time
-	Early  bool        // some entries have earlier times than entries that were applied before
-	newest *changeList // the last list read, without its entries; the next position is in it
-	// the document that need not be requested again while the newest list is unchanged;
-	// see Position.Index
-	index  string
-	asked  time.Time // time of the last request for index, by our clock
-	lists  int       // the number of lists read
-	Served time.Time // time at which the Source sent the last list, by its own clock; zero if unknown
-	// the first list that is open although its index calls it closed, in which the next
-	// position then stays; nil if there is none
-	stand *changeList
+	slid    bool                 // the Position's list has dropped entries since it was last read, so changes may be missing
+	Back    string               // how the Source went back to an older version of the Position's list; "" if it did not
+	Flaw    error                // an error in some entry; any resource may have changed since
+	Rest    error                // set if there are more lists than one run reads
+	End     time.Time            // time of the last change
+	undated time.Time            // latest possible time of a change without a time
+	known   found                // whether a list was read up to the position
+	First   string               // URI of the oldest list read
+	Jumbled bool                 // the lists are in the order of their index, not in the order of their times
+	clear   time.Time            // if Jumbled: latest start of a list, before which entries of different lists have no order
+	Early   bool                 // some entries have earlier times than entries that were applied before
+	newest  *changeList          // the last list read, without its entries; the next position is in it
+	index   string               // document that need not be requested while the newest list is unchanged; see Position.Index
+	asked   time.Time            // time of the last request for index, by our clock
+	lists   int                  // the number of lists read
+	Served  time.Time            // time at which the Source sent the last list, by its own clock; zero if unknown
+	stand   *changeList          // the first open list that its index calls closed, where the next position stays; may be nil
 }
 
 // ErrLeft is wrapped by the error of a plan that contains only a part of the changes,
@@ -62,32 +52,28 @@ var ErrLeft = errors.New("left for the next run")
 // changeList is one completely read Change List. It contains the entries after the
 // position if the position is in the list, else all entries.
 type changeList struct {
-	URI   string
-	from  resourcesync.Datetime
-	until resourcesync.Datetime // end of the list's period; zero while the list is open
-	// the entries in the order of the document; only those after the position if the
-	// list is resumed
-	entries *spool.Log[*storedChange]
-	first   time.Time // time of the entry that happened first
+	URI     string
+	from    resourcesync.Datetime
+	until   resourcesync.Datetime     // end of the list's period; zero while the list is open
+	entries *spool.Log[*storedChange] // the entries in document order; only those after the position if the list is resumed
+	first   time.Time                 // time of the entry that happened first
 	ordering
-	resumed bool        // the document begins with exactly the entries that an earlier run read
-	total   int         // the number of entries in the document
-	told    int         // the number of entries with a usable change
-	end     time.Time   // time of the latest entry; the earliest possible one if that time is unknown
-	in      *Package    // the package whose manifest the list is; nil for a Change List
-	ended   time.Time   // time up to which the document claims to be complete; zero if it makes no claim
-	prefix  string      // digest of all entries, in hex
-	over    *spool.Keys // if the position is in the list: the resources of the entries before the position
-	known   found       // whether a list was read up to the position
-	// the index says that the list is closed, but the list itself is open; it may be an
-	// outdated copy
-	open   bool
-	flaw   error                     // an error if some entry cannot be used
-	rhythm rhythm                    // estimate of how often the list grows
-	maxAge time.Duration             // freshness lifetime in the response
-	served time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
-	placed func(time.Time) time.Time // returns the given time, or the zero time if the given one is in the future
-	odd    [len(oddities)]int        // number of entries with each oddity
+	resumed bool                      // the document begins with exactly the entries that an earlier run read
+	total   int                       // the number of entries in the document
+	told    int                       // the number of entries with a usable change
+	end     time.Time                 // time of the latest entry; the earliest possible one if that time is unknown
+	in      *Package                  // the package whose manifest the list is; nil for a Change List
+	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
+	prefix  string                    // digest of all entries, in hex
+	over    *spool.Keys               // if the position is in the list: the resources of the entries before the position
+	known   found                     // whether a list was read up to the position
+	open    bool                      // the list is open although its index calls it closed, so it may be an outdated copy
+	flaw    error                     // an error if some entry cannot be used
+	rhythm  rhythm                    // estimate of how often the list grows
+	maxAge  time.Duration             // freshness lifetime in the response
+	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
+	placed  func(time.Time) time.Time // returns the given time, or the zero time if the given one is in the future
+	odd     [len(oddities)]int        // number of entries with each oddity
 }
 
 const (
@@ -103,25 +89,17 @@ const (
 // effect in the order of Changed.
 type ChangeEntry struct {
 	Resource
-	Change resourcesync.Change
-	// earliest and latest time of the change; both are equal if the time is known, and
-	// To is zero if there is no upper bound
-	From, To time.Time
-	Least    time.Time // From, if ByLastMod is set but the lastmod is not the time of the deletion
-	Most     time.Time // To, if ByLastMod is set but the lastmod is not the time of the deletion
-	// the entry is a deletion whose time is its lastmod, which may be the lastmod of
-	// the deleted version
-	ByLastMod bool
-	// the entry is a creation or update whose time is its lastmod; the bytes may be
-	// older than the change
-	OfBytes bool
-	Last    bool // the entry comes after all entries that earlier runs read
-	// the documents do not show whether the resource exists in the end, or in which
-	// version
-	Torn   bool
-	Rival  *Resource // if torn: another description, which may be the valid one if the resource exists
-	Denied bool      // the entry is torn, and one of the contradictory statements is a deletion
-	News   bool      // the entry is the first one about its URI after the position
+	Change    resourcesync.Change
+	From, To  time.Time // earliest and latest time of the change; equal if the time is known; To is zero if unbounded
+	Least     time.Time // From, if ByLastMod is set but the lastmod is not the time of the deletion
+	Most      time.Time // To, if ByLastMod is set but the lastmod is not the time of the deletion
+	ByLastMod bool      // the time of a deletion is its lastmod, which may be the lastmod of the deleted version
+	OfBytes   bool      // the time of a creation or update is its lastmod; the bytes may be older than the change
+	Last      bool      // the entry comes after all entries that earlier runs read
+	Torn      bool      // the documents do not show whether the resource exists in the end, or in which version
+	Rival     *Resource // if torn: another description, which may be the valid one if the resource exists
+	Denied    bool      // the entry is torn, and one of the contradictory statements is a deletion
+	News      bool      // the entry is the first one about its URI after the position
 }
 
 // Change is the last change of a resource, with the package that contains the
@@ -500,25 +478,19 @@ type Position struct {
 	// time up to which everything that the Source recorded was read; from the Source's
 	// documents, never from our clock
 	At      time.Time
-	List    string // URI of the last Change List read; "" after a baseline
-	From    string // the list's rs:md/@from as written
-	Applied int    // number of entries of List that were read
-	Prefix  string // digest of the Applied entries, in hex
-	// URI of the index that named List last, if the index need not be requested while
-	// List is open; else ""
-	Index string
-	Asked time.Time // time of the last request for Index, by our clock; zero if there is no Index
-	Last  time.Time // the latest datetime of the Applied entries
+	List    string    // URI of the last Change List read; "" after a baseline
+	From    string    // the list's rs:md/@from as written
+	Applied int       // number of entries of List that were read
+	Prefix  string    // digest of the Applied entries, in hex
+	Index   string    // URI of the index that named List last, if it need not be requested while List is open; else ""
+	Asked   time.Time // time of the last request for Index, by our clock; zero if there is no Index
+	Last    time.Time // the latest datetime of the Applied entries
 	// time of the latest change read; zero if no change was read, or if an earlier
 	// version of the program read the set last
 	Changed time.Time
 	// the end of List if List was read to its end, so that the next list may begin
 	// there without a gap; zero while List is open
-	Ended time.Time `json:",omitzero"`
-	// latest possible time of a change that was read without a time; zero if all
-	// changes have times
-	Undated time.Time `json:",omitzero"`
-	// time, by our clock, since which List is open although its index calls it closed;
-	// zero if that is not so
-	Left time.Time
+	Ended   time.Time `json:",omitzero"`
+	Undated time.Time `json:",omitzero"` // latest possible time of the changes that were read without a time; zero if there are none
+	Left    time.Time // time, by our clock, since which List is open although its index calls it closed; else zero
 }

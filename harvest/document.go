@@ -23,13 +23,11 @@ import (
 // that are needed before its entries take effect.
 type Document struct {
 	*document.Document
-	lists bool // some entries are documents of the same capability, as in an index
-	// for a Resource List: position of the last entry of each resource that has several
-	// entries
-	last   map[resourcesync.Key]int
-	maxAge time.Duration // freshness lifetime in the response
-	count  int           // the number of usable entries
-	after  []*Document   // for a Change List: its further pages
+	lists  bool                     // some entries are documents of the same capability, as in an index
+	last   map[resourcesync.Key]int // for a Resource List: position of the last entry of each resource that has several entries
+	maxAge time.Duration            // freshness lifetime in the response
+	count  int                      // the number of usable entries
+	after  []*Document              // for a Change List: its further pages
 }
 
 // Close removes the temporary files of the document and of its pages.

@@ -22,9 +22,8 @@ type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed *spool.Index // URIs of the listed resources that also have a change
-	// handles the nth entry of a document that is not an index
-	leaf func(doc *Document, e *resourcesync.Entry, n int) bool
+	listed *spool.Index                                           // URIs of the listed resources that also have a change
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // handles the nth entry of a document that is not an index
 
 	read     map[string]bool // URIs of the documents that were requested, including unreadable ones
 	indexes  map[string]bool // URIs of documents that are indexes

@@ -155,20 +155,16 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 // claim summarises the entries of one resource, by time and by position.
 type claim struct {
 	URI     string
-	Loose   bool      // some entry is not an anchor
-	Latest  time.Time // From of the entry with the latest time
-	Gone    bool      // the last entry by position is a deletion
-	Late    bool      // the entry with the latest time is a deletion
-	Deleted bool      // some entry is a deletion
-	// place in Reader.rivals of the latest entry that says that the resource exists;
-	// nil if there is none
-	Rival   *spool.Place
-	At      time.Time // From of the entry in Rival
-	Several bool      // more than one entry says that the resource exists
-	// place in Reader.rivals of the last of these entries without a known time; nil if
-	// there is none
-	Stray *spool.Place
-	Until time.Time // To of the entry in Stray
+	Loose   bool         // some entry is not an anchor
+	Latest  time.Time    // From of the entry with the latest time
+	Gone    bool         // the last entry by position is a deletion
+	Late    bool         // the entry with the latest time is a deletion
+	Deleted bool         // some entry is a deletion
+	Rival   *spool.Place // place in Reader.rivals of the latest entry by which the resource exists; may be nil
+	At      time.Time    // From of the entry in Rival
+	Several bool         // more than one entry says that the resource exists
+	Stray   *spool.Place // place in Reader.rivals of the last such entry without a known time; may be nil
+	Until   time.Time    // To of the entry in Stray
 }
 
 func (c *claim) key() string { return c.URI }

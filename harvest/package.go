@@ -14,16 +14,15 @@ import (
 // Package is a package that a dump lists (1.1 §11.1, §13.1), with the facts that
 // planning finds out.
 type Package struct {
-	URI       string
-	mediaType string
-	Length    resourcesync.Length
-	Digests   resourcesync.Digests
-	Contents  string                // URI of a copy of the manifest (rel="contents"); "" if there is none
-	Harmless  bool                  // no resource is deleted because it is missing from the manifest
-	Alone     bool                  // resources missing from the manifest are deleted, and no Resource List can confirm that
-	at        resourcesync.Datetime // the at of a Resource Dump: the package shows the state at this time
-	// period of the changes in a Change Dump's package; Until is zero while it is open
-	from, Until resourcesync.Datetime
+	URI         string
+	mediaType   string
+	Length      resourcesync.Length
+	Digests     resourcesync.Digests
+	Contents    string                // URI of a copy of the manifest (rel="contents"); "" if there is none
+	Harmless    bool                  // no resource is deleted because it is missing from the manifest
+	Alone       bool                  // resources missing from the manifest are deleted, and no Resource List can confirm that
+	at          resourcesync.Datetime // the at of a Resource Dump: the package shows the state at this time
+	from, Until resourcesync.Datetime // period of the changes in a Change Dump's package; Until is zero while it is open
 
 	Members int64  // the number of manifest entries with a path
 	Listed  int64  // total size in bytes of the Members, as far as the manifest gives lengths
@@ -53,10 +52,8 @@ type Location struct {
 type Item struct {
 	Resource
 	Location
-	By *Change // the change that gives the description; nil if a list gives it
-	// the list's description, kept beside that of a change in case the change is too old;
-	// else nil
-	Listed *Item
+	By     *Change   // the change that gives the description; nil if a list gives it
+	Listed *Item     // if a change may be too old: the description of the list, kept beside it; else nil
 	At     time.Time // for a dispute: time of the list that contains the resource or lacks it
 	Or     *Resource // for a dispute: another possible version; nil if there is none
 }

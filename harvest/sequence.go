@@ -35,19 +35,15 @@ type sequence struct {
 	lone    *Document       // the only list, if it has already been read
 	opened  int             // number of members in the packages that stay open; see Package.keep
 	broken  bool            // some offered list cannot be used
-	// the index is not in the order of the lists' times (1.1 §12.2), because some times
-	// come from a wrong clock
-	jumbled bool
-	via     string    // URI of the index, if the Capability List contains only the index
-	asked   time.Time // time of the request for the index, by our clock
-	// if jumbled: the latest start of a list; the order of earlier entries is unknown
-	// if they are in different lists
-	latest  time.Time
-	ordered bool   // the lists come from an index
-	places  int    // the number of places given to lists
-	added   string // URI of the position's list if it was added although no document contains it; else ""
-	closes  bool   // some list states its own end (until)
-	Why     string // reason why there are no lists, or why they do not reach further back; "" if they do
+	jumbled bool            // the index is not in the order of the lists' times (1.1 §12.2), because a clock was wrong
+	via     string          // URI of the index, if the Capability List contains only the index
+	asked   time.Time       // time of the request for the index, by our clock
+	latest  time.Time       // if jumbled: latest start of a list, before which entries of different lists have no order
+	ordered bool            // the lists come from an index
+	places  int             // the number of places given to lists
+	added   string          // URI of the position's list if it was added although no document contains it; else ""
+	closes  bool            // some list states its own end (until)
+	Why     string          // reason why there are no lists, or why they do not reach further back; "" if they do
 }
 
 // window is a Change List or a package's manifest before it is read, with the period of
@@ -57,11 +53,10 @@ type window struct {
 	from, until resourcesync.Datetime // until is zero while the list is open
 	pkg         *Package              // the package of the manifest; nil for a Change List
 	dump        bool                  // the document is a Change Dump that lists changes instead of packages
-	// stated end of the Change Dump, for its last package; zero if there is none
-	told  resourcesync.Datetime
-	place int                   // position in the index
-	paged bool                  // the list has further pages
-	next  resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
+	told        resourcesync.Datetime // stated end of the Change Dump, for its last package; zero if there is none
+	place       int                   // position in the index
+	paged       bool                  // the list has further pages
+	next        resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }
 
 // openChangeLists finds the Change Lists of a set. If the set offers only one list and

@@ -24,25 +24,19 @@ type Snapshot struct {
 	opened   map[string]*Document // lists that were opened to read their time
 	broken   map[string]error     // errors of the lists that could not be opened
 
-	// returns the manifest of the first package and waits for it if needed; nil if it
-	// is not being read
-	first func() (*Document, error)
+	first func() (*Document, error) // waits for the manifest of the first package and returns it; nil if it is not being read
 
-	fresh   bool      // the caller holds no resource of the set
-	spare   bool      // the snapshot is a dump, and a Resource List can be used instead
-	Weighed bool      // the snapshot was compared with a Resource List, which also lists the existing resources
-	At      time.Time // time of the oldest list read; final when Resources has ended
-	Served  time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
-	// describes the unknown changes after the lists; "" if there are none, or the
-	// Source offers no changes
-	Gap      string
+	fresh    bool      // the caller holds no resource of the set
+	spare    bool      // the snapshot is a dump, and a Resource List can be used instead
+	Weighed  bool      // the snapshot was compared with a Resource List, which also lists the existing resources
+	At       time.Time // time of the oldest list read; final when Resources has ended
+	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
+	Gap      string    // the unknown changes after the lists; "" if there are none, or the Source offers no changes
 	Unproved bool      // some entries have no digest of sha-256 or stronger
 	Latest   time.Time // latest possible time of the lists without a stated time; zero if all state one
 	Unsure   bool      // the lists have no common known time, so absence from them proves nothing
-	// the lists have several times, which may agree when they are read again; this
-	// snapshot does not move the cursor
-	Shifting bool
-	Partial  error // an error of an unusable document; resources missing from the lists may still exist
+	Shifting bool      // the lists have several times, but may agree when they are read again; the cursor stays
+	Partial  error     // an error of an unusable document; resources missing from the lists may still exist
 }
 
 // dumped reports whether the resources come from manifests of packages.

@@ -31,13 +31,12 @@ type Member struct {
 // plannedPackage is a planned package during unpacking.
 type plannedPackage struct {
 	*Planned
-	ready chan struct{} // closed when the fields from pkg to chunks are set
-	pkg   *Opened
-	kept  bool  // pkg was opened during planning, so the plan closes it, not the Unpacker
-	err   error // the reason why the package cannot be used
-	// wanted resources found in the package's manifest; nil if it was not read
-	found  map[resourcesync.Key]manifestInfo
-	chunks []*chunk // the chunks of a remote package
+	ready  chan struct{} // closed when the fields from pkg to chunks are set
+	pkg    *Opened
+	kept   bool                              // pkg was opened during planning, so the plan closes it, not the Unpacker
+	err    error                             // the reason why the package cannot be used
+	found  map[resourcesync.Key]manifestInfo // wanted resources found in the package's manifest; nil if it was not read
+	chunks []*chunk                          // the chunks of a remote package
 
 	first   int   // index of the first chunk that may have unclaimed members
 	left    int64 // the number of members that have not been taken yet
