@@ -58,8 +58,7 @@ type Failure struct {
 	Err error
 }
 
-// maxFailures is the maximum number of failures in a report; SetReport.Failed counts
-// all of them.
+// maxFailures limits the failures in a report; SetReport.Failed counts all of them.
 const maxFailures = 1000
 
 // ErrOutage means that the run ended because the Source stopped answering.
@@ -185,8 +184,7 @@ func (r *runner) stop(err error) {
 	}
 }
 
-// exhaust ends the run after the current transfers. It returns false if the run already
-// ends.
+// exhaust ends the run after the current transfers; false if the run already ends.
 func (r *runner) exhaust(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,8 +31,7 @@ const maxNamed = 20
 // not held; the transfer handles larger ones.
 const maxAnswer = 16 << 20
 
-// question is a URI that is requested because the documents do not show whether it
-// exists.
+// question is a requested URI of which the documents do not show whether it exists.
 type question struct {
 	word
 	held Held
@@ -59,8 +58,7 @@ func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	return pl.settle(ctx)
 }
 
-// settle requests the URIs of the open questions and adds the resulting actions to the
-// plan.
+// settle requests the URIs of the open questions and plans the resulting actions.
 func (pl *planner) settle(ctx context.Context) error {
 	all := pl.questions
 	pl.questions = nil

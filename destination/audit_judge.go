@@ -138,8 +138,7 @@ func (au *auditor) conclude(f *finding, err error) {
 	}
 }
 
-// since adds to an error that the resource may have changed after the last
-// synchronisation.
+// since adds to an error that the resource changed after the last synchronisation.
 func (au *auditor) since(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
@@ -157,8 +156,7 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
 }
 
-// recheck withdraws the verdicts on resources that changed in the mirror during the
-// audit.
+// recheck withdraws verdicts on resources that changed in the mirror meanwhile.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {

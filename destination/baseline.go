@@ -69,8 +69,7 @@ func (k *setPlanner) instead(ctx context.Context, pl *planner, s harvest.Snapsho
 	return pl, err
 }
 
-// saysLess reports whether a plan from a dump has less evidence than a plan from a
-// Resource List.
+// saysLess reports whether a plan from a dump has less evidence than one from a list.
 func (pl *planner) saysLess(list *planner) bool {
 	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
@@ -350,8 +349,7 @@ func (st *view) cursor() Cursor {
 	case st.Latest.Before(c.Listed):
 		c.Listed = st.Latest
 	}
-	// only our clock decides this, because the Source's clock may be right in the next
-	// run
+	// our clock decides, because the Source's clock may be right in the next run
 	if evidence.ToCome(c.Listed, now) {
 		c.Sure = old.newest(time.Time{}, now)
 	}

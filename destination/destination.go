@@ -269,8 +269,7 @@ const (
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
 
-// Missed returns the number of resources that were left out although the caller did not
-// exclude them.
+// Missed counts the resources that were left out without the caller excluding them.
 func Missed(skipped map[Skip]int64) (n int64) {
 	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed, SkipRecord} {
 		n += skipped[s]

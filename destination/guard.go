@@ -49,8 +49,7 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// hold withholds the plan's deletions if the loss exceeds the limit for a set of that
-// many members.
+// hold withholds the deletions if the loss exceeds the limit for that many members.
 func (pl *planner) hold(l guard.Loss, members int64) {
 	if l.Planned > 0 && pl.d.MaxDelete.Exceeded(l.Total, members) {
 		pl.Withheld = true
@@ -107,8 +106,7 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 	return l.forgetMoved(ctx, touched)
 }
 
-// touch records the members that the plan deletes, and the members whose bytes it
-// replaces or removes.
+// touch records the members that the plan deletes, and those whose bytes it replaces.
 func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {
@@ -153,8 +151,7 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 	return nil
 }
 
-// forgetMoved removes losses whose content an unchanged member holds or the plan
-// copies.
+// forgetMoved removes losses whose content an unchanged member has or the plan copies.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) { l.Forget(ds.Get(resourcesync.SHA256).Sum()) }
 	for h, err := range spool.MinusOf(l.pl.d.Mirror.Members(ctx, l.pl.Set), keyOf, touched.Sorted()) {

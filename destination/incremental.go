@@ -10,8 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// incremental plans the changes after the cursor, and the resources left over from
-// earlier runs.
+// incremental plans the changes after the cursor, and what earlier runs left over.
 func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	cur := pl.known.Cursor
 	pl.Partial, pl.served = ch.Flaw, ch.Served
@@ -85,8 +84,7 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	return nil
 }
 
-// changed plans a batch of changes. old means that their documents are older than the
-// applied state.
+// changed plans changes. If old is set, they are older than the applied state.
 func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
 	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(c **harvest.Change) string { return (*c).URI }))
 	if err != nil {

@@ -22,8 +22,7 @@ func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
-// newest returns the time of the newest list that was read, except lists dated in the
-// future.
+// newest returns the time of the newest list read, except lists dated in the future.
 func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }

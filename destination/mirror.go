@@ -127,8 +127,7 @@ type Mirror interface {
 	Count(ctx context.Context, set string) (int64, error)
 	// Due yields the members of a set whose bytes must be fetched again.
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
-	// Cursor returns the cursor of a set; false before the set's first complete
-	// baseline.
+	// Cursor returns the cursor of a set; false before the first complete baseline.
 	Cursor(ctx context.Context, set string) (Cursor, bool, error)
 	// Losses returns the losses of a set in the last 24 hours.
 	Losses(ctx context.Context, set string) (Losses, error)
@@ -193,15 +192,13 @@ type Batch interface {
 	// without copying it. If the file does not have the bytes of w, Adopt returns
 	// ErrNotHeld and leaves the file in its place. It is called only for an Adopter.
 	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
-	// Copy puts the stored bytes of another URI, which it verifies again while copying;
-	// see Put.
+	// Copy puts the stored bytes of another URI, and verifies them again; see Put.
 	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
 	// Mark makes a URI a member of set with the state w if its stored bytes are those
 	// of w. It does not touch the bytes. It returns ErrNotHeld if there are no bytes or
 	// other bytes.
 	Mark(ctx context.Context, set string, w harvest.Resource) error
-	// Due records that the bytes of w.URI must be fetched, and the reason. Stored bytes
-	// stay.
+	// Due records that the bytes of w.URI must be fetched, and why. Stored bytes stay.
 	Due(ctx context.Context, set string, w harvest.Resource, reason string) error
 	// Delete ends the membership of a URI in set. When no set contains the URI any
 	// more, the bytes move to the trash. moment is the time of the deletion if a change
@@ -215,8 +212,7 @@ type Batch interface {
 	// batch may commit meanwhile. After an error of Sync this batch must not be
 	// committed.
 	Sync(ctx context.Context) error
-	// Commit makes the batch durable and, if move is not nil, moves the cursor of its
-	// set.
+	// Commit makes the batch durable and moves the cursor of a set unless move is nil.
 	Commit(ctx context.Context, move *CursorMove) error
 	// Discard drops the batch. After Commit it does nothing.
 	Discard() error
@@ -228,8 +224,7 @@ type CursorMove struct {
 	Cursor
 }
 
-// Adopter is implemented by a Mirror that can take over existing files that it did not
-// store.
+// Adopter is a Mirror that can take over existing files that it did not store.
 type Adopter interface {
 	// Stray finds a file that may contain the bytes of w: at the path for the bytes, or
 	// at a path where other mirroring programs would have stored them. h is the result

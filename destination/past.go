@@ -16,8 +16,7 @@ import (
 // pastMoment is the name under which a mirror of the past stores its moment.
 const pastMoment = "moment of the past"
 
-// MomentError means that the mirror holds the state of another moment than the
-// requested one.
+// MomentError means that the mirror holds another moment than the requested one.
 type MomentError struct {
 	Held, Asked time.Time // the zero time is the present
 }
@@ -74,8 +73,7 @@ func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	return d.At, nil
 }
 
-// keepMoment stores the moment of the mirror before the run carries out any of the
-// plan.
+// keepMoment stores the moment of the mirror before the run applies any action.
 func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	for _, sp := range p.Sets {
 		if !sp.Moment.IsZero() {

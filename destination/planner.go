@@ -63,8 +63,7 @@ func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 // so it may have been deleted since.
 const SkipStale Skip = "only in a list older than what is here"
 
-// sent returns the time at which the Source sent the documents, by its own clock; zero
-// if unknown.
+// sent returns the time at which the Source sent the documents, by its own clock.
 func (pl *planner) sent() time.Time {
 	if pl.view != nil {
 		return pl.view.Served
@@ -110,8 +109,7 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 	}
 }
 
-// bring adds the action that obtains the bytes of w. h is the mirror's record of the
-// URI.
+// bring adds the action that obtains the bytes of w; h is the mirror's record.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
@@ -142,8 +140,7 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 	return pl.add(a, from)
 }
 
-// sameWant reports whether two descriptions describe the same bytes, regardless of
-// their times.
+// sameWant reports whether two descriptions are of the same bytes.
 func sameWant(v, w *harvest.Resource) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
@@ -204,8 +201,7 @@ func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	return err
 }
 
-// sha256Of returns the sha-256 of the held bytes; nil if there are no bytes or no
-// sha-256.
+// sha256Of returns the sha-256 of the held bytes; nil if there is none.
 func sha256Of(h *Held) resourcesync.Digests {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	if !h.Stored || sum.IsZero() {

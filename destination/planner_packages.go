@@ -15,8 +15,7 @@ const (
 	memberName        = 100 // estimated bytes of one member in the directory, which planning does not read
 )
 
-// bulk collects the members that a plan wants from one package, to compare the ways to
-// obtain them.
+// bulk collects the wanted members of one package, to compare ways to obtain them.
 type bulk struct {
 	pkg      *harvest.Package
 	number   int   // the package's place in SetPlan.decisions, counted from 1
@@ -98,8 +97,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	if b.span >= 0 && !b.here {
 		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
 		why += fmt.Sprintf(", %d in %d by parts of it", parts.bytes, parts.requests)
-		// The digest of the whole package proves more than the parts, so the parts must
-		// cost much less.
+		// the whole package has a digest as proof, so parts must cost much less
 		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 			ways = append(ways, parts)
 		}

@@ -16,8 +16,7 @@ import (
 	"instep/resourcesync"
 )
 
-// queue fills batches with actions. One batch is filled while the previous one is
-// committed.
+// queue fills one batch with actions while the previous one is committed.
 type queue struct {
 	r      *runner
 	save   context.Context // context for writes that must not be lost when the run is interrupted
@@ -76,8 +75,7 @@ func room(a *Action) int {
 	return n + a.Want.Remainder.Held()/textRoom
 }
 
-// full reports whether the action a, whose URI has the given key, must wait for the
-// next batch.
+// full reports whether the action a with this key must wait for the next batch.
 func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
@@ -282,8 +280,7 @@ func (r *runner) answered(a *Action, ok bool) {
 	}
 }
 
-// skipRetry returns an error if so many retries have failed that this one is not tried;
-// else nil.
+// skipRetry returns an error if too many retries have failed to try this one.
 func (r *runner) skipRetry(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,8 +305,7 @@ func reason(err error) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
 }
 
-// finish waits for the transfers, applies the marks and deletions, and commits the
-// batch.
+// finish waits for the transfers, applies the other actions, and commits the batch.
 func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	defer func() { _ = l.discard() }()
 	<-l.ended
@@ -349,8 +345,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	for _, o := range l.done {
 		switch {
 		case o.err == nil:
-		// the mirror has no place for the reason either, but the next list contains the
-		// resource again
+		// the mirror has no place for the reason either; the next list names it again
 		case errors.Is(o.err, ErrNoPlace):
 		// the resource is already due, with a more informative reason
 		case o.Again && errors.Is(o.err, ErrOutage):

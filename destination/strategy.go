@@ -37,10 +37,7 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 	case !f.covered:
 		return Baseline, 0, "the filters or limits are different from last time", nil
 	}
-	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
-		if !f.Tells[tr] {
-			continue
-		}
+	for _, tr := range f.Order(f.prefer == PreferDump) {
 		switch o, err := follow(tr); {
 		case err != nil:
 			return "", 0, "", err

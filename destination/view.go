@@ -28,8 +28,7 @@ func (k *setPlanner) view(st *harvest.Snapshot) *view {
 	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.beside(st.Latest)}
 }
 
-// named is a resource from one document, with equally valid descriptions from other
-// documents.
+// named is a resource with the equally valid descriptions of several documents.
 type named struct {
 	harvest.Item
 	others []harvest.Item
@@ -134,8 +133,7 @@ func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 	return d
 }
 
-// maxOthers is the maximum number of contradicting documents that are compared for one
-// resource.
+// maxOthers limits the contradicting descriptions that are compared for a resource.
 const maxOthers = 4
 
 // beside adds the description of another document. It keeps the later one of the two
@@ -181,8 +179,7 @@ func (v *view) applied() evidence.Applied {
 	return v.d.applied(v.known.Cursor, v.Served)
 }
 
-// said returns the documents' statement about a resource, taking the mirror's record
-// into account.
+// said returns the documents' statement about a resource that they list.
 func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.Statement {
 	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)

@@ -70,8 +70,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 	}
 }
 
-// survivable reports whether the error is the Source's, so that a later run may
-// succeed.
+// survivable reports whether err is the Source's, so that a later run may succeed.
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error

@@ -18,8 +18,7 @@ type Selector interface {
 	// error means that this is unknown.
 	Selects(ctx context.Context, record resourcesync.Link) (bool, error)
 
-	// String identifies the choice: two Selectors with the same text choose the same
-	// resources.
+	// String identifies the choice: Selectors with equal texts choose the same.
 	String() string
 }
 

@@ -15,8 +15,7 @@ func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 // it is zero, our clock alone decides.
 func Misdated(t, sent, now time.Time) bool { return ToCome(t, now) && ToCome(t, sent) }
 
-// Placed returns t, or the zero time if t is misdated, because a misdated time gives no
-// order.
+// Placed returns t, or zero if t is misdated, because such a time gives no order.
 func Placed(t, sent, now time.Time) time.Time {
 	if Misdated(t, sent, now) {
 		return time.Time{}
@@ -48,8 +47,7 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 	return a
 }
 
-// Span is the period that Change Lists cover: they contain every change from From to
-// Latest.
+// Span is a period of which Change Lists contain every change, up to Latest.
 type Span struct {
 	From   time.Time // start of the period; zero if unknown
 	Latest time.Time // time of the latest listed change
@@ -66,8 +64,7 @@ func (s Span) Old(a Applied) bool {
 	return !s.Goes && s.Latest.Before(a.Changed) && s.Until.Before(a.Changed) && s.From.Before(a.Changed)
 }
 
-// Snapshot is the complete list of a set at one moment, with the changes after that
-// moment.
+// Snapshot is the complete list of a set at one moment, with the changes after it.
 type Snapshot struct {
 	At   time.Time
 	Then Span // changes after At; the zero Span if there are none

@@ -93,8 +93,7 @@ func (d Decision) String() string {
 	return [...]string{"keep", "retry", "confirm", "fetch", "remove", "remember", "withhold", "ask", "pass over"}[d]
 }
 
-// Decide returns the action that a statement requires for the held state, and a short
-// reason.
+// Decide returns the action that a statement requires for the held state, and why.
 func Decide(s Statement, h Held) (Decision, string) {
 	known := h.Member || h.Gone
 	s.Last = s.Last && !h.Ahead
@@ -117,8 +116,7 @@ func Decide(s Statement, h Held) (Decision, string) {
 	return s.apply(h), "the held state is older"
 }
 
-// stay returns the decision that keeps the held state: Retry if its bytes are due, else
-// Keep.
+// stay returns the decision to keep the held state: Retry if its bytes are due.
 func (h Held) stay() Decision {
 	if h.Due {
 		return Retry

@@ -102,8 +102,7 @@ type ChangeEntry struct {
 	News      bool      // the entry is the first one about its URI after the position
 }
 
-// Change is the last change of a resource, with the package that contains the
-// resource's bytes, if any.
+// Change is the last change of a resource, with the package of its bytes, if any.
 type Change struct {
 	ChangeEntry
 	Location

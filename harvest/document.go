@@ -153,8 +153,7 @@ func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capab
 	return nil
 }
 
-// repeated finds the last entry of each resource that the document contains more than
-// once.
+// repeated finds the last entry of each resource that has several entries.
 func (doc *Document) repeated(named *spool.Keys) error {
 	twice, err := named.Repeated()
 	switch {
@@ -177,8 +176,7 @@ func (doc *Document) repeated(named *spool.Keys) error {
 	return nil
 }
 
-// tolerated reports the tolerated deviations of a document from the standard, except
-// legal ones.
+// tolerated reports the deviations of a document from the standard, except legal ones.
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		// lister reports what follows from a missing at

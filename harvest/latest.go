@@ -73,8 +73,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 		c.bound(before.Entry.From, time.Time{})
 		c.News = false
 		c.continuePatches(&before.Entry)
-	// an entry that was read later in a list with its newest entry first happened
-	// earlier
+	// in a list with its newest entry first, an entry that is read later is older
 	case byPosition && order.backward && !before.Entry.Timed():
 		before.Entry.bound(c.From, time.Time{})
 		before.Entry.News = false

@@ -125,8 +125,7 @@ func (r *lister) pages(doc *Document, level int) bool {
 	return true
 }
 
-// next opens the page after doc. It returns nil if there is none or if the page was
-// already read.
+// next opens the page after doc; nil if there is none or if it was already read.
 func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	uri, err := r.st.Reader.pageAfter(doc, chain)
 	if err != nil || uri == "" || r.read[uri] || !r.room(doc) {
@@ -135,15 +134,13 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	return r.open(uri)
 }
 
-// doubt does the same as unsure, for lists that may be complete when they are read
-// again.
+// doubt does what unsure does, for lists that may be complete when read again.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.unsure(q, text)
 }
 
-// unsure records that absence from the lists proves no deletion, and reports the first
-// reason.
+// unsure records that absence from the lists proves nothing, and reports why.
 func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	if !r.st.Unsure {
 		r.st.Unsure = true
@@ -369,8 +366,7 @@ func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole
 	r.doubt(0, fmt.Sprintf("%s: has another time (at %s) than the document that names it: resources missing from it are not deleted", doc.URI, doc.Header.At))
 }
 
-// behind returns an error if a document has an earlier time than the document that
-// contains its URI.
+// behind returns an error if a document is older than the one that names it.
 func behind(doc *Document, root resourcesync.Datetime) error {
 	if at := doc.Header.At; !at.IsZero() && at.Before(root) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than the document that names it (at %s)", at, root)}
@@ -391,8 +387,7 @@ func indexInIndex(uri string) error {
 	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
 
-// partFailed records the error of a document and continues, if the error is the
-// Source's.
+// partFailed records an error of the Source about a document and continues.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	if r.ctx.Err() != nil || !OfSource(err) {
 		r.yield(Item{}, err)
@@ -448,8 +443,7 @@ func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	return over, ok, nil
 }
 
-// over combines a listed resource with a change of it. ok is false if the change
-// deleted the resource.
+// over applies a change to a listed resource. ok is false after a deletion.
 func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}
@@ -472,8 +466,7 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	listed := w
 	if d == evidence.Ask {
 		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.Denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		// if the resource exists, it is as the list describes it or as the change
-		// describes it
+		// if the resource exists, either the list or the change describes it
 		if said.Kind != evidence.Deleted {
 			item.Or = told
 		}

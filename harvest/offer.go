@@ -178,10 +178,7 @@ func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 // moment; zero if there is none.
 func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
-	for _, tr := range TrackOrder(o.DumpsFirst) {
-		if !o.Tells[tr] {
-			continue
-		}
+	for _, tr := range o.Order(o.DumpsFirst) {
 		ch, lacks, err := o.along(ctx, tr, at, latest)
 		switch {
 		case err == nil:
@@ -209,8 +206,7 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 	return first, gap, nil
 }
 
-// along reads the changes of one track after a moment. lacks describes the missing
-// changes.
+// along reads the changes of one track after a moment; lacks names missing changes.
 func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
@@ -270,8 +266,7 @@ func unknownSince(at time.Time, why string) string {
 	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
 
-// maxUnusable is the number of unusable packages of Change Dumps after which Carry
-// gives up.
+// maxUnusable is the number of unusable packages after which Carry gives up.
 const maxUnusable = 3
 
 // Carry looks for the bytes of changes in the packages of Change Dumps, if fewer
@@ -422,8 +417,7 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Lose records that a kind of snapshot is unusable, and reports the reason if another
-// kind remains.
+// Lose records that a snapshot is unusable, and reports why if another remains.
 func (o *Offer) Lose(s SnapshotKind, why error) {
 	o.Lost[s] = true
 	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {

@@ -113,8 +113,7 @@ type ordering struct {
 	claims   *spool.Table[*claim]
 }
 
-// anchor reports whether the time of a change is certain enough to give bounds to other
-// changes.
+// anchor reports whether the time of a change is certain enough to bound others.
 func (c *ChangeEntry) anchor() bool { return c.Timed() && !c.ByLastMod }
 
 // see updates the ordering with the next entry.

@@ -31,24 +31,21 @@ type Package struct {
 	Copied  string // checksum of the copied manifest of a Resource Dump, if the copy was read; else ""
 }
 
-// Opened is an open package whose ZIP directory is in memory. Len returns its number of
-// members.
+// Opened is an open package whose ZIP directory is in memory.
 type Opened interface {
 	Len() int
 	Leave() error // closes the package; the transferred part may be kept for a later run
 	Close() error // closes the package and removes what was transferred
 }
 
-// Location is the place of a resource's bytes in a package. The zero Location means no
-// package.
+// Location is the place of a resource's bytes in a package; zero for none.
 type Location struct {
 	Package *Package
 	Path    string // rs:md/@path
 	Offset  int64  // total size in bytes of the members before this one
 }
 
-// Item is a Source's description of a resource, and the package that contains its
-// bytes, if any.
+// Item is a Source's description of a resource, with the package of its bytes, if any.
 type Item struct {
 	Resource
 	Location
@@ -144,8 +141,7 @@ func OtherFormat(uri, kind string) error {
 	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
 }
 
-// otherFormats maps the media types of other archive formats to the names of the
-// formats.
+// otherFormats maps media types of other archive formats to names of formats.
 var otherFormats = map[string]string{
 	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
 	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,

@@ -100,8 +100,7 @@ func sourceErrorf(format string, args ...any) error {
 	return &SourceError{fmt.Errorf(format, args...)}
 }
 
-// asOf begins to read the snapshot st, and adds the changes up to the moment of the
-// reader.
+// asOf begins to read st, and adds the changes up to the moment of the reader.
 func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
 	moment := o.reader.until
 	defer func() {
@@ -150,10 +149,7 @@ func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 // track that has all of them.
 func (o *Offer) upTo(ctx context.Context, at time.Time) (*Changes, error) {
 	var lacks reasons
-	for _, tr := range TrackOrder(o.DumpsFirst) {
-		if !o.Tells[tr] {
-			continue
-		}
+	for _, tr := range o.Order(o.DumpsFirst) {
 		ch, err := o.between(ctx, tr, at)
 		if err == nil {
 			return ch, nil

@@ -47,8 +47,7 @@ func patchOf(e *resourcesync.Entry) []Patch {
 	return best
 }
 
-// continuePatches puts the patches of an earlier change of the same resource before the
-// patches of c.
+// continuePatches puts the patches of an earlier change before the patches of c.
 func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	switch {
 	case len(c.Patches) == 0:
@@ -106,8 +105,7 @@ func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	return most
 }
 
-// mostOf returns the largest length of a version that these kinds of patches can
-// process.
+// mostOf returns the largest length that these kinds of patches can process.
 func mostOf(way []Patch) int64 {
 	for i := range way {
 		if kind, _ := patch.KindOf(way[i].Type); kind != patch.VCDIFF {

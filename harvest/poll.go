@@ -47,12 +47,10 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	return c, nil, nil
 }
 
-// maxUnasked is the maximum time for which a list is followed without requesting its
-// index.
+// maxUnasked is the time after which the index of a followed list is requested again.
 const maxUnasked = 24 * time.Hour
 
-// Recent reports whether an index was requested so recently that it need not be
-// requested again.
+// Recent reports whether an index was requested less than a day ago.
 func Recent(asked, now time.Time) bool {
 	age := now.Sub(asked)
 	return age >= 0 && age < maxUnasked
@@ -70,8 +68,7 @@ func (doc *Document) isOpen() bool {
 	return h.Until.IsZero() && !h.From.IsZero() && h.Link(relNext) == "" && h.Link(relPrev) == ""
 }
 
-// begins reports whether a Change List begins with exactly the entries that an earlier
-// run read.
+// begins reports whether a list begins with exactly the entries of an earlier run.
 func (doc *Document) begins(cur Position) bool {
 	sum, n := sha256.New(), 0
 	var text []byte

@@ -46,8 +46,7 @@ func (r *Reader) Close() {
 	r.aside, r.rivals, r.spools = nil, nil, nil
 }
 
-// keepRivals creates the log for the descriptions of resources whose deletions are
-// torn.
+// keepRivals creates the log for the descriptions of torn changes.
 func (r *Reader) keepRivals() {
 	if r.rivals == nil {
 		r.rivals = spool.NewLog[Resource](r.Spool).Hold(r.held())

@@ -311,8 +311,7 @@ func (c *sequence) succeed() {
 	}
 }
 
-// gap reports whether changes may be missing between two lists, and records the gap in
-// Why.
+// gap reports whether changes may be missing between two lists, and writes Why.
 func (c *sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
@@ -379,8 +378,7 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 	return l, err
 }
 
-// ends returns the time at which a list ended according to its index, or the start of
-// the next list.
+// ends returns when a list ended according to its index, or when the next began.
 func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
 
 // leftOpen reports whether a list is open although its index says that it was closed,
@@ -414,8 +412,7 @@ func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Documen
 // index calls it closed. Before, it is treated as an outdated copy.
 const maxLeft = 24 * time.Hour
 
-// believed reports whether an open list is accepted as final, because it has not
-// changed for long enough.
+// believed reports whether an open list was unchanged for so long that it is final.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	so := "it may be an outdated copy, so it is read again in the next run"

@@ -183,8 +183,7 @@ func (st *Snapshot) ask(ctx context.Context, p *Package) (*Document, error) {
 	return st.Reader.Packages.Manifest(ctx, st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
 }
 
-// Close closes the lists that were opened but not read, and the packages that no plan
-// has taken.
+// Close closes lists that were not read, and packages that no plan has taken.
 func (st *Snapshot) Close() {
 	if st.first != nil {
 		if doc, err := st.first(); err == nil {

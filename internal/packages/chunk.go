@@ -111,8 +111,7 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load transfers the chunk. It repeats a broken transfer as often as the client repeats
-// any request.
+// load transfers the chunk, and repeats a broken transfer as often as any request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)
@@ -163,8 +162,7 @@ func (c *chunk) free() {
 	c.segments = nil
 }
 
-// claim reserves one copy of member m for the caller. It returns false if the chunk has
-// no unclaimed copy.
+// claim reserves a copy of the member m; false if every copy is claimed.
 func (c *chunk) claim(m span) bool {
 	i, _ := slices.BinarySearchFunc(c.members, m, func(have chunkMember, m span) int { return have.compare(m) })
 	for ; i < len(c.members) && c.members[i].span == m; i++ {

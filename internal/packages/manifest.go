@@ -15,8 +15,7 @@ import (
 
 // This file reads the manifests of packages, and their copies outside the packages.
 
-// manifestIn reads the manifest in a package. The manifest must have one of the wanted
-// capabilities.
+// manifestIn reads the manifest in a package, of one of the wanted capabilities.
 func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resourcesync.Capability) (*harvest.Document, error) {
 	base, err := url.Parse(p.ref.URI)
 	if err != nil {
@@ -63,8 +62,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	return doc, nil
 }
 
-// compareManifest returns an error unless a document is a copy of the manifest in the
-// package.
+// compareManifest returns an error unless a document equals the package's manifest.
 func (p *Opened) compareManifest(copied *harvest.Document) error {
 	here, err := p.manifestChecksum()
 	if err != nil {

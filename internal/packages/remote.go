@@ -169,8 +169,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 	return resp, nil
 }
 
-// remoteAt reads a remote package at any offset. It requests each range outside the
-// tail.
+// remoteAt reads a remote package at any offset, by a request for each range.
 type remoteAt struct {
 	ctx context.Context // the context in which the package is opened and its ZIP directory read
 	r   *remotePackage

@@ -58,8 +58,7 @@ func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, p
 	return u
 }
 
-// Close stops all transfers and closes all packages. Workers must not use the Unpacker
-// afterwards.
+// Close stops all transfers and closes all packages. It must be the last call.
 func (u *Unpacker) Close() {
 	u.cancel()
 	u.transfer.Wait()
@@ -374,8 +373,7 @@ func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bit
 	return &chunkReader{r, sync.OnceFunc(func() { u.release(c) })}, nil
 }
 
-// claim claims a member from the first chunk that has it. It returns nil if no chunk
-// has it.
+// claim claims a member from the first chunk that has it; nil if none has it.
 func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
