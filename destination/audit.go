@@ -44,14 +44,12 @@ type SetAudit struct {
 	Followed  time.Time         // the mirror's cursor, the time up to which changes were applied; zero if none were
 	Verdicts  map[Verdict]int64 // the number of resources for each verdict; for Repair, after the repair
 	Skipped   map[Skip]int64
-	Bytes     int64 // bytes read from the mirror
-	Unread    int64 // resources of which no byte was read (Destination.Quick)
-	Weak      int64 // resources whose sameness only md5, sha-1 or sha-224 proves
-	Repaired  int64 // resources that were missing, different or unreadable, and are right after the repair
-	Partial   error // error of an unusable document of the Source; resources may be missing unnoticed
-	// describes changes after the list that neither the Source's documents nor the
-	// mirror have; "" if there are none or Destination.AcceptGap is set
-	Gap string
+	Bytes     int64  // bytes read from the mirror
+	Unread    int64  // resources of which no byte was read (Destination.Quick)
+	Weak      int64  // resources whose sameness only md5, sha-1 or sha-224 proves
+	Repaired  int64  // resources that were missing, different or unreadable, and are right after the repair
+	Partial   error  // error of an unusable document of the Source; resources may be missing unnoticed
+	Gap       string // unknown changes after the list that the mirror lacks too; "" if none or AcceptGap is set
 }
 
 // Differs reports whether any resource is missing, extra, different or unreadable.

@@ -31,14 +31,10 @@ type Held struct {
 	Changed time.Time             // time of the last applied change; an older list never replaces or deletes the resource
 	Told    bool                  // Changed is the time of a change, not the time of a list
 	Until   time.Time             // latest possible time of a change if only its earliest time, Changed, is known; else zero
-	// arrival time of the bytes by their server's clock; zero if unknown, or not needed
-	// for a comparison with a list
-	Came time.Time
-	// if Member is false: time of the deletion that a change reported; zero if no
-	// change did, or a newer list was read since
-	Gone   time.Time
-	Due    string           // the reason why the bytes must be fetched again; "" if they need not be
-	Wanted harvest.Resource // if Due is set: the Source's last description
+	Came    time.Time             // arrival time of the bytes by their server's clock; zero if unknown or not needed
+	Gone    time.Time             // time of a reported deletion; zero if a Member, or if a newer list was read since
+	Due     string                // the reason why the bytes must be fetched again; "" if they need not be
+	Wanted  harvest.Resource      // if Due is set: the Source's last description
 
 	Remainder harvest.Remainder // links and other attributes that the Source gave for the stored bytes
 }
@@ -46,13 +42,9 @@ type Held struct {
 // Cursor records how far a set has been followed (1.1 §12.1). It never moves back.
 type Cursor struct {
 	harvest.Position
-	// time, by our clock, of the run that moved the cursor. Without changes, the cursor
-	// moves every 6 hours only to renew this time
-	Looked time.Time
-	Listed time.Time // the at of the newest Resource List or Resource Dump that was read
-	// set while Listed is in the future by our clock: the newest earlier value of
-	// Listed that is not in the future
-	Sure     time.Time `json:",omitzero"`
+	Looked   time.Time // time, by our clock, of the run that moved the cursor; renewed every 6 hours without changes
+	Listed   time.Time // the at of the newest Resource List or Resource Dump that was read
+	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier Listed that is not
 	Baseline time.Time // time of the last baseline by the Source's own clock; zero if unknown
 	Alone    Alone     // the numbers of resources left out since the last baseline
 	Silent   bool      `json:",omitzero"` // the newest list did not state its time, so it is read in each run

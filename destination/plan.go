@@ -124,19 +124,17 @@ type SetPlan struct {
 	Withheld bool     // a person must approve this Hash before the deletions are applied
 	Guard    Guard    // the counts because of which the deletions are withheld
 
-	asOf    time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
-	silent  time.Time             // latest possible time of a list without a stated time; zero if there is no such list
-	consent bool                  // a person has consented to the deletions
-	set     discover.Set          // the planned set
-	scope   *scope                // the scope for planning the set again in this run; nil for never
-	move    *CursorMove           // nil if the cursor does not move
-	actions *spool.Log[Action]    // Action.Package is an index in decisions, counted from 1
-	ordered *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs; see planner.add
-	// for each package with wanted members: its number in planned, counted from 1; 0 if
-	// the members are requested one by one
-	decisions []int
-	retries   int64 // number of actions that are retries
-	first     int64 // index of the first retry
+	asOf      time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
+	silent    time.Time             // latest possible time of a list without a stated time; zero if there is no such list
+	consent   bool                  // a person has consented to the deletions
+	set       discover.Set          // the planned set
+	scope     *scope                // the scope for planning the set again in this run; nil for never
+	move      *CursorMove           // nil if the cursor does not move
+	actions   *spool.Log[Action]    // Action.Package is an index in decisions, counted from 1
+	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs; see planner.add
+	decisions []int                 // for each package with wanted members: number in planned, from 1; 0 for single requests
+	retries   int64                 // number of actions that are retries
+	first     int64                 // index of the first retry
 	deletes   *spool.Log[Action]
 	planned   []packages.Planned // the packages of the plan; members of one package are consecutive in Actions
 }

@@ -38,9 +38,7 @@ type openBatch struct {
 
 	marks []Action // actions that transfer no bytes, applied after the transfers
 
-	// closed when the transfers have ended and their bytes are durable or syncErr is
-	// set; nil if end was not called
-	ended   chan struct{}
+	ended   chan struct{} // closed when the transfers have ended and Sync has returned; nil before end is called
 	syncErr error
 
 	mu   sync.Mutex // guards done

@@ -121,8 +121,8 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	return k.increment(ctx, tr, found.Why)
 }
 
-// DefaultBaselineEvery is the maximum time between two baselines, unless
-// Destination.BaselineEvery gives another.
+// DefaultBaselineEvery is the default of Destination.BaselineEvery. Baselines repeat,
+// because some Sources omit deletions from their Change Lists.
 const DefaultBaselineEvery = 30 * 24 * time.Hour
 
 // age returns the reason why a baseline is due, or "" if none is. now is the time by

@@ -18,9 +18,7 @@ import (
 type Finder struct {
 	Client *fetch.Client // required
 
-	// AllowOrigins are origins (scheme://host[:port]) from which documents may be read
-	// besides the Source's own origin.
-	AllowOrigins []string
+	AllowOrigins []string // origins (scheme://host[:port]) from which documents may be read besides the Source's own
 	// MaxDocuments bounds the documents read in all, and those that one of them may
 	// link; 0 is 10,000. All entries together may take 64 MiB.
 	MaxDocuments int

@@ -474,9 +474,7 @@ func (l *changeList) wentBack(cur Position) string {
 // Position records how far the changes of a set were read (1.1 §12.1). The caller
 // passes it to the next reading, and stores it in the same transaction as the results.
 type Position struct {
-	// time up to which everything that the Source recorded was read; from the Source's
-	// documents, never from our clock
-	At      time.Time
+	At      time.Time // time up to which everything recorded was read, by the Source's documents, not by our clock
 	List    string    // URI of the last Change List read; "" after a baseline
 	From    string    // the list's rs:md/@from as written
 	Applied int       // number of entries of List that were read
@@ -484,12 +482,8 @@ type Position struct {
 	Index   string    // URI of the index that named List last, if it need not be requested while List is open; else ""
 	Asked   time.Time // time of the last request for Index, by our clock; zero if there is no Index
 	Last    time.Time // the latest datetime of the Applied entries
-	// time of the latest change read; zero if no change was read, or if an earlier
-	// version of the program read the set last
-	Changed time.Time
-	// the end of List if List was read to its end, so that the next list may begin
-	// there without a gap; zero while List is open
-	Ended   time.Time `json:",omitzero"`
+	Changed time.Time // time of the latest change read; zero if none was read, or by an earlier version of the program
+	Ended   time.Time `json:",omitzero"` // end of List if it was read to its end, where the next list may begin; zero while it is open
 	Undated time.Time `json:",omitzero"` // latest possible time of the changes that were read without a time; zero if there are none
 	Left    time.Time // time, by our clock, since which List is open although its index calls it closed; else zero
 }

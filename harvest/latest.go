@@ -16,10 +16,8 @@ import (
 // storedChange is the stored form of a Change: an entry of a list, or the last change
 // of a resource.
 type storedChange struct {
-	Entry ChangeEntry
-	// number of the package in Changes.in, counted from 1; 0 if there is none. For an
-	// entry of a list, 1 means the list's own package
-	Package int
+	Entry   ChangeEntry
+	Package int // number of the package in Changes.in, from 1; in the entries of a list 1 is its own; 0 for none
 	Path    string
 	Offset  int64
 	List    int          // number of the list, as Changes.lists counts it

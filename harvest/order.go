@@ -98,9 +98,7 @@ func (l *changeList) follow(c *ChangeEntry) {
 
 // ordering describes the order of a list's entries, as far as their times show it.
 type ordering struct {
-	// the number of anchors: entries of known time, except deletions dated by lastmod.
-	// They give bounds to the other entries
-	anchors  int
+	anchors  int       // number of entries of certain time, which give bounds to the others; see anchor
 	loose    int       // the number of entries that are not anchors
 	at       time.Time // time of the last anchor
 	of       string    // URI of the last anchor

@@ -22,10 +22,8 @@ type Bringer struct {
 	Store  *versions.Store // Version.Path is the URI of a resource in this store
 	// Held reports whether these bytes are the present state of a resource in the
 	// mirror.
-	Held func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
-	// AllowOrigins are further origins, beside that of the resource, from which
-	// versions may be fetched.
-	AllowOrigins []string
+	Held         func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
+	AllowOrigins []string // origins from which versions may be fetched, besides the resource's own
 	// Stop is called with the length of each version before the version is fetched. If
 	// Stop returns an error, Before or After keeps what was fetched and returns the
 	// error. May be nil.

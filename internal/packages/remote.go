@@ -17,12 +17,8 @@ import (
 
 // These are the sizes of requests for parts of packages.
 const (
-	// TailSize is the number of bytes at the end of a package that are requested first.
-	// Most ZIP directories fit in it.
-	TailSize = 64 << 10
-	// GapSize is the number of unwanted bytes between two members up to which one
-	// request is cheaper than two.
-	GapSize = 64 << 10
+	TailSize = 64 << 10 // bytes at the end of a package that are requested first; most ZIP directories fit in them
+	GapSize  = 64 << 10 // unwanted bytes between two members up to which one request is cheaper than two
 )
 
 // errNoParts means that a server answers range requests with the whole package.

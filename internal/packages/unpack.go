@@ -8,6 +8,7 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"instep/harvest"
 	"instep/pack"
@@ -106,23 +107,17 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 // in memory. After one chunk has failed, the chunks that have not started yet fail
 // without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
-	var once sync.Once
-	var failed error
-	broken := make(chan struct{})
+	var failed atomic.Pointer[error] // of the first chunk that failed
 	for _, c := range chunks {
 		if !acquire(ctx, u.chunks) {
 			return
 		}
 		u.transfer.Go(func() {
 			defer close(c.loaded)
-			select {
-			case <-broken:
-				c.err = failed
-				return
-			default:
-			}
-			if c.err = c.load(ctx, from.remote, from.dir); c.err != nil {
-				once.Do(func() { failed = c.err; close(broken) })
+			if err := failed.Load(); err != nil {
+				c.err = *err
+			} else if c.err = c.load(ctx, from.remote, from.dir); c.err != nil {
+				failed.CompareAndSwap(nil, &c.err)
 			}
 		})
 	}

@@ -22,8 +22,7 @@ type Source struct {
 	AllowOrigins []string      // further origins whose documents may be read
 	Spool        string        // directory for temporary files; "" is the system's
 
-	// Tell is called with one sentence for each tolerated deviation.
-	Tell func(q resourcesync.Quirk, set, text string)
+	Tell func(q resourcesync.Quirk, set, text string) // called with one sentence for each tolerated deviation
 
 	origins map[string]bool
 }
