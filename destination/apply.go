@@ -184,7 +184,8 @@ func (r *runner) stop(err error) {
 	}
 }
 
-// exhaust ends the run after the current transfers; false if the run already ends.
+// exhaust ends the run after its current transfers. It returns false if another error
+// has already ended the run.
 func (r *runner) exhaust(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,7 +31,7 @@ const maxNamed = 20
 // not held; the transfer handles larger ones.
 const maxAnswer = 16 << 20
 
-// question is a requested URI of which the documents do not show whether it exists.
+// question is a request for a URI whose existence the documents leave open.
 type question struct {
 	word
 	held Held
@@ -101,7 +101,7 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // another set contains the same bytes of the URI
+	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds these bytes of the URI
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)

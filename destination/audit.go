@@ -23,7 +23,7 @@ const (
 	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
 	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
 	VerdictDifferent    Verdict = "different"    // the held bytes differ from the Source's description
-	VerdictUnverifiable Verdict = "unverifiable" // nothing to compare with, a newer state in the mirror, or changed during the audit
+	VerdictUnverifiable Verdict = "unverifiable" // not comparable: no digest, a newer state in the mirror, or a change during the audit
 	VerdictError        Verdict = "error"        // the held bytes could not be read
 )
 
@@ -49,7 +49,7 @@ type SetAudit struct {
 	Weak      int64  // resources whose sameness only md5, sha-1 or sha-224 proves
 	Repaired  int64  // resources that were missing, different or unreadable, and are right after the repair
 	Partial   error  // error of an unusable document of the Source; resources may be missing unnoticed
-	Gap       string // unknown changes after the list that the mirror lacks too; "" if none or AcceptGap is set
+	Gap       string // describes the changes after the list that neither documents nor mirror have; "" if none
 }
 
 // Differs reports whether any resource is missing, extra, different or unreadable.
@@ -171,7 +171,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	// unless the mirror has already applied the changes
+	// a gap counts unless the mirror has already applied the changes
 	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
@@ -195,7 +195,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 		if !doubtful[resourcesync.KeyOf(w.URI)] {
 			return false
 		}
-		skip, _ := au.scope.admit(w, false) // what is left out was counted in the first pass
+		skip, _ := au.scope.admit(w, false) // the first pass has counted the resources that are left out
 		return skip == ""
 	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)

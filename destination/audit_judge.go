@@ -156,7 +156,7 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
 }
 
-// recheck withdraws verdicts on resources that changed in the mirror meanwhile.
+// recheck withdraws verdicts on resources that changed in the mirror during the audit.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {

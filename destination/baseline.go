@@ -95,7 +95,7 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 // These are reasons not to use a snapshot although each of its documents is usable.
 var (
 	errDiffers  = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // such parts do not prove that a resource is gone
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // parts of different times do not prove that a resource is gone
 )
 
 // weigh makes a second plan from a Resource Dump, if that may cost less than the
@@ -159,7 +159,7 @@ func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // an increment knows the changes that are missing here
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // an increment has the changes that are missing after this list
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)

@@ -221,7 +221,7 @@ func sourceURI(src *discover.Source) string {
 type scope struct {
 	origins map[string]bool
 	filter  *filter
-	selects func(record resourcesync.Link) (bool, error) // Where.Selects; nil for all
+	selects func(record resourcesync.Link) (bool, error) // Where.Selects, or nil if every resource is chosen
 	strict  bool
 	moment  time.Time // Destination.At, or the recorded moment of the mirror; zero for the present
 	told    toldOnce
@@ -259,7 +259,7 @@ const (
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
 
-// Missed counts the resources that were left out without the caller excluding them.
+// Missed counts the resources left out that the caller did not exclude.
 func Missed(skipped map[Skip]int64) (n int64) {
 	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed, SkipRecord} {
 		n += skipped[s]

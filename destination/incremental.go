@@ -10,7 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// incremental plans the changes after the cursor, and what earlier runs left over.
+// incremental plans the changes after the cursor, and the retries of earlier runs.
 func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	cur := pl.known.Cursor
 	pl.Partial, pl.served = ch.Flaw, ch.Served

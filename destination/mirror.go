@@ -32,7 +32,7 @@ type Held struct {
 	Told    bool                  // Changed is the time of a change, not the time of a list
 	Until   time.Time             // latest possible time of a change if only its earliest time, Changed, is known; else zero
 	Came    time.Time             // arrival time of the bytes by their server's clock; zero if unknown or not needed
-	Gone    time.Time             // time of a reported deletion; zero if a Member, or if a newer list was read since
+	Gone    time.Time             // time of a reported deletion; zero for a Member, or if a newer list was read since
 	Due     string                // the reason why the bytes must be fetched again; "" if they need not be
 	Wanted  harvest.Resource      // if Due is set: the Source's last description
 

@@ -128,7 +128,7 @@ type SetPlan struct {
 	silent    time.Time             // latest possible time of a list without a stated time; zero if there is no such list
 	consent   bool                  // a person has consented to the deletions
 	set       discover.Set          // the planned set
-	scope     *scope                // the scope for planning the set again in this run; nil for never
+	scope     *scope                // the scope for planning the set again in this run; nil if it is not planned again
 	move      *CursorMove           // nil if the cursor does not move
 	actions   *spool.Log[Action]    // Action.Package is an index in decisions, counted from 1
 	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs; see planner.add

@@ -22,7 +22,7 @@ type bulk struct {
 	again    int64 // members that an earlier run failed to fetch
 	unsized  int64 // members of unknown length
 	unproved bool  // some members have no strong digest
-	end      int64 // end of the last consecutive members
+	end      int64 // end of the last group of consecutive members
 
 	length  int64 // length of the package
 	here    bool  // the package has already been transferred

@@ -25,7 +25,7 @@ type queue struct {
 	commit chan error // receives the result of the commit of before; nil if no commit is running
 }
 
-// openBatch is a batch until it is committed.
+// openBatch is a batch that is being filled or committed.
 type openBatch struct {
 	r       *runner
 	b       Batch

@@ -21,7 +21,7 @@ type view struct {
 	d     *Destination
 	of    string    // URI of the set
 	known known     // evidence about the state that earlier runs applied
-	lift  time.Time // earliest time of all documents: an earlier time of a document is replaced by lift
+	lift  time.Time // replaces every earlier time in the documents; zero if none is replaced
 }
 
 func (k *setPlanner) view(st *harvest.Snapshot) *view {
@@ -216,8 +216,8 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
 		d := v.decide(said, h)
 		if v.Unsure && !h.Told && !said.Old && d == evidence.Keep {
-			// A later list contained the resource. But if the lists have several times,
-			// that time is known of none of them.
+			// A later list contained the resource, but with lists of several times
+			// nothing shows which.
 			said.Torn, said.Denied = true, true
 			d = v.decide(said, h)
 		}

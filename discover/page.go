@@ -25,17 +25,9 @@ type page struct {
 	err    error // error while reading the HTML; earlier links are used
 }
 
-// visit reads the given URI: a document, or a page whose links may be followed next. A
-// resource of any size may have a Link header, so the size limit for documents applies
-// only after the resource is known to be a document.
-func (s *search) visit(ctx context.Context, t *trip, uri string) error {
-	d, err := s.readGiven(ctx, t, uri)
-	if err != nil {
-		return err
-	}
-	return s.from(ctx, t, d)
-}
-
+// readGiven reads the given URI: a document, or a page whose links may be followed next.
+// A resource of any size may have a Link header, so the size limit for documents
+// applies only after the resource is known to be a document.
 func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {

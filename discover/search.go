@@ -131,9 +131,10 @@ func (s *search) due(a Attempt) bool {
 
 // look tries a way.
 func (s *search) look(ctx context.Context, t *trip, a Attempt) error {
+	load := t.load
 	switch a.Way {
 	case WayDocument:
-		return s.visit(ctx, t, a.URL)
+		load = func(ctx context.Context, uri string) (*doc, error) { return s.readGiven(ctx, t, uri) }
 	case WayHeader:
 		return s.byHeader(ctx, t)
 	case WayHTML:
@@ -141,7 +142,11 @@ func (s *search) look(ctx context.Context, t *trip, a Attempt) error {
 	case WayRobots:
 		return s.byRobots(ctx, t, a.URL)
 	}
-	return s.follow(ctx, t, a.URL)
+	d, err := load(ctx, a.URL)
+	if err != nil {
+		return err
+	}
+	return s.from(ctx, t, d)
 }
 
 // start validates the input of the search.

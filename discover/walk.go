@@ -15,15 +15,6 @@ import (
 	"instep/resourcesync"
 )
 
-// follow reads the document at uri and finds the sets to which it leads.
-func (s *search) follow(ctx context.Context, t *trip, uri string) error {
-	d, err := t.load(ctx, uri)
-	if err != nil {
-		return err
-	}
-	return s.from(ctx, t, d)
-}
-
 // from finds the sets to which a document leads.
 func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 	s.settle(d.base)

@@ -49,8 +49,8 @@ func NewLog(dir string) *Log { return &Log{changes: spool.NewSorter[change](dir)
 // Close removes the temporary files of the Log.
 func (l *Log) Close() error { return l.changes.Close() }
 
-// Add adds a change. It skips changes without a known time, and updates without a link
-// to a version.
+// Add adds a change. It skips changes of unknown time, and those without a link to a
+// version unless they are deletions.
 func (l *Log) Add(c *harvest.ChangeEntry) {
 	if l.failed != nil || !c.Timed() {
 		return

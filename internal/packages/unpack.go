@@ -107,7 +107,7 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 // in memory. After one chunk has failed, the chunks that have not started yet fail
 // without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
-	var failed atomic.Pointer[error] // of the first chunk that failed
+	var failed atomic.Pointer[error] // the error of the first chunk that failed
 	for _, c := range chunks {
 		if !acquire(ctx, u.chunks) {
 			return
