@@ -20,8 +20,8 @@ import (
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // the number of resources without a request that count as one with a request
-	textRoom      = 2 << 10 // the number of Remainder bytes that count as one resource without a request
+	cheap         = 4       // this many resources without a request of their own count as one resource
+	textRoom      = 2 << 10 // this many bytes of a Remainder count as one resource without a request
 )
 
 // maxOutage is the number of consecutive resources without an answer after which a run

@@ -79,9 +79,9 @@ const ScopeRestored = "restored"
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a held copy of one Source. The package instep/mirror stores it in a
-// directory; a harvester with its own store implements this interface. It may also
-// implement Parts and Adopter. A Mirror that wraps another one has a method Unwrap()
-// Mirror, so that those optional interfaces are found.
+// directory; a harvester with its own store implements this interface. A Mirror may
+// also implement transfer.Parts and Adopter. A Mirror that wraps another one has a
+// method Unwrap() Mirror, so that those optional interfaces are found.
 //
 // All methods are safe for concurrent use. set is the URI of a Capability List.
 type Mirror interface {

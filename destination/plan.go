@@ -230,7 +230,7 @@ func (s *SetPlan) close() {
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {
-			_ = p.Opened.Leave() // an error here has no consequence
+			_ = p.Opened.Leave() // what is not kept is transferred again
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (b *bulk) complete(opened *packages.Opened) {
 	switch {
 	case p.Unsized || p.Listed == 0:
 		b.span = -1
-	case b.length < p.Listed: // the package is compressed
+	case b.length < p.Listed: // compressed members are shorter in the package
 		b.span = int64(float64(b.span) * float64(b.length) / float64(p.Listed))
 	}
 }

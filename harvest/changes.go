@@ -62,7 +62,7 @@ type changeList struct {
 	total   int                       // the number of entries in the document
 	told    int                       // the number of entries with a usable change
 	end     time.Time                 // time of the latest entry; the earliest possible one if that time is unknown
-	in      *Package                  // the package whose manifest the list is; nil for a Change List
+	in      *Package                  // the package of the list if the list is a manifest; nil for a Change List
 	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string                    // digest of all entries, in hex
 	over    *spool.Keys               // if the position is in the list: the resources of the entries before the position

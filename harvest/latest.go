@@ -81,7 +81,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 		if !beside || !order.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // the stored entry is not the first one, because c happened earlier
+		before.Entry.News = false // the list has an earlier entry of the resource
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && order.backward && before.Entry.News

@@ -319,7 +319,7 @@ type place struct {
 	from, to time.Time
 }
 
-// anchorsOf yields the places of the anchors.
+// anchorsOf yields the number and the time of each anchor.
 func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		n := 0

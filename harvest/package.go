@@ -42,7 +42,7 @@ type Opened interface {
 type Location struct {
 	Package *Package
 	Path    string // rs:md/@path
-	Offset  int64  // total size in bytes of the members before this one
+	Offset  int64  // total size in bytes of the earlier members of the package
 }
 
 // Item is a Source's description of a resource, with the package of its bytes, if any.
@@ -111,7 +111,7 @@ func (p *Package) keep(opened *int) {
 // leave closes the package, which may be opened again.
 func (p *Package) leave() {
 	if p.Opened != nil {
-		_ = p.Opened.Leave() // an error here has no consequence
+		_ = p.Opened.Leave() // what is not kept is transferred again
 		p.Opened = nil
 	}
 }

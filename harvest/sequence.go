@@ -216,8 +216,8 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		// then until is only the end of the period so far and does not close the list
-		// (WEKO does that)
+		// an until at the time of sending is the end of the period so far and does not close
+		// the list (WEKO)
 		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
 		}

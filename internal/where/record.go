@@ -33,7 +33,7 @@ type node struct {
 	standard     string     // default namespace within the element
 	attrs        []xml.Attr // attributes other than declarations of namespaces
 	data         string     // text
-	depth        int        // number of elements around it
+	depth        int        // number of enclosing elements
 	parent       *node
 	first, last  *node // children
 	before, next *node // siblings
