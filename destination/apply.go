@@ -14,19 +14,19 @@ import (
 	"instep/transfer"
 )
 
-// A batch is the most that a crash can force a run to fetch again: 500 resources or 64
-// MiB. One half of it is filled while the other half is committed. Four resources that
-// need no request of their own count as one.
+// After a crash, at most one batch has to be fetched again: 500 resources or 64 MiB.
+// One half of it is filled while the other half is committed. Four resources that need
+// no request of their own count as one.
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // the number of resources without a request that count as one with a request
-	textRoom      = 2 << 10 // the number of Remainder bytes that count as one resource without a request
+	cheap         = 4       // this many resources without a request of their own count as one resource
+	textRoom      = 2 << 10 // this many bytes of a Remainder count as one resource without a request
 )
 
 // maxOutage is the number of consecutive resources without an answer after which a run
-// gives up. After as many consecutive failures among resources that also failed in
-// earlier runs, the run leaves the rest of those for the next run.
+// ends. Resources that already failed in earlier runs are counted separately; after as
+// many failures among them the run leaves the remaining ones to the next run.
 const maxOutage = 20
 
 // Report is the result of a run.
@@ -58,8 +58,7 @@ type Failure struct {
 	Err error
 }
 
-// maxFailures is the maximum number of failures in a report; SetReport.Failed counts
-// all of them.
+// maxFailures limits the failures in a report; SetReport.Failed counts all of them.
 const maxFailures = 1000
 
 // ErrOutage means that the run ended because the Source stopped answering.
@@ -128,7 +127,7 @@ func (r *runner) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.cancel = cancel
-	// fetched bytes are kept even if the run is interrupted
+	// what was fetched is committed even if the run is interrupted
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.planned) > 0 {
 		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.doubts)
@@ -185,8 +184,8 @@ func (r *runner) stop(err error) {
 	}
 }
 
-// exhaust ends the run after the current transfers. It returns false if the run is
-// already ending.
+// exhaust ends the run after its current transfers. It returns false if another error
+// has already ended the run.
 func (r *runner) exhaust(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"instep/transfer"
 )
 
-// SkipDisputed means that the documents do not show whether the resource exists, and a
-// request for its URI did not settle it.
+// SkipDisputed means that the documents do not show whether the resource exists, and
+// that the answer to a request for its URI did not show it either.
 const SkipDisputed Skip = "whether they exist is disputed"
 
 // maxQuestions is the maximum number of disputed URIs that a plan requests.
@@ -31,14 +31,13 @@ const maxNamed = 20
 // not held; the transfer handles larger ones.
 const maxAnswer = 16 << 20
 
-// question is a URI that is requested because the documents do not show whether it
-// exists.
+// question is a request for a URI whose existence the documents leave open.
 type question struct {
 	word
 	held Held
 
 	gone  bool  // result: the URI does not exist
-	kept  bool  // result: the URI exists and has the held bytes
+	kept  bool  // result: the URI exists and serves the held bytes
 	trust error // the reason why the result is unknown; nil if it is known
 }
 
@@ -59,8 +58,7 @@ func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	return pl.settle(ctx)
 }
 
-// settle requests the URIs of the open questions and adds the resulting actions to the
-// plan.
+// settle requests the URIs of the open questions and plans the resulting actions.
 func (pl *planner) settle(ctx context.Context) error {
 	all := pl.questions
 	pl.questions = nil
@@ -103,7 +101,7 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds the bytes
+	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds these bytes of the URI
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
@@ -174,7 +172,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	case held && whole && are(q.held.Digests, q.held.Length):
 		q.kept = true
 		return
-	case !whole && slices.ContainsFunc(told, unbounded): // the transfer shows whether it is the stated version
+	case !whole && slices.ContainsFunc(told, unbounded): // the transfer will show whether these bytes are the described ones
 		return
 	}
 	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {

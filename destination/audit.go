@@ -19,14 +19,12 @@ type Verdict string
 
 // These are the verdicts.
 const (
-	VerdictSame      Verdict = "same"      // held, and every byte is as the Source describes it
-	VerdictMissing   Verdict = "missing"   // the Source has the resource, the mirror does not
-	VerdictExtra     Verdict = "extra"     // the mirror has the resource, the Source does not
-	VerdictDifferent Verdict = "different" // the held bytes differ from the Source's description
-	// the Source gives nothing to compare with, the mirror has a newer state than the
-	// documents, or the resource changed during the audit
-	VerdictUnverifiable Verdict = "unverifiable"
-	VerdictError        Verdict = "error" // the held bytes could not be read
+	VerdictSame         Verdict = "same"         // held, and every byte is as the Source describes it
+	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
+	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
+	VerdictDifferent    Verdict = "different"    // the held bytes differ from the Source's description
+	VerdictUnverifiable Verdict = "unverifiable" // not comparable: no digest, a newer state in the mirror, or a change during the audit
+	VerdictError        Verdict = "error"        // the held bytes could not be read
 )
 
 // Verdicts lists all verdicts in the order of reports.
@@ -46,16 +44,12 @@ type SetAudit struct {
 	Followed  time.Time         // the mirror's cursor, the time up to which changes were applied; zero if none were
 	Verdicts  map[Verdict]int64 // the number of resources for each verdict; for Repair, after the repair
 	Skipped   map[Skip]int64
-	Bytes     int64 // bytes read from the mirror
-	Unread    int64 // resources of which no byte was read (Destination.Quick)
-	Weak      int64 // resources whose sameness only md5, sha-1 or sha-224 proves
-	// resources that were missing, different or unreadable before the repair and are
-	// not any more
-	Repaired int64
-	Partial  error // error of an unusable document of the Source; resources may be missing unnoticed
-	// describes changes after the list that neither the Source's documents nor the
-	// mirror have; "" if there are none or Destination.AcceptGap is set
-	Gap string
+	Bytes     int64  // bytes read from the mirror
+	Unread    int64  // resources of which no byte was read (Destination.Quick)
+	Weak      int64  // resources whose sameness only md5, sha-1 or sha-224 proves
+	Repaired  int64  // resources that were missing, different or unreadable, and are right after the repair
+	Partial   error  // error of an unusable document of the Source; resources may be missing unnoticed
+	Gap       string // describes the changes after the list that neither documents nor mirror have; "" if none
 }
 
 // Differs reports whether any resource is missing, extra, different or unreadable.
@@ -148,7 +142,6 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	return au.SetAudit, au.repair(ctx, rep)
 }
 
-// compareSet judges all resources of a set at the Source and in the mirror.
 func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	k, err := au.d.openSetPlanner(ctx, au.scope, set)
 	if err != nil {
@@ -178,7 +171,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	// otherwise the mirror has already applied the changes
+	// a gap counts unless the mirror has already applied the changes
 	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
@@ -202,7 +195,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 		if !doubtful[resourcesync.KeyOf(w.URI)] {
 			return false
 		}
-		skip, _ := au.scope.admit(w, false) // it was counted in the first pass
+		skip, _ := au.scope.admit(w, false) // the first pass has counted the resources that are left out
 		return skip == ""
 	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
@@ -220,12 +213,13 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 }
 
 // compare judges the resources in the documents. In the first pass it only adds
-// apparent differences to doubtful; in the second pass doubtful is nil.
+// apparent differences to doubtful, to be judged in the second pass, in which doubtful
+// is nil.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)
 		switch {
-		case w.Bytes == evidence.Same && doubtful == nil: // reported when its document was read
+		case w.Bytes == evidence.Same && doubtful == nil: // a resource with the same bytes was reported when its document was read
 			return nil
 		case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true
@@ -239,15 +233,14 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 	return err
 }
 
-// counts reports whether a decision determines the present state of the resource:
-// confirm, fetch or remove.
+// counts reports whether a decision determines the present state of a resource.
 func counts(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// findExtra judges the members that the Source does not list. A resource is not extra
-// if it is newer than the documents. If the time of the documents is unknown, it is not
-// extra without a change either. findExtra reads the bytes of such a resource.
+// findExtra judges the members that the Source does not list. A member is not extra if
+// it is newer than the documents, or if the documents have no known time and no change
+// reports a deletion. Of a member that is not extra, findExtra reads the bytes.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)

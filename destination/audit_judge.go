@@ -20,7 +20,6 @@ import (
 	"instep/transfer"
 )
 
-// auditor audits one set.
 type auditor struct {
 	*SetAudit
 	d      *Destination
@@ -36,11 +35,11 @@ type finding struct {
 	want  harvest.Resource
 	held  Held
 	extra bool // the Source does not list the resource
-	ahead bool // the mirror's state is newer than the documents
+	ahead bool // the mirror has a later state than the documents
 
 	verdict Verdict
 	bytes   int64
-	unread  bool  // judged from size, modification time and catalog, without reading the bytes
+	unread  bool  // judged from size, modification time and recorded digests, without reading the bytes
 	due     bool  // the bytes must be fetched
 	err     error // the difference, or the reason why it is unknown
 }
@@ -65,7 +64,7 @@ func (au *auditor) flush(ctx context.Context) error {
 	return au.check(ctx, found)
 }
 
-// check judges resources and marks those that must be fetched.
+// check judges resources and records in the mirror which bytes must be fetched.
 func (au *auditor) check(ctx context.Context, findings []finding) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0)) // the number of files read at once
@@ -139,7 +138,7 @@ func (au *auditor) conclude(f *finding, err error) {
 	}
 }
 
-// since adds to err that the resource may have changed after the last synchronisation.
+// since adds to an error that the resource changed after the last synchronisation.
 func (au *auditor) since(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
@@ -157,8 +156,7 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
 }
 
-// recheck withdraws the verdicts on resources that changed in the mirror during the
-// audit.
+// recheck withdraws verdicts on resources that changed in the mirror during the audit.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {
@@ -228,9 +226,9 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	return b.Commit(ctx, nil)
 }
 
-// untouched reports whether the held bytes need not be read: the file has not changed
-// since it was stored, and the digests of that time can be compared. In doubt it
-// returns false.
+// untouched reports whether the held bytes need not be read, because the file has not
+// changed since it was stored and the digests recorded then can be compared. In doubt
+// it returns false.
 func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
 	comparable := slices.ContainsFunc(digests, func(d resourcesync.Digest) bool { return !h.Digests.Get(d.Algorithm()).IsZero() })
 	if !au.d.Quick || !comparable || h.Due != "" {

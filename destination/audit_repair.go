@@ -31,10 +31,8 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 				a.Change = resourcesync.Updated
 			}
 			au.scope.represent(&a.Want)
-			if !au.scope.moment.IsZero() {
-				if err := au.scope.findMemento(&a.Want); err != nil {
-					return err
-				}
+			if err := au.scope.findMemento(&a.Want); err != nil {
+				return err
 			}
 			if err := sp.actions.Append(a); err != nil {
 				return err
@@ -54,8 +52,7 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	return au.faultBatches(ctx, au.rejudge)
 }
 
-// faultBatches calls each with batches of the faults and the present records of their
-// resources.
+// faultBatches calls a function with batches of faults and their present records.
 func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, []fault, []Held) error) error {
 	return batched(au.faults.All(), func(faults []fault) error {
 		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"instep/evidence"
@@ -33,9 +32,17 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
-			return k.besideList(ctx, pl, why)
+			// the dump does not prove all its entries, lacks held resources or is older
+			// than the held ones
+			return k.instead(ctx, pl, harvest.ResourceList, why, "the Resource Dump has less evidence", func(list *planner) bool {
+				usable := list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "")
+				return usable && pl.saysLess(list)
+			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack != "" && k.prefer == "" && k.Usable(harvest.ResourceDump):
-			return k.newerDump(ctx, pl, why)
+			// a Source may write dumps more often than lists, but an older list is no evidence beside a newer dump
+			return k.instead(ctx, pl, harvest.ResourceDump, why, "the Resource List is older than what was read before", func(dump *planner) bool {
+				return dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind()
+			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
 		case err == nil || !harvest.OfSource(err) || ctx.Err() != nil:
@@ -46,48 +53,23 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// besideList compares pl with a plan from the Resource List, and returns the better of
-// the two. pl was made from a dump that does not prove all its entries, does not
-// contain all held resources or is older than them.
-func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
-	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump has less evidence")
+// instead makes a plan from another kind of snapshot. It returns that plan if it is
+// better than pl, else pl.
+func (k *setPlanner) instead(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, better func(*planner) bool) (*planner, error) {
+	other, err := k.by(ctx, s, why, reason)
 	switch {
 	case harvest.OfSource(err) && ctx.Err() == nil:
-		k.offer.Lose(harvest.ResourceList, err)
+		k.offer.Lose(s, err)
 		return pl, nil
-	case err != nil:
+	case err == nil && better(other):
 		pl.discard()
-		return nil, err
-	case list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
-		pl.discard()
-		return list, nil
+		return other, nil
 	}
-	list.discard()
-	return pl, nil
+	other.discard()
+	return pl, err
 }
 
-// newerDump plans by the Resource Dump in place of list, made from a Resource List that is older
-// than one that was read before. It returns list if the Resource Dump is older too, or incomplete:
-// a Source may write dumps more often than lists, and an older list is no evidence beside a newer dump.
-func (k *setPlanner) newerDump(ctx context.Context, list *planner, why string) (*planner, error) {
-	dump, err := k.by(ctx, harvest.ResourceDump, why, "the Resource List is older than what was read before")
-	switch {
-	case harvest.OfSource(err) && ctx.Err() == nil:
-		list.reason("the Resource Dump cannot be used: %v", err)
-		return list, nil
-	case err != nil:
-		list.discard()
-		return nil, err
-	case dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind():
-		list.discard()
-		return dump, nil
-	}
-	dump.discard()
-	return list, nil
-}
-
-// saysLess reports whether a plan from a dump has less evidence than a plan from a
-// Resource List.
+// saysLess reports whether a plan from a dump has less evidence than one from a list.
 func (pl *planner) saysLess(list *planner) bool {
 	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
@@ -102,22 +84,22 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 		return nil, failed
 	}
 	pl := k.newPlanner(Baseline, why)
-	pl.Partial = fmt.Errorf("%s: %w", pl.Set, harvest.ErrNothingOffered)
+	reason := harvest.ErrNothingOffered
 	if k.known.followed {
-		pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrWithdrawn)
+		reason = ErrWithdrawn
 	}
+	pl.Partial = fmt.Errorf("%s: %w", pl.Set, reason)
 	return pl, nil
 }
 
 // These are reasons not to use a snapshot although each of its documents is usable.
 var (
-	errDiffers = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
-	// then absence from the lists is no evidence
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")}
+	errDiffers  = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // parts of different times do not prove that a resource is gone
 )
 
-// weigh also plans from a Resource Dump, if that may cost less than the requests of pl.
-// It returns the better plan.
+// weigh makes a second plan from a Resource Dump, if that may cost less than the
+// requests of pl. It returns the better plan.
 func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
 	dump, err := k.cheaper(ctx, pl, why)
 	switch {
@@ -131,8 +113,8 @@ func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*plann
 	return pl, err
 }
 
-// cheaper plans from a Resource Dump. It returns nil if the dump gives less evidence
-// than pl or costs no less.
+// cheaper makes a plan from a Resource Dump. It returns nil if the dump gives less
+// evidence than pl or costs no less.
 func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err != nil {
@@ -141,9 +123,9 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	defer st.Close()
 	st.Weighed = true
 	switch {
-	case st.Unsure: // reading the manifests would be useless
+	case st.Unsure: // a dump without a known time is not used, so its manifests are not read
 		return nil, errDoubtful
-	case !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members):
+	case !pays(st, pl.gets(), k.members):
 		pl.reason("reading the Resource Dump would save nothing")
 		return nil, nil
 	}
@@ -166,33 +148,24 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	return nil, err
 }
 
-// whole returns the cost of transferring all packages of a dump.
-func whole(st *harvest.Snapshot) int64 {
-	bytes, known := st.Weight()
-	if !known {
-		return math.MaxInt64
-	}
-	return packages.Cost(bytes, int64(2*len(st.Packages)))
-}
-
-// by plans a comparison with one snapshot and the changes after it.
+// by makes a plan from one kind of snapshot and the changes after it.
 func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
-	// decided before any manifest is read
+	// a dump of several times is given up before any manifest is read
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment is more complete
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // an increment has the changes that are missing after this list
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)
 }
 
-// compare plans the actions that bring the mirror to the state of a snapshot.
+// compare makes the plan that brings the mirror to the state of a snapshot.
 func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
 	var twice map[spool.Key]bool
 	for {
@@ -215,7 +188,7 @@ func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, rea
 	}
 }
 
-// baseline plans a comparison with a complete state.
+// baseline adds the actions that bring the mirror to a complete state.
 func (pl *planner) baseline(ctx context.Context, st *view) error {
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
@@ -270,9 +243,10 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// leftOut returns the cursor's Scope after the run: the choice of resources that has
-// left some out. If the lists are old, choices of earlier runs count too, because the
-// resources that those left out may have changed after the lists.
+// leftOut returns the Scope of the cursor after the run: the identifier of the settings
+// because of which resources were left out. If the lists are old, the settings of
+// earlier runs count too, because the resources that they left out may have changed
+// after the lists.
 func (pl *planner) leftOut(old bool) string {
 	earlier := ""
 	if old {
@@ -287,8 +261,8 @@ func (pl *planner) leftOut(old bool) string {
 	return pl.d.choice()
 }
 
-// noteLeft keeps the cursor in its place, because a state of several times does not
-// move it, but records what this run leaves out.
+// noteLeft keeps the cursor in its place, because lists with several times do not move
+// it, but records what this run leaves out.
 func (pl *planner) noteLeft() {
 	next := pl.known.Cursor
 	next.Scope = pl.leftOut(true)
@@ -309,12 +283,12 @@ func (pl *planner) lacks(st *view, old bool) string {
 	return st.Gap
 }
 
-// severalChoices is the Scope of a set if more than one choice of resources has left
-// something out. No choice covers it.
+// severalChoices is the Scope of a set from which different settings have left
+// resources out. No settings cover it.
 const severalChoices = "several"
 
-// repeatedError contains the resources that appear in several documents. They must be
-// compared with all of their entries.
+// repeatedError contains the resources that several documents list. The plan must be
+// made again with all of their entries.
 type repeatedError struct{ keys map[spool.Key]bool }
 
 func (e *repeatedError) Error() string {
@@ -322,8 +296,7 @@ func (e *repeatedError) Error() string {
 }
 
 // admit reports whether this run handles a resource, and counts the resources that it
-// leaves out. A resource that is left out is not deleted, because it was listed; a
-// filter is not evidence of deletion.
+// leaves out. A resource that is left out is not deleted, because it was listed.
 func (pl *planner) admit(w *harvest.Resource) bool {
 	skip, origin := pl.scope.admit(w, false)
 	if skip == "" {
@@ -331,7 +304,7 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	}
 	pl.skip(skip)
 	pl.left = pl.left || skip != SkipUnsupported
-	pl.stays = pl.stays || skip == SkipRecord // the next run asks for it again
+	pl.stays = pl.stays || skip == SkipRecord // the next run requests the record again
 	if skip == SkipOrigin {
 		if pl.Origins == nil {
 			pl.Origins = map[string]int64{}
@@ -360,8 +333,8 @@ func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys)
 }
 
 // cursor returns the cursor of a set after a baseline: the time of the list, and the
-// position in the Change List that was read with it. Without a known time of the list,
-// the cursor contains only that position, and only if no change is unknown.
+// position in the Change List that was read with the list. Without a known time of the
+// list, the cursor contains only that position, and only if no change is unknown.
 func (st *view) cursor() Cursor {
 	old := st.known.Cursor
 	now := st.d.Client.Now()
@@ -376,8 +349,7 @@ func (st *view) cursor() Cursor {
 	case st.Latest.Before(c.Listed):
 		c.Listed = st.Latest
 	}
-	// decided by our clock, whatever the Source's clock shows, because it may be right
-	// the next time
+	// our clock decides, because the Source's clock may be right in the next run
 	if evidence.ToCome(c.Listed, now) {
 		c.Sure = old.newest(time.Time{}, now)
 	}

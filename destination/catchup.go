@@ -62,7 +62,7 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
 	before := maps.Clone(rep.Skipped)
-	// sp counts these as well
+	// the new plan counts the resources skipped for these reasons again
 	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.each()[s]; return again })
 	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := r.d.newRunner(sp, r.budget, r.fetcher.Duplicates, rep)

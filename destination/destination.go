@@ -25,54 +25,30 @@ type Destination struct {
 	Mirror Mirror        // the mirror to synchronise
 	Client *fetch.Client // client for requests to the Source
 
-	Sets         []string            // the sets to synchronise, by Capability List URI or name; empty for all
-	AllowOrigins []string            // origins, besides the Source's own, from which resources may be fetched
-	MaxDelete    guard.Limit         // maximum number of deletions in a run without consent
-	KeepDeleted  bool                // apply no deletion
-	Duplicates   transfer.Duplicates // says when a resource is fetched from a duplicate
-	// use no patches; otherwise they update held resources if a digest proves the
-	// result (1.1 §14.4)
-	NoPatches bool
-	Prefer    Prefer // the preferred kind of documents, if the Source offers both lists and dumps
-	// accept only bytes that sha-256 or a stronger digest proves, and only documents
-	// without errors
-	Strict  bool
-	Include []string // globs for the URI path of a resource; empty for all
-	Exclude []string // globs for the URI path of resources to leave out
-	Types   []string // media types of the resources to fetch; empty for all
-	// fetch only resources whose entries link to one of these collections (1.1 §14.7);
-	// empty for all
-	Collections []string
-	// fetch only resources whose entries link to one of these profiles (1.1 §14.5);
-	// empty for all
-	Profiles []string
-	// also fetch metadata about the resources that Include and Types choose; then
-	// Profiles applies to metadata only
-	WithMetadata bool
-	// fetch only resources that the Selector chooses by a record that describes them
-	// (1.1 §14.5); nil for all
-	Where Selector
-	// media types in order of preference; of a resource with alternates the best one is
-	// fetched (1.1 §14.3); empty for the resource as listed
-	Accept  []string
-	Workers int // maximum number of concurrent transfers; 0 for 4
-	// Audit skips reading files whose size and modification time are unchanged, if the
-	// Mirror is a Prober
-	Quick    bool
-	ReadOnly bool // Audit writes nothing to the Mirror
-	// number of changed resources of a set after which a run reads no further Change
-	// List; the next run continues; 0 for 250,000
-	MaxChanges int
-	// number of bytes after which a run starts no further transfer (ErrMaxTransfer); 0
-	// for no limit
-	MaxTransfer int64
-	// time from the start of Apply after which a run starts no further transfer
-	// (ErrMaxTime); 0 for no limit
-	MaxTime time.Duration
-	// maximum time between baselines, since Change Lists may omit deletions; 0 for
-	// DefaultBaselineEvery; negative for no maximum
-	BaselineEvery time.Duration
-	Spool         string // directory for temporary files; "" for the system's directory
+	Sets          []string            // the sets to synchronise, by Capability List URI or name; empty for all
+	AllowOrigins  []string            // origins, besides the Source's own, from which resources may be fetched
+	MaxDelete     guard.Limit         // maximum number of deletions in a run without consent
+	KeepDeleted   bool                // apply no deletion
+	Duplicates    transfer.Duplicates // when to fetch a resource from a duplicate
+	NoPatches     bool                // do not update held resources by patches whose result a digest proves (1.1 §14.4)
+	Prefer        Prefer              // the preferred kind of documents, if the Source offers both lists and dumps
+	Strict        bool                // accept only bytes that sha-256 or better proves, and only documents without errors
+	Include       []string            // globs for the URI path of a resource; empty for all
+	Exclude       []string            // globs for the URI path of resources to leave out
+	Types         []string            // media types of the resources to fetch; empty for all
+	Collections   []string            // fetch only resources with a link to one of these collections (1.1 §14.7); empty for all
+	Profiles      []string            // fetch only resources with a link to one of these profiles (1.1 §14.5); empty for all
+	WithMetadata  bool                // also fetch metadata about the chosen resources; then Profiles applies to metadata only
+	Where         Selector            // fetch only resources chosen by a record that describes them (1.1 §14.5); nil for all
+	Accept        []string            // media types of resources with alternates, best first (1.1 §14.3); empty for the resource as listed
+	Workers       int                 // maximum number of concurrent transfers; 0 for 4
+	Quick         bool                // Audit does not read files that the Mirror reports as Untouched
+	ReadOnly      bool                // Audit writes nothing to the Mirror
+	MaxChanges    int                 // changed resources of a set after which a run reads no further Change List; 0 for 250,000
+	MaxTransfer   int64               // bytes after which a run starts no further transfer (ErrMaxTransfer); 0 for no limit
+	MaxTime       time.Duration       // time from the start of Apply after which no further transfer starts (ErrMaxTime); 0 for no limit
+	BaselineEvery time.Duration       // maximum time between baselines; 0 for DefaultBaselineEvery; negative for no maximum
+	Spool         string              // directory for temporary files; "" for the system's directory
 
 	// At makes a mirror of each set as it was at this moment (Archives §1, §4) instead
 	// of the present. The mirror records the moment, so later runs need not set At. The
@@ -84,7 +60,7 @@ type Destination struct {
 	AcceptRollback bool
 
 	// AcceptGap accepts the state of the lists even if the changes after them are
-	// unknown. SetPlan.Gap is then "".
+	// unknown. It clears SetPlan.Gap.
 	AcceptGap bool
 
 	// Passed is called during planning with each change of a resource that this run
@@ -111,14 +87,12 @@ type Event struct {
 	Action  Action // the action of EventBegun, EventTransferred, EventDone or EventFailed
 	Path    string
 	Bytes   int64
-	Verdict Verdict // the verdict of an EventVerdict
-	Again   bool    // set if an EventVerdict is the second one, after a repair
-	// the error, for EventTransferred and EventFailed; for EventVerdict the difference,
-	// or the reason why it is unknown
-	Err   error
-	Text  string             // the sentence of an EventNote
-	Quirk resourcesync.Quirk // the quirk of an EventNote; 0 if there is none
-	Plan  *SetPlan
+	Verdict Verdict            // the verdict of an EventVerdict
+	Again   bool               // set for the second EventVerdict of a resource, after a repair
+	Err     error              // error of EventTransferred or EventFailed; for EventVerdict the difference, or why it is unknown
+	Text    string             // the sentence of an EventNote
+	Quirk   resourcesync.Quirk // the quirk of an EventNote; 0 if there is none
+	Plan    *SetPlan
 }
 
 // EventKind is the kind of an Event.
@@ -126,20 +100,14 @@ type EventKind string
 
 // These are the kinds of events.
 const (
-	EventPlanned EventKind = "planned" // Plan knows what one set needs
-	EventBegun   EventKind = "begun"   // the transfer of an action has started
-	// the transfer of an action has ended, successfully or with Err; EventDone or
-	// EventFailed follows when its batch is committed
-	EventTransferred EventKind = "transferred"
-	// the bytes of an action are verified and its batch is committed, or about to be
-	EventDone   EventKind = "done"
-	EventFailed EventKind = "failed" // an action failed; the run continues
-	// a deviation was tolerated, a resource was skipped, or a value was guessed
-	EventNote EventKind = "note"
-	// Plan or Audit tried one way to find the Source; Text contains the way and the
-	// result
-	EventTried   EventKind = "tried"
-	EventVerdict EventKind = "verdict" // Audit judged one resource
+	EventPlanned     EventKind = "planned"     // a set is planned
+	EventBegun       EventKind = "begun"       // the transfer of an action has started
+	EventTransferred EventKind = "transferred" // the transfer of an action has ended; EventDone or EventFailed follows with the commit
+	EventDone        EventKind = "done"        // the bytes of an action are verified and its batch is committed, or about to be
+	EventFailed      EventKind = "failed"      // an action failed; the run continues
+	EventNote        EventKind = "note"        // a deviation was tolerated, a resource was skipped, or a value was guessed
+	EventTried       EventKind = "tried"       // Plan or Audit tried one way to find the Source; Text contains the way and the result
+	EventVerdict     EventKind = "verdict"     // Audit judged one resource
 )
 
 func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), 4) }
@@ -249,11 +217,11 @@ func sourceURI(src *discover.Source) string {
 	return src.Sets[0].URI
 }
 
-// scope decides which resources of a list this run handles.
+// scope contains the origins and settings that decide which resources a run handles.
 type scope struct {
 	origins map[string]bool
 	filter  *filter
-	selects func(record resourcesync.Link) (bool, error) // from Where; nil for none
+	selects func(record resourcesync.Link) (bool, error) // Where.Selects, or nil if every resource is chosen
 	strict  bool
 	moment  time.Time // Destination.At, or the recorded moment of the mirror; zero for the present
 	told    toldOnce
@@ -291,8 +259,7 @@ const (
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
 
-// Missed returns the number of resources that were left out although the caller did not
-// exclude them.
+// Missed counts the resources left out that the caller did not exclude.
 func Missed(skipped map[Skip]int64) (n int64) {
 	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed, SkipRecord} {
 		n += skipped[s]
@@ -311,7 +278,7 @@ func (s *scope) represent(w *harvest.Resource) bool {
 
 // admit decides whether the run handles w, and returns the reason if not. For
 // SkipOrigin it also returns the origin to allow. If gone is set, w has no links or
-// digests, so filters on them do not apply.
+// digests, so filters by links and digests do not apply.
 func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {

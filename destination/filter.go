@@ -55,8 +55,8 @@ func (d *Destination) newFilter() (*filter, error) {
 	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
 }
 
-// admits reports whether a resource passes the filter; if gone is set, whether its
-// deletion passes. path is the decoded path of the URI. A resource with unknown links
+// admits reports whether a resource passes the filter or, if gone is set, whether its
+// deletion does. path is the decoded path of the URI. A resource with unknown links
 // passes a filter by links, because leaving it out would be a guess.
 func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
 	included, excluded := f.paths(path)
@@ -100,8 +100,8 @@ func (f *filter) typed(mediaType string) bool {
 	return harvest.MatchType(f.types, mediaType) >= 0
 }
 
-// describes reports whether a describes link of metadata leads to a resource that
-// passes the filter by its path and by the type in the link.
+// describes reports whether a link from metadata leads to a resource that passes the
+// filter, by the path of its URI and the type in the link.
 func (f *filter) describes(l resourcesync.Link) bool {
 	u, err := fetch.ParseReference(l.Href)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *filter) describes(l resourcesync.Link) bool {
 	return included && !excluded && f.typed(l.Type)
 }
 
-// leadsTo reports whether one of the links has the relation rel and one of these URIs.
+// leadsTo reports whether one of the links has the given relation and one of the URIs.
 // It returns true if there are no URIs.
 func leadsTo(links []resourcesync.Link, rel string, uris []string) bool {
 	return len(uris) == 0 || slices.ContainsFunc(links, func(l resourcesync.Link) bool {

@@ -21,7 +21,8 @@ type Change struct {
 }
 
 // GapError means that the Change Lists of a set do not contain all changes after a
-// moment. Then all resources must be read: call Changes with the zero time.
+// moment. Then all resources must be read, which Changes does if called with the zero
+// time.
 type GapError struct {
 	Set   string
 	Since time.Time

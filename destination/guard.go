@@ -16,9 +16,7 @@ type Guard struct {
 	Before  int64 // earlier deletions that count: those of the last 24 hours, or of the run if a limit is set
 	Allowed int64 // maximum number of deletions
 	Members int64 // number of resources in the set, to which the limit relates
-	// planned deletions that rest on a second list with the time of an earlier, longer
-	// list; they are withheld whatever their number
-	Doubted int64
+	Doubted int64 // deletions because of a second, shorter list of the same time; they are always withheld
 }
 
 // guard withholds the plan's deletions if there are too many and nobody has consented
@@ -51,8 +49,7 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// hold withholds the plan's deletions if l exceeds the limit for a set of that many
-// members.
+// hold withholds the deletions if the loss exceeds the limit for that many members.
 func (pl *planner) hold(l guard.Loss, members int64) {
 	if l.Planned > 0 && pl.d.MaxDelete.Exceeded(l.Total, members) {
 		pl.Withheld = true
@@ -82,7 +79,7 @@ func (pl *planner) watch(ctx context.Context) error {
 	return nil
 }
 
-// weighing collects the losses that a guard.Weighing counts.
+// weighing counts the losses of a plan and of the time before it.
 type weighing struct {
 	pl *planner
 	guard.Weighing
@@ -109,8 +106,7 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 	return l.forgetMoved(ctx, touched)
 }
 
-// touch records the members that the plan deletes, and the members whose bytes it
-// replaces or removes.
+// touch records the members that the plan deletes, and those whose bytes it replaces.
 func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {
@@ -132,8 +128,8 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	return nil
 }
 
-// planned counts the deletions of the plan. Up to guard.MaxMoved members that joined recently count
-// as recent; beyond that number the time of joining is ignored.
+// planned counts the deletions of the plan. Up to guard.MaxMoved deleted members that
+// joined recently count as recent. For further ones the time of joining is ignored.
 func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
 	recent := map[resourcesync.Key]bool{}
 	if joined != nil {
@@ -155,8 +151,7 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 	return nil
 }
 
-// forgetMoved removes losses whose content an unchanged member holds or the plan
-// copies.
+// forgetMoved removes losses whose content an unchanged member has or the plan copies.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) { l.Forget(ds.Get(resourcesync.SHA256).Sum()) }
 	for h, err := range spool.MinusOf(l.pl.d.Mirror.Members(ctx, l.pl.Set), keyOf, touched.Sorted()) {

@@ -10,8 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// incremental plans the changes after the cursor, and the resources left over from
-// earlier runs.
+// incremental plans the changes after the cursor, and the retries of earlier runs.
 func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	cur := pl.known.Cursor
 	pl.Partial, pl.served = ch.Flaw, ch.Served
@@ -42,19 +41,18 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 		return nil
 	}
 	next := cur
-	if !old { // an older state than before does not move the cursor
+	if !old { // documents that are older than the applied state do not move the cursor
 		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.Served // an earlier version of the program did not record it
+		next.Baseline = ch.Served // earlier versions of the program did not record a Baseline
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
 	next.Alone = alone
 	if next.Index == cur.Index && harvest.Recent(cur.Asked, pl.d.Client.Now()) {
-		// a list that requires its index each time would otherwise move the cursor each
-		// time
+		// an index that is requested each time must not move the cursor each time
 		next.Asked = cur.Asked
 	}
 	if pl.stays {
@@ -75,21 +73,18 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 		if err != nil {
 			return err
 		}
-		if c, err := ch.Of(h.URI); c != nil || err != nil {
-			if err != nil {
-				return err
-			}
-			continue
+		c, err := ch.Of(h.URI)
+		if err == nil && c == nil {
+			err = pl.do(ctx, evidence.Retry, nil, harvest.Location{}, &h)
 		}
-		if err := pl.do(ctx, evidence.Retry, nil, harvest.Location{}, &h); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// changed plans a batch of changes. old says that their documents are older than the
-// applied state.
+// changed plans changes. If old is set, they are older than the applied state.
 func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
 	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(c **harvest.Change) string { return (*c).URI }))
 	if err != nil {
@@ -119,7 +114,7 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 }
 
 // remembers reports whether to record the deletion of a resource that the mirror does
-// not hold. It also counts deletions of resources that never existed here.
+// not hold. It also counts deletions of resources that the mirror never held.
 func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false

@@ -22,8 +22,7 @@ func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
-// newest returns the time of the newest list that was read, except lists dated in the
-// future.
+// newest returns the time of the newest list read, except lists dated in the future.
 func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }
@@ -33,7 +32,7 @@ func (c Cursor) newest(served, now time.Time) time.Time {
 type known struct {
 	Cursor
 	followed bool      // the set has a Cursor
-	whole    bool      // the list had no resource that another choice left out
+	whole    bool      // this run leaves out all that earlier runs left out
 	until    time.Time // latest possible time of a list without a stated time; zero if there was none
 }
 
@@ -46,9 +45,9 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// beside returns k for judging a list without a stated time; latest is the latest
-// possible time of that list. If latest is not before k.until, beside clears k.until,
-// because the list itself is the newest evidence.
+// beside returns k for judging a list without a stated time. If the latest possible
+// time of that list is not before k.until, the list itself is the newest evidence, so
+// beside clears k.until.
 func (k known) beside(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -64,13 +63,18 @@ func silent(set string) string { return "silent lists " + set }
 // silentUntil returns the latest possible time of lists without a stated time; zero if
 // there was no such list.
 func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, error) {
-	text, ok, err := d.Mirror.Recall(ctx, silent(set))
+	return recallTime(ctx, d.Mirror, silent(set))
+}
+
+// recallTime returns the time that a mirror stores under a name; zero if there is none.
+func recallTime(ctx context.Context, m Mirror, name string) (time.Time, error) {
+	text, ok, err := m.Recall(ctx, name)
 	if err != nil || !ok {
 		return time.Time{}, err
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", silent(set), err)
+		return time.Time{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return at, nil
 }
@@ -92,7 +96,7 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if h.Member { // a list without a stated time may have contained it at that time
+	if h.Member { // a list without a stated time may have contained the member until then
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -117,7 +121,7 @@ func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, serve
 	return d.evidenceOf(h, k, served)
 }
 
-// listed returns the statement of a list with the time at.
+// listed returns the statement of a list of the given time.
 func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 	return evidence.Statement{Kind: kind, From: at, To: at}
 }
@@ -131,7 +135,7 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 		return evidence.Untied
 	case len(w.Digests) > 0 || w.Length.Known() && w.Length != h.Length:
 		return w.Beside(h.Length, h.Digests)
-	// the bytes of another representation
+	// the held bytes are those of another representation
 	case w.BytesAt != "" && w.Type != h.Type, w.BytesAt == "" && h.Remainder.Represented(w.URI) && !w.Remainder.Represented(w.URI):
 		return evidence.Differs
 	}

@@ -23,26 +23,18 @@ type Held struct {
 	Type     string
 	Verified bool // the bytes were verified against a length or a digest of the Source
 
-	// strongest digest of the Source that was verified when the bytes were stored; ""
-	// if none or unknown
-	Proof resourcesync.Algorithm
-	Stamp string // value by which the Mirror recognises unchanged bytes; see Prober
+	Proof resourcesync.Algorithm // strongest digest of the Source that verified the bytes when they were stored; "" if unknown
+	Stamp string                 // value by which Mirror.Untouched recognises unchanged bytes
 
 	Member  bool                  // the URI belongs to the requested set
-	LastMod resourcesync.Datetime // the lastmod that the Source gave last
+	LastMod resourcesync.Datetime // the lastmod in the Source's latest description
 	Changed time.Time             // time of the last applied change; an older list never replaces or deletes the resource
-	Told    bool                  // Changed is the time of a change, not of a list
-	// latest possible time of a change of unknown time, with Changed as the earliest;
-	// else zero
-	Until time.Time
-	// arrival time of the bytes by their server's clock; zero if unknown, or not needed
-	// for comparison with a list
-	Came time.Time
-	// if Member is false: time of the deletion that a change reported; zero if no
-	// change did, or a newer list was read since
-	Gone   time.Time
-	Due    string           // the reason why the bytes must be fetched again; "" if they need not be
-	Wanted harvest.Resource // if Due is set: the Source's last description
+	Told    bool                  // Changed is the time of a change, not the time of a list
+	Until   time.Time             // latest possible time of a change if only its earliest time, Changed, is known; else zero
+	Came    time.Time             // arrival time of the bytes by their server's clock; zero if unknown or not needed
+	Gone    time.Time             // time of a reported deletion; zero for a Member, or if a newer list was read since
+	Due     string                // the reason why the bytes must be fetched again; "" if they need not be
+	Wanted  harvest.Resource      // if Due is set: the Source's last description
 
 	Remainder harvest.Remainder // links and other attributes that the Source gave for the stored bytes
 }
@@ -50,17 +42,13 @@ type Held struct {
 // Cursor records how far a set has been followed (1.1 §12.1). It never moves back.
 type Cursor struct {
 	harvest.Position
-	// time, by our clock, of the run that moved the cursor. Without changes the cursor
-	// moves every 6 hours only to renew this time
-	Looked time.Time
-	Listed time.Time // the at of the newest Resource List or Resource Dump that was read
-	// set while Listed is in the future by our clock: the newest earlier value of
-	// Listed that is not in the future
-	Sure     time.Time `json:",omitzero"`
+	Looked   time.Time // time, by our clock, of the run that moved the cursor; renewed every 6 hours without changes
+	Listed   time.Time // the at of the newest Resource List or Resource Dump that was read
+	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier Listed that is not
 	Baseline time.Time // time of the last baseline by the Source's own clock; zero if unknown
 	Alone    Alone     // the numbers of resources left out since the last baseline
 	Silent   bool      `json:",omitzero"` // the newest list did not state its time, so it is read in each run
-	Scope    string    // the choice of resources that left some out; "" if none were left out
+	Scope    string    // identifier of the settings that left resources out; "" if none were left out
 }
 
 // ahead reports whether the applied state of a resource is later than the cursor,
@@ -83,22 +71,22 @@ func (a Alone) each() map[Skip]int64 {
 }
 
 // ScopeRestored is the Scope that a Mirror sets in a Cursor when it restores earlier
-// states. No choice of resources equals it, so the next run compares everything.
+// states. No settings equal it, so the next run compares everything.
 const ScopeRestored = "restored"
 
-// covers reports whether this choice of resources excludes all resources that earlier
-// runs left out.
+// covers reports whether all resources that earlier runs left out are also left out by
+// the settings with this identifier.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a held copy of one Source. The package instep/mirror stores it in a
-// directory; a harvester with its own store implements this interface. It may also
-// implement Parts and Adopter. A Mirror that wraps another one has a method Unwrap()
-// Mirror, so that those optional interfaces are found.
+// directory; a harvester with its own store implements this interface. A Mirror may
+// also implement transfer.Parts and Adopter. A Mirror that wraps another one has a
+// method Unwrap() Mirror, so that those optional interfaces are found.
 //
 // All methods are safe for concurrent use. set is the URI of a Capability List.
 type Mirror interface {
 	// Bind records the Source of the mirror at the first call. A later call with
-	// another Source returns an error; URI, origin and sets identify a Source.
+	// another Source returns an error. URI, origin and sets together identify a Source.
 	Bind(ctx context.Context, source, origin string, sets ...string) error
 	// Sets returns the URIs of all sets that the Mirror knows.
 	Sets(ctx context.Context) ([]string, error)
@@ -113,8 +101,8 @@ type Mirror interface {
 	// for an unknown URI. Callers pass at most 1,000 URIs at once.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
 	// Open opens the stored bytes of a result of Lookup or Members. They can be read
-	// until ctx ends. It returns fs.ErrNotExist if they do not exist or have moved
-	// since.
+	// until ctx ends. Open returns fs.ErrNotExist if the bytes do not exist or have
+	// moved since.
 	Open(ctx context.Context, h *Held) (io.ReadCloser, error)
 	// Untouched reports whether the stored bytes of a resource are unchanged, as far as
 	// that is known without reading them. It returns fs.ErrNotExist if they do not
@@ -131,8 +119,7 @@ type Mirror interface {
 	Count(ctx context.Context, set string) (int64, error)
 	// Due yields the members of a set whose bytes must be fetched again.
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
-	// Cursor returns the cursor of a set; false before the set's first complete
-	// baseline.
+	// Cursor returns the cursor of a set; false before the first complete baseline.
 	Cursor(ctx context.Context, set string) (Cursor, bool, error)
 	// Losses returns the losses of a set in the last 24 hours.
 	Losses(ctx context.Context, set string) (Losses, error)
@@ -150,14 +137,10 @@ type Mirror interface {
 // the clock leaves that in doubt. In a younger mirror the window begins when the set
 // was in step for the first time.
 type Losses struct {
-	Members int64 // number of members of the set when the window began
-	// number of members that were deleted in the window without Consent and have not
-	// been added again
-	Lost int64
-	Each iter.Seq2[Loss, error] // the members that Lost counts; nil if there are none
-	// members that were added in the window, except deleted and restored ones, in
-	// ascending order; nil if there are none
-	Joined iter.Seq2[resourcesync.Key, error]
+	Members int64                              // number of members of the set when the window began
+	Lost    int64                              // members deleted in the window without Consent and not added again
+	Each    iter.Seq2[Loss, error]             // the members that Lost counts; nil if there are none
+	Joined  iter.Seq2[resourcesync.Key, error] // members added and not deleted or restored in the window, in ascending order; may be nil
 }
 
 // Loss is a deleted member.
@@ -197,26 +180,23 @@ type Batch interface {
 	// up together. Nobody else may change them until the batch has been committed.
 	Expect(ctx context.Context, set string, uris []string) error
 	transfer.Store
-	// Adopt makes the file at path, which Stray has found, the bytes of w without
-	// copying it, if the file's bytes are verified. It returns ErrNotHeld and leaves
-	// the file in its place if the bytes are not those of w. It is called only for an
-	// Adopter.
+	// Adopt takes over the file at path, which Stray has found, as the bytes of w,
+	// without copying it. If the file does not have the bytes of w, Adopt returns
+	// ErrNotHeld and leaves the file in its place. It is called only for an Adopter.
 	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
-	// Copy is Put with the stored bytes of another URI, which it verifies again while
-	// copying.
+	// Copy puts the stored bytes of another URI, and verifies them again; see Put.
 	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
-	// Mark makes a URI a member of set with the state w if its stored bytes are right.
-	// It does not touch the bytes. It returns ErrNotHeld if there are no bytes or other
-	// bytes.
+	// Mark makes a URI a member of set with the state w if its stored bytes are those
+	// of w. It does not touch the bytes. It returns ErrNotHeld if there are no bytes or
+	// other bytes.
 	Mark(ctx context.Context, set string, w harvest.Resource) error
-	// Due records that the bytes of w.URI must be fetched, and the reason. Stored bytes
-	// stay.
+	// Due records that the bytes of w.URI must be fetched, and why. Stored bytes stay.
 	Due(ctx context.Context, set string, w harvest.Resource, reason string) error
 	// Delete ends the membership of a URI in set. When no set contains the URI any
-	// more, the bytes move to the trash. If a change reported the deletion, when is its
-	// time, which is stored as Held.Gone even if the URI is not a member; else when is
-	// zero.
-	Delete(ctx context.Context, set, uri string, when time.Time) error
+	// more, the bytes move to the trash. moment is the time of the deletion if a change
+	// reported it, and is then stored as Held.Gone even if the URI is not a member;
+	// else moment is zero.
+	Delete(ctx context.Context, set, uri string, moment time.Time) error
 	// Consent records that a person has consented to the deletions in the batch, so
 	// that they do not count as Losses.
 	Consent()
@@ -224,8 +204,7 @@ type Batch interface {
 	// batch may commit meanwhile. After an error of Sync this batch must not be
 	// committed.
 	Sync(ctx context.Context) error
-	// Commit makes the batch durable and, if move is not nil, moves the cursor of its
-	// set.
+	// Commit makes the batch durable and moves the cursor of a set unless move is nil.
 	Commit(ctx context.Context, move *CursorMove) error
 	// Discard drops the batch. After Commit it does nothing.
 	Discard() error
@@ -237,8 +216,7 @@ type CursorMove struct {
 	Cursor
 }
 
-// Adopter is implemented by a Mirror that can take over existing files that it did not
-// store.
+// Adopter is a Mirror that can take over existing files that it did not store.
 type Adopter interface {
 	// Stray finds a file that may contain the bytes of w: at the path for the bytes, or
 	// at a path where other mirroring programs would have stored them. h is the result

@@ -102,7 +102,7 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 	m := a.member()
 	want, n, whole, err := r.unpacker.Take(ctx, &m, put)
 	if whole {
-		a.Via = ViaDump // even if parts were planned
+		a.Via = ViaDump // the package was transferred whole although parts were planned
 	}
 	switch {
 	case err == nil:

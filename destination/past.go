@@ -16,8 +16,7 @@ import (
 // pastMoment is the name under which a mirror of the past stores its moment.
 const pastMoment = "moment of the past"
 
-// MomentError means that the mirror holds the state of another moment than the
-// requested one.
+// MomentError means that the mirror holds another moment than the requested one.
 type MomentError struct {
 	Held, Asked time.Time // the zero time is the present
 }
@@ -33,18 +32,10 @@ func momentName(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// Moment returns the moment of the past that a mirror is of. It is zero if it is of the present or
-// empty.
+// Moment returns the past moment whose state a mirror holds. It returns zero if the
+// mirror is empty or holds the present state.
 func Moment(ctx context.Context, m Mirror) (time.Time, error) {
-	text, past, err := m.Recall(ctx, pastMoment)
-	if err != nil || !past {
-		return time.Time{}, err
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", pastMoment, err)
-	}
-	return at, nil
+	return recallTime(ctx, m, pastMoment)
 }
 
 // moment returns the moment whose state the mirror holds or will hold; the zero time
@@ -82,8 +73,7 @@ func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	return d.At, nil
 }
 
-// keepMoment stores the moment of the mirror before the run carries out any of the
-// plan.
+// keepMoment stores the moment of the mirror before the run applies any action.
 func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	for _, sp := range p.Sets {
 		if !sp.Moment.IsZero() {
@@ -111,27 +101,11 @@ func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is earlier, and all changes up to the moment are known")
 }
 
-// prefer returns the preferred documents for bytes. For a past moment it prefers dumps,
-// because only packages surely contain the bytes of that time.
-func (pl *planner) prefer() Prefer {
-	if !pl.Moment.IsZero() {
-		return PreferDump
-	}
-	return pl.d.Prefer
-}
-
-// findMemento sets the URI of the earlier bytes in a resource of a past plan.
-func (pl *planner) findMemento(w **harvest.Resource) error {
-	if pl.Moment.IsZero() {
-		return nil
-	}
-	then := **w
-	*w = &then
-	return pl.scope.findMemento(&then)
-}
-
+// findMemento sets the URI of the bytes that w had at the scope's moment. It does
+// nothing for a resource whose bytes are those of an alternate, because a memento would
+// have other bytes.
 func (s *scope) findMemento(w *harvest.Resource) error {
-	if w.BytesAt != "" { // a memento would be of another representation
+	if s.moment.IsZero() || w.BytesAt != "" {
 		return nil
 	}
 	said, err := w.Remainder.Parse()

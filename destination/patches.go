@@ -9,8 +9,7 @@ import (
 	"instep/transfer"
 )
 
-// reportPatches adds the counts of patches to the report, and reports failed patches in
-// a note.
+// reportPatches counts patches in the report, and reports failed ones in a note.
 func (r *runner) reportPatches() {
 	n, failure := r.patcher.Counts()
 	r.rep.Patches.Add(n)

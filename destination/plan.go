@@ -15,7 +15,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Mode is the way in which a set is synchronised.
+// Mode is how a set is synchronised: from a complete list or by changes.
 type Mode string
 
 // These are the modes of 1.1 §5.2: a baseline compares the mirror with the whole set,
@@ -34,7 +34,7 @@ const (
 	Copy     ActionKind = "copy"     // copy the held bytes of another URI
 	Adopt    ActionKind = "adopt"    // take over a file in the directory that the mirror did not store
 	Mark     ActionKind = "mark"     // update only the recorded metadata, because the held bytes are right
-	Delete   ActionKind = "delete"   // end the membership in the set
+	Delete   ActionKind = "delete"   // remove the resource from the set
 	Remember ActionKind = "remember" // record the deletion of a resource that is not held
 )
 
@@ -48,9 +48,7 @@ const (
 	ViaRange   Via = "range"   // a package of which only some bytes are transferred
 	ViaMemento Via = "memento" // a request for the bytes of an earlier version (1.1 §14.6)
 	ViaPatch   Via = "patch"   // patches applied to the held bytes (1.1 §14.4)
-	// no request: bytes copied from another held resource, or a file that is already at
-	// the resource's path
-	ViaLocal Via = "local"
+	ViaLocal   Via = "local"   // no request: bytes of another held resource, or a file that is already at the path
 )
 
 // Action is one step of a Plan.
@@ -66,7 +64,7 @@ type Action struct {
 	Member  string // for ViaDump and ViaRange: rs:md/@path in that package
 }
 
-// Counts are the totals of a plan or a run, in resources.
+// Counts are numbers of resources in a plan or a run.
 type Counts struct {
 	Same, Created, Updated, Deleted int64
 	Skipped                         map[Skip]int64 // resources in the Source's documents that were left out
@@ -102,9 +100,7 @@ type SetState struct {
 	Origins   map[string]int64 // number of skipped resources for each origin that is not allowed
 	Moment    time.Time        // the past moment of the plan; zero for the present
 	Latest    time.Time        // newest time in the set's documents, in this run or an earlier one
-	// error of an unusable document of the Source; nothing is deleted and the cursor
-	// does not move
-	Partial error
+	Partial   error            // error of an unusable document; then nothing is deleted and the cursor does not move
 
 	// RolledBack describes how the Source shows an older state than before; "" if it
 	// does not. Unless AcceptRollback is set, the mirror and the cursor stay unchanged.
@@ -125,31 +121,27 @@ type SetPlan struct {
 	Members  int64    // number of members of the set before the run, set if deletions are planned
 	Pulse    Pulse    // how often the Source changes the set
 	Hash     string   // hash of the deletions; "" if there are none
-	Withheld bool     // the deletions are withheld until a person approves this Hash
-	Guard    Guard    // the guard that withholds the deletions
+	Withheld bool     // a person must approve this Hash before the deletions are applied
+	Guard    Guard    // the counts because of which the deletions are withheld
 
-	asOf    time.Time          // time at which the Source sent the documents, by its own clock; zero if unknown
-	silent  time.Time          // latest possible time of a list without a stated time; zero if there is no such list
-	consent bool               // a person has consented to the deletions
-	set     discover.Set       // the set during planning
-	scope   *scope             // scope for further plans of the set; nil if it is not planned again in this run
-	move    *CursorMove        // nil if the cursor does not move
-	actions *spool.Log[Action] // the actions; Action.Package is an index in decisions, counted from 1
-	// the requests of a first baseline, sorted by the keys of their URIs; see
-	// planner.add
-	ordered *spool.Sorter[Action]
-	// for each package with wanted members: its number in planned, counted from 1; 0 if
-	// the members are requested one by one
-	decisions []int
-	retries   int64 // number of actions that are retries
-	first     int64 // index of the first retry
+	asOf      time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
+	silent    time.Time             // latest possible time of a list without a stated time; zero if there is no such list
+	consent   bool                  // a person has consented to the deletions
+	set       discover.Set          // the planned set
+	scope     *scope                // the scope for planning the set again in this run; nil if it is not planned again
+	move      *CursorMove           // nil if the cursor does not move
+	actions   *spool.Log[Action]    // Action.Package is an index in decisions, counted from 1
+	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs; see planner.add
+	decisions []int                 // for each package with wanted members: number in planned, from 1; 0 for single requests
+	retries   int64                 // number of actions that are retries
+	first     int64                 // index of the first retry
 	deletes   *spool.Log[Action]
 	planned   []packages.Planned // the packages of the plan; members of one package are consecutive in Actions
 }
 
 // decided yields the retries, or the other actions, with the way chosen for each
-// package. A way is chosen when all wanted members of a package are known, which is
-// after the actions were written.
+// package. The way is chosen after the actions were written, when all wanted members of
+// the package are known.
 func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range s.actions.All() {
@@ -198,8 +190,7 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	}
 }
 
-// rotated yields the retries, beginning with the first one in rotation and ending with
-// the one before it.
+// rotated yields the retries in a circle that begins after the first s.first of them.
 func (s *SetPlan) rotated() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		if s.retries == 0 {
@@ -239,7 +230,7 @@ func (s *SetPlan) close() {
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {
-			_ = p.Opened.Leave() // an error here has no consequence
+			_ = p.Opened.Leave() // what is not kept is transferred again
 		}
 	}
 }
@@ -288,7 +279,7 @@ func eachSet(ctx context.Context, sets []discover.Set, do func(discover.Set) err
 			}
 		}
 		if errors.As(err, new(*harvest.UncoveredError)) {
-			return err // it names the set
+			return err // the error names the set
 		}
 		if err != nil {
 			return fmt.Errorf("set %s: %w", set.URI, err)

@@ -17,15 +17,13 @@ import (
 // planner makes one plan of a set. A setPlanner may make several plans and keep one.
 type planner struct {
 	*SetPlan
-	d     *Destination
-	known known // how far the set was followed, and the evidence of the newest list
-	view  *view // for a baseline: the Source's state of the set
-	// for an increment: time at which the Source sent its changes, by its own clock;
-	// zero if unknown
-	served  time.Time
-	doubted bool // for an increment: the times of the changes contradict each other or the held state
-	stays   bool // a resource is disputed, so the cursor does not move
-	empty   bool // the mirror holds nothing of the set, so no look-up for held content is needed
+	d       *Destination
+	known   known     // how far the set was followed, and the evidence of the newest list
+	view    *view     // for a baseline: the Source's state of the set
+	served  time.Time // for an increment: time at which the Source sent its changes, by its clock; zero if unknown
+	doubted bool      // for an increment: the times of the changes contradict each other or the held state
+	stays   bool      // a resource is disputed, so the cursor does not move
+	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
 	sum     hash.Hash
 	left    bool  // the options left out a resource that other options would include
 	asked   int64 // bytes of the resources that are requested one by one, with an estimate for unknown lengths
@@ -65,8 +63,7 @@ func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 // so it may have been deleted since.
 const SkipStale Skip = "only in a list older than what is here"
 
-// sent returns the time at which the Source sent the documents, by its own clock; zero
-// if unknown.
+// sent returns the time at which the Source sent the documents, by its own clock.
 func (pl *planner) sent() time.Time {
 	if pl.view != nil {
 		return pl.view.Served
@@ -74,20 +71,12 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// confirm records that the held bytes are those of w.
+// confirm records that the held bytes are the bytes of w.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
-	said, err := w.Remainder.Text()
-	if err != nil {
-		return err
-	}
-	before, err := h.Remainder.Text()
-	if err != nil {
-		return err
-	}
 	proves := w.Provable() && !h.Verified
 	dated := !evidence.Misdated(h.Changed, pl.sent(), pl.d.Client.Now())
-	if h.Member && !proves && said == before && dated && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
+	if h.Member && !proves && w.Remainder.Equal(h.Remainder) && dated && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
 	pl.lookWhole(w)
@@ -102,9 +91,9 @@ func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
-// notBefore returns w with the time of the held state if that is later. A statement
-// that is later by position is then not dated earlier. notBefore ignores a time in the
-// future.
+// notBefore returns w with the time of the held state if that is later. So a statement
+// that is later by its position in a list never gets an earlier time. A time in the
+// future is ignored.
 func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -114,26 +103,25 @@ func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	return &state
 }
 
-// lookWhole counts w if its remainder was dropped.
 func (pl *planner) lookWhole(w *harvest.Resource) {
 	if w.Remainder.Dropped() {
 		pl.odd.add(oddSize, w.URI)
 	}
 }
 
-// bring adds the action that obtains the bytes of w; h is the held record.
+// bring adds the action that obtains the bytes of w; h is the mirror's record.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
 	if w.BytesAt != "" { // the package contains another representation
 		from = harvest.Location{}
 	}
-	if err := pl.findMemento(&w); err != nil {
-		return err
-	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if a.Want.Patches = nil; !pl.d.NoPatches {
 		a.Want.Patches = patchesFrom(w, h)
+	}
+	if err := pl.scope.findMemento(&a.Want); err != nil {
+		return err
 	}
 	if h.Stored {
 		a.Change = resourcesync.Updated
@@ -152,13 +140,12 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 	return pl.add(a, from)
 }
 
-// sameWant reports whether two descriptions describe the same bytes, regardless of
-// their times.
+// sameWant reports whether two descriptions are of the same bytes.
 func sameWant(v, w *harvest.Resource) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
-// add adds an action that needs bytes.
+// add adds an action that needs bytes, which may be in a package.
 func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
@@ -174,9 +161,9 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.retry() {
 		pl.retries++
 	}
-	// The rows of a mirror are in this order, and a Source lists its resources in any
-	// order. A mirror of a million resources takes three times as long to write its
-	// rows in random order.
+	// A mirror's rows are in the order of these keys; a Source may list its resources
+	// in any order. Writing the rows of a million resources in random order takes three
+	// times as long.
 	if pl.empty && !a.retry() {
 		return pl.ordered.Append(string(resourcesync.KeyOf(a.Want.URI))+"\x00", a)
 	}
@@ -184,7 +171,7 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 }
 
 // findStray turns a fetch into the adoption of a file that may already contain the
-// bytes.
+// bytes and that the mirror did not store.
 func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	m, ok := optional[Adopter](pl.d.Mirror)
 	if !ok {
@@ -214,8 +201,7 @@ func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	return err
 }
 
-// sha256Of returns the sha-256 of the held bytes; nil if there are no bytes or no
-// sha-256.
+// sha256Of returns the sha-256 of the held bytes; nil if there is none.
 func sha256Of(h *Held) resourcesync.Digests {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	if !h.Stored || sum.IsZero() {
@@ -224,8 +210,8 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds the deletion of a member. w has the time if a change gave it. If doubted
-// is set, the guard withholds the deletion.
+// remove adds the deletion of a member. If a change reported the deletion, w has its
+// time. If doubted is set, the guard withholds the deletion.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

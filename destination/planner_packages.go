@@ -11,28 +11,25 @@ import (
 // This file chooses how the members of packages are obtained.
 
 const (
-	directoryRequests = 2 // number of requests for the directory of a remote package
-	// estimated bytes of one member in that directory, because planning does not read
-	// it
-	memberName = 100
+	directoryRequests = 2   // number of requests for the directory of a remote package
+	memberName        = 100 // estimated bytes of one member in the directory, which planning does not read
 )
 
-// bulk collects the members that a plan wants from one package, to compare the ways to
-// obtain them.
+// bulk collects the wanted members of one package, to compare ways to obtain them.
 type bulk struct {
 	pkg      *harvest.Package
 	number   int   // the package's place in SetPlan.decisions, counted from 1
 	again    int64 // members that an earlier run failed to fetch
 	unsized  int64 // members of unknown length
 	unproved bool  // some members have no strong digest
-	end      int64 // end of the last run of consecutive members
+	end      int64 // end of the last group of consecutive members
 
 	length  int64 // length of the package
 	here    bool  // the package has already been transferred
 	wanted  int64 // number of wanted members
 	gets    int64 // total bytes of the members if they are requested one by one
-	runs    int64 // number of runs of consecutive wanted members in the package
-	span    int64 // total bytes of these runs; -1 if unknown
+	runs    int64 // number of groups of consecutive wanted members in the package
+	span    int64 // total bytes of these groups; -1 if unknown
 	names   int64 // bytes of the package's directory, if it must be read
 	opening int64 // number of requests for the directory
 	prefer  Prefer
@@ -70,7 +67,7 @@ func (b *bulk) complete(opened *packages.Opened) {
 	switch {
 	case p.Unsized || p.Listed == 0:
 		b.span = -1
-	case b.length < p.Listed: // the package is compressed
+	case b.length < p.Listed: // compressed members are shorter in the package
 		b.span = int64(float64(b.span) * float64(b.length) / float64(p.Listed))
 	}
 }
@@ -100,7 +97,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	if b.span >= 0 && !b.here {
 		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
 		why += fmt.Sprintf(", %d in %d by parts of it", parts.bytes, parts.requests)
-		// The whole package has its own digest, so parts must cost much less.
+		// the whole package has a digest as proof, so parts must cost much less
 		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 			ways = append(ways, parts)
 		}
@@ -111,15 +108,18 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	return best.via, best.bytes, best.requests, why
 }
 
-// addMember adds an action whose bytes may be in a package. Actions for one package
-// come in a row, possibly with other actions between them.
+// addMember adds an action whose bytes may be in a package. Other actions may come
+// between those of one package.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()
 	}
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
-		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.prefer()}
+		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
+		if !pl.Moment.IsZero() { // only packages surely contain the bytes of that time
+			pl.bulk.prefer = PreferDump
+		}
 	}
 	pl.bulk.add(&a, c)
 	return pl.actions.Append(a)

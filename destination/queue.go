@@ -16,32 +16,29 @@ import (
 	"instep/resourcesync"
 )
 
-// queue fills batches with actions. One batch is filled while the previous one is
-// committed.
+// queue fills one batch with actions while the previous one is committed.
 type queue struct {
 	r      *runner
 	save   context.Context // context for writes that must not be lost when the run is interrupted
 	open   *openBatch
-	before *openBatch // the batch that is being committed, or was committed last
+	before *openBatch // the batch that was last committed, or is being committed
 	commit chan error // receives the result of the commit of before; nil if no commit is running
 }
 
-// openBatch is a batch that is being filled.
+// openBatch is a batch that is being filled or committed.
 type openBatch struct {
 	r       *runner
 	b       Batch
-	n       int          // size of the batch, in units of 1/cheap of a resource
-	more    atomic.Int64 // additional size from resources that unexpectedly needed a request of their own
+	n       int          // size of the batch in the units of room
+	more    atomic.Int64 // additional size from resources that unexpectedly needed a request of their own, in the units of room
 	bytes   int64
 	uris    map[resourcesync.Key]bool
 	waiting []Action // actions that have not been started
 	workers sync.WaitGroup
 
-	marks []Action // marks and deletions, applied after the transfers
+	marks []Action // actions that transfer no bytes, applied after the transfers
 
-	// closed when the transfers have ended and their bytes are durable or syncErr is
-	// set; nil if end was not called
-	ended   chan struct{}
+	ended   chan struct{} // closed when the transfers have ended and Sync has returned; nil before end is called
 	syncErr error
 
 	mu   sync.Mutex // guards done
@@ -76,8 +73,7 @@ func room(a *Action) int {
 	return n + a.Want.Remainder.Held()/textRoom
 }
 
-// full reports whether the action a, whose URI has the given key, must wait for the
-// next batch.
+// full reports whether the action a with this key must wait for the next batch.
 func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
@@ -244,12 +240,11 @@ func (l *openBatch) bring(ctx context.Context, a *Action) {
 	n, err := l.r.transfer(ctx, l.b, a)
 	l.more.Add(int64(room(a) - planned))
 	switch {
-	// the action is neither done nor failed, so the cursor must not move past it
+	// the cursor must not move past an action that is neither done nor failed
 	case err != nil && ctx.Err() != nil:
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
-		// the mirror already has a newer state, so the action is neither done nor
-		// failed
+		// the mirror already has a newer state, so nothing is reported
 	case err == nil || harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		if err != nil {
 			n = 0
@@ -283,8 +278,7 @@ func (r *runner) answered(a *Action, ok bool) {
 	}
 }
 
-// skipRetry returns an error if a resource that failed in an earlier run should not be
-// requested again in this run; else nil.
+// skipRetry returns an error if too many retries have failed to try this one.
 func (r *runner) skipRetry(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -309,8 +303,7 @@ func reason(err error) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
 }
 
-// finish waits for the transfers, applies the marks and deletions, and commits the
-// batch.
+// finish waits for the transfers, applies the other actions, and commits the batch.
 func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	defer func() { _ = l.discard() }()
 	<-l.ended
@@ -350,7 +343,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	for _, o := range l.done {
 		switch {
 		case o.err == nil:
-		// the mirror cannot record it either; the next list contains it again
+		// the mirror has no place for the reason either; the next list names it again
 		case errors.Is(o.err, ErrNoPlace):
 		// the resource is already due, with a more informative reason
 		case o.Again && errors.Is(o.err, ErrOutage):

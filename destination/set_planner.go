@@ -64,8 +64,8 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		pl.discard()
 		return nil, err
 	}
-	// start at a random retry: otherwise many permanent failures would keep the later
-	// ones from ever being requested
+	// start at a random retry, because many permanent failures would keep the later
+	// retries from ever being requested
 	if n := pl.retries; n > maxOutage {
 		pl.first = rand.New(rand.NewPCG(uint64(d.Client.Now().UnixNano()), 0)).Int64N(n)
 	}
@@ -81,7 +81,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
-	if !pl.Moment.IsZero() { // the age of a past moment is not worth a report
+	if !pl.Moment.IsZero() { // for a past moment there is no age to report
 		pl.Latest = time.Time{}
 	}
 	return pl.SetPlan, nil
@@ -121,12 +121,12 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	return k.increment(ctx, tr, found.Why)
 }
 
-// DefaultBaselineEvery is the maximum time between two baselines, unless
-// Destination.BaselineEvery gives another.
+// DefaultBaselineEvery is the default of Destination.BaselineEvery. Baselines repeat,
+// because some Sources omit deletions from their Change Lists.
 const DefaultBaselineEvery = 30 * 24 * time.Hour
 
 // age returns the reason why a baseline is due, or "" if none is. now is the time by
-// the Source's clock; if it is zero, age uses our clock.
+// the Source's clock; zero stands for the time by our clock.
 func (k *setPlanner) age(now time.Time) string {
 	if now.IsZero() {
 		now = k.d.Client.Now()
@@ -171,9 +171,9 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	return pl, pl.incremental(ctx, ch)
 }
 
-// recount plans a baseline because the times of the changes contradict each other or
-// the mirror: they come from a wrong clock, and a newer list shows the true state. It
-// returns nil if there is no newer list.
+// recount makes a baseline because the times of the changes contradict each other or
+// the mirror. The times come from a wrong clock, and a newer list shows the true state.
+// recount returns nil if there is no newer list.
 func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	if !k.Usable(harvest.ResourceList) {
 		return nil, nil
@@ -184,6 +184,7 @@ func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	}
 	pl, err := k.baseline(ctx, "the times of the changes contradict each other or the mirror, so a clock was wrong")
 	if err != nil {
+		pl.discard()
 		return nil, harvest.UnlessOfSource(ctx, err)
 	}
 	if pl.move == nil || pl.behind() {

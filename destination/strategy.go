@@ -23,9 +23,9 @@ type planInputs struct {
 	members  int64  // number of members of the set in the mirror
 }
 
-// mode chooses how the set is synchronised, by which track in case of an increment, and
-// the reason (1.1 §5.2). An increment needs a cursor and a track that reaches back to
-// it. follow reads a track, and may find that a baseline is due.
+// mode chooses between a baseline and an increment (1.1 §5.2), and returns the track of
+// an increment and the reason. An increment needs a cursor and a track that reaches
+// back to the cursor. follow reads a track, and may find that a baseline is due.
 func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
 	case !f.followed && f.members > 0:
@@ -37,10 +37,7 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 	case !f.covered:
 		return Baseline, 0, "the filters or limits are different from last time", nil
 	}
-	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
-		if !f.Tells[tr] {
-			continue
-		}
+	for _, tr := range f.Order(f.prefer == PreferDump) {
 		switch o, err := follow(tr); {
 		case err != nil:
 			return "", 0, "", err
@@ -93,10 +90,13 @@ func (f *planInputs) weighs(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
-// pays reports whether a dump may cost less than requests for single resources: either
-// all its packages, or parts of them after reading their manifests.
-func pays(gets, whole, count, members int64) bool {
-	return whole < gets || packages.Cost(members*manifestEntry, count*(1+directoryRequests+1)) < gets/2
+// pays reports whether transferring all packages of a dump, or parts of them after
+// reading their manifests, may cost less than gets, the requests for single
+// resources.
+func pays(st *harvest.Snapshot, gets, members int64) bool {
+	bytes, known := st.Weight()
+	count := int64(len(st.Packages))
+	return known && packages.Cost(bytes, 2*count) < gets || packages.Cost(members*manifestEntry, count*(1+directoryRequests+1)) < gets/2
 }
 
 // manifestEntry is the estimated size in bytes of one entry of a manifest.

@@ -9,21 +9,17 @@ import (
 	"instep/transfer"
 )
 
-// These are the oddities of the Source's documents. Their numbers follow those of
-// transfer's oddities.
+// These are the oddities of the Source's documents, numbered after the oddities of
+// package transfer.
 const (
-	// a deletion of a resource that was never listed: a Source that deletes other URIs
-	// than it lists never deletes anything
-	oddDeletion = iota + transfer.Oddities
-	// a digest of sha-256 or better was taken back, as an attacker must do who wants to
-	// replace the bytes
-	oddProof
-	oddSize // a dropped remainder
+	oddDeletion = iota + transfer.Oddities // a deletion of a resource that was never listed; the Source may list other URIs than it deletes
+	oddProof                               // a strong digest was replaced by a weak one or none, as an attacker of the bytes would do
+	oddSize                                // a dropped remainder
 	oddities
 )
 
-// oddNotes are the notes on oddities. Each is made once per set, with the number of
-// resources and the URI of the first one.
+// oddNotes are the notes about oddities. Each note is made once per set, with the
+// number of resources and the URI of the first one.
 var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string

@@ -27,8 +27,7 @@ type Orphan struct {
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns the sets of the mirror that are missing from a complete Source
-// Description.
+// orphans returns the mirror's sets that a complete Source Description lacks.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -102,7 +101,7 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// tick is the smallest difference between two times.
+// tick is the smallest difference between two recorded times.
 const tick = time.Microsecond
 
 // refuse records that the Source shows an older state than before. The mirror does not

@@ -21,22 +21,22 @@ type view struct {
 	d     *Destination
 	of    string    // URI of the set
 	known known     // evidence about the state that earlier runs applied
-	lift  time.Time // documents with an earlier time are treated as if they had this time
+	lift  time.Time // replaces every earlier time in the documents; zero if none is replaced
 }
 
 func (k *setPlanner) view(st *harvest.Snapshot) *view {
 	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.beside(st.Latest)}
 }
 
-// named is a resource from one document, with equally valid descriptions from other
-// documents.
+// named is a resource with the equally valid descriptions of several documents.
 type named struct {
 	harvest.Item
 	others []harvest.Item
 }
 
-// compare calls each with every resource that admit accepts, and with its held record.
-// It adds all resources at the Source to seen, unless seen is nil.
+// compare calls each with every resource that admit accepts, and with the mirror's
+// record of the resource. It adds all resources at the Source to seen, unless seen is
+// nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
 	return batched(v.admitted(ctx, seen, twice, admit), func(batch []named) error {
 		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(batch, func(w *named) string { return w.URI }))
@@ -55,8 +55,8 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 }
 
 // admitted yields every resource that admit accepts. Resources in twice come last, with
-// all their valid descriptions. If the changes are older than the applied state, the
-// list's description is used instead of a change's.
+// all their valid descriptions. If the changes are older than the applied state,
+// admitted uses the description of the list instead of that of a change.
 func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {
@@ -104,7 +104,7 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 }
 
 // unnamed calls each with every member that is not in seen, and with the documents'
-// statement about it. told says that a change makes the statement.
+// statement about the member. told means that the statement is a change.
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
 	members := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
 	return batched(members, func(members []Held) error {
@@ -128,18 +128,16 @@ func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, 
 
 func keyOf(h *Held) resourcesync.Key { return resourcesync.KeyOf(h.URI) }
 
-// decide returns the decision about a statement for the held state.
 func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 	d, _ := evidence.Decide(s, v.d.evidenceBeside(s.Kind, h, v.known, v.Served))
 	return d
 }
 
-// maxOthers is the maximum number of contradicting documents that are compared for one
-// resource.
+// maxOthers limits the contradicting descriptions that are compared for a resource.
 const maxOthers = 4
 
-// beside adds the description of another document. It keeps the later one of the two,
-// or both if neither is later.
+// beside adds the description of another document. It keeps the later one of the two
+// descriptions, or both if neither is later.
 func (n *named) beside(w *harvest.Item) *named {
 	switch {
 	case n == nil, w.Changed.After(n.Changed):
@@ -150,14 +148,14 @@ func (n *named) beside(w *harvest.Item) *named {
 	return n
 }
 
-// choose returns the description to use for a resource: the one that matches the held
-// bytes, else one that did not fail in the last attempt.
+// choose returns the description that matches the held bytes, else one that did not
+// fail in the last attempt.
 func (n *named) choose(h *Held) *harvest.Item {
 	if len(n.others) == 0 {
 		return &n.Item
 	}
 	all := append([]harvest.Item{n.Item}, n.others...)
-	// independent of the order in which the documents were read
+	// the choice must not depend on the order in which the documents were read
 	slices.SortFunc(all, func(a, b harvest.Item) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) })
 	for i := range all {
 		if h.Due == "" && match(h, &all[i].Resource) == evidence.Same {
@@ -172,8 +170,8 @@ func (n *named) choose(h *Held) *harvest.Item {
 	return &n.Item
 }
 
-// applied returns how far earlier runs followed the set. It returns the zero Applied if
-// lift is set.
+// applied returns how far earlier runs followed the set. With lift it returns the zero
+// value, so that no document counts as old.
 func (v *view) applied() evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}
@@ -181,8 +179,7 @@ func (v *view) applied() evidence.Applied {
 	return v.d.applied(v.known.Cursor, v.Served)
 }
 
-// said returns the documents' statement about a yielded resource, taking the held
-// record into account.
+// said returns the documents' statement about a resource that they list.
 func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.Statement {
 	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)
@@ -197,7 +194,7 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
-	// the list also says that the resource exists
+	// unless a deletion is disputed, the list of that time says that the resource exists
 	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied {
 		s.From = evidence.Later(s.From, w.At)
 	}
@@ -205,7 +202,8 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 }
 
 // absent returns the documents' statement about a member that they do not list, with
-// its time. told is set if the statement comes from a change, not from the lists.
+// the time of the statement. told is set if the statement comes from a change, not from
+// the lists.
 func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
 	a := v.applied()
 	c, err := v.Changes.Of(h.URI)
@@ -218,8 +216,8 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
 		d := v.decide(said, h)
 		if v.Unsure && !h.Told && !said.Old && d == evidence.Keep {
-			// A later list contained the resource; but if the lists have several times,
-			// that time belongs to none of them.
+			// A later list contained the resource, but with lists of several times
+			// nothing shows which.
 			said.Torn, said.Denied = true, true
 			d = v.decide(said, h)
 		}
@@ -234,8 +232,9 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 }
 
 // wentBack describes that the Resource List is older than one that was read before. It
-// returns "" if it is not, or if the time of the earlier list came from a wrong clock.
-// Dumps and archives may be older if their changes lead beyond the applied state.
+// returns "" if the list is not older, or if the time of the earlier list came from a
+// wrong clock. Dumps and archives may be older if their changes lead beyond the applied
+// state.
 func (v *view) wentBack() string {
 	newest := v.known.newest(v.Served, v.Reader.Now())
 	if v.At.IsZero() || !v.At.Before(newest) || v.By != harvest.ResourceList && !v.Old(v.At, v.applied()) {
@@ -247,8 +246,7 @@ func (v *view) wentBack() string {
 // lookupBatch is the number of URIs per look-up in the mirror.
 const lookupBatch = 500
 
-// batched calls each with batches of the values. It reuses the memory of a batch after
-// the call.
+// batched calls each with batches of the values. A batch is valid until each returns.
 func batched[V any](all iter.Seq2[V, error], each func([]V) error) error {
 	batch := make([]V, 0, lookupBatch)
 	for v, err := range all {

@@ -24,12 +24,10 @@ type Watch struct {
 
 // Pulse describes how often the Source changes, as observed in one run.
 type Pulse struct {
-	News bool          // the run found something new at the Source
-	Gap  time.Duration // usual time between two changes in the newest Change List; 0 if unknown
-	// change frequency of the Change List according to the Capability List; "" if not
-	// given
-	Freq   resourcesync.ChangeFreq
-	MaxAge time.Duration // freshness lifetime of the Change List (Cache-Control)
+	News   bool                    // the run found something new at the Source
+	Gap    time.Duration           // usual time between two changes in the newest Change List; 0 if unknown
+	Freq   resourcesync.ChangeFreq // change frequency of the Change List in the Capability List; "" if not given
+	MaxAge time.Duration           // freshness lifetime of the Change List (Cache-Control)
 }
 
 // Wait describes the wait of a Watch between two runs.
@@ -72,8 +70,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 	}
 }
 
-// survivable reports whether the error is the Source's, so that a later run may
-// succeed.
+// survivable reports whether err is the Source's, so that a later run may succeed.
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
@@ -94,8 +91,8 @@ type rhythm struct {
 }
 
 // next returns the time to wait after a run with the pulse p or the error err. While
-// the Source does not change, the waits grow by half each time. So a change is seen
-// late by at most half the time since the previous change.
+// the Source does not change, each wait is half as long again as the one before, so a
+// change is seen late by at most half the time since the previous change.
 func (r *rhythm) next(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++

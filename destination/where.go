@@ -18,12 +18,11 @@ type Selector interface {
 	// error means that this is unknown.
 	Selects(ctx context.Context, record resourcesync.Link) (bool, error)
 
-	// String identifies the choice: two Selectors with the same text choose the same
-	// resources.
+	// String identifies the choice: Selectors with equal texts choose the same.
 	String() string
 }
 
-// Why a resource is not chosen by Where.
+// These are the reasons why Where does not choose a resource.
 const (
 	SkipUndescribed Skip = "no XML record describes them"
 	SkipRecord      Skip = "the record that describes them cannot be read"
@@ -32,8 +31,8 @@ const (
 // maxRecords is the largest number of records of a resource that are read.
 const maxRecords = 16
 
-// selector returns Selects of Where, nil if there is no Where. It reports the first records
-// that cannot be read.
+// selector returns the method Selects of Where, or nil without Where. It also reports
+// the first records that cannot be read.
 func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (bool, error) {
 	if d.Where == nil {
 		return nil
@@ -49,8 +48,8 @@ func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (boo
 	}
 }
 
-// described says why w is not chosen by its records; "" if it is. One whose links were
-// dropped is chosen: leaving it out would be a guess.
+// described returns the reason why Where does not choose w; "" if it does. It chooses a
+// resource whose links were dropped, because leaving the resource out would be a guess.
 func (s *scope) described(w *harvest.Resource) Skip {
 	if s.selects == nil {
 		return ""
@@ -83,8 +82,8 @@ func (s *scope) described(w *harvest.Resource) Skip {
 	return SkipUndescribed
 }
 
-// records returns links to the XML records that describe w, as far as their origins may be
-// asked. Metadata that is chosen with what it describes is its own record.
+// records returns links to the XML records that describe w and that have an allowed
+// origin. For metadata that is chosen with what it describes, the record is w itself.
 func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resourcesync.Link {
 	if s.filter.withMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
 		return []resourcesync.Link{{Href: w.URI, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding}}
@@ -95,7 +94,7 @@ func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resour
 	})
 }
 
-// maybeXML reports whether a media type is one of XML, or unknown.
+// maybeXML reports whether a media type is an XML type or unknown.
 func maybeXML(mediaType string) bool {
 	t, _, err := mime.ParseMediaType(mediaType)
 	return mediaType == "" || err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))

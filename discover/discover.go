@@ -9,7 +9,6 @@ package discover
 
 import (
 	"context"
-	"slices"
 
 	"instep/fetch"
 	"instep/resourcesync"
@@ -19,9 +18,7 @@ import (
 type Finder struct {
 	Client *fetch.Client // required
 
-	// AllowOrigins are origins (scheme://host[:port]) whose documents may be read in
-	// addition to the Source's own.
-	AllowOrigins []string
+	AllowOrigins []string // origins (scheme://host[:port]) from which documents may be read besides the Source's own
 	// MaxDocuments bounds the documents read in all, and those that one of them may
 	// link; 0 is 10,000. All entries together may take 64 MiB.
 	MaxDocuments int
@@ -32,21 +29,20 @@ type Finder struct {
 // Source is the result of a search.
 type Source struct {
 	Given       string   // the URI given to Find
-	Description string   // URI of the Source Description, or of the document that lists the Capability Lists, or lists, instead of one; empty if there is none or it is unknown
+	Description string   // URI of the Source Description, or of the document that lists Capability Lists or lists in place of one; empty if unknown
 	Origin      string   // scheme://host[:port] of the first document that was read
-	Origins     []string // all origins of the Source: Origin, and that of the given URI if it redirects to https
+	Origins     []string // all origins of the Source: Origin, and that of the given URI if a redirect led from http to https
 	Sets        []Set    // at least one
-	Complete    bool     // whether Sets contains all sets of the Source Description
-	Way         Way      // the way by which it was found
+	Complete    bool     // Sets contains all sets of the Source Description
+	Way         Way      // the way by which the Source was found
 	Tried       []Attempt
-	Notices     []Notice // deviations and omissions, in the order found: the first 1,000, then the number of the others
+	Notices     []Notice // deviations and omissions, in the order found: the first 1,000, and then a Notice with the number of the others
 	Requests    int      // requests sent
 }
 
 // Set is a set of resources: one Capability List (1.1 §9).
 type Set struct {
-	// URI of the Capability List; for a list without one, the URI of the list
-	URI           string
+	URI           string   // URI of the Capability List; for a list without one, the URI of the list
 	Name          string   // last path segment of the set's directory, for people; may be empty
 	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
@@ -73,7 +69,7 @@ func (s *Set) Documents(c resourcesync.Capability) []string {
 // Way is a way to look for a Source.
 type Way string
 
-// Values of Way, as used in reports.
+// These are the values of Way, as used in reports.
 const (
 	WayDocument  Way = "document"        // the given URI is a ResourceSync document
 	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" in the response to the given URI
@@ -87,7 +83,7 @@ const (
 type Attempt struct {
 	Way     Way
 	URL     string
-	Outcome string // "found", or the reason why not
+	Outcome string // "found", or the reason why the way failed
 	Err     error  // nil if found
 	Page    error  // set if an HTML page was served instead of a document
 }
@@ -96,19 +92,13 @@ type Attempt struct {
 type Notice struct {
 	URI         string             // the document concerned
 	Line        int                // line of the entry, from 1; 0 if no entry is concerned
-	Quirk       resourcesync.Quirk // number of the Sources' habit; 0 if none
+	Quirk       resourcesync.Quirk // number of the known quirk; 0 if it is none
 	Msg         string
-	AllowOrigin string // origin that would have to be allowed; empty if that is not the cause
+	AllowOrigin string // origin whose permission would prevent the omission; empty if there is another cause
 }
 
 // Find searches for the Source behind a URI. It returns an [*Error] that lists every
 // way tried, or an error that ends the search at once, such as that of ctx.
 func Find(ctx context.Context, f Finder, given string) (*Source, error) {
 	return newSearch(f, given).run(ctx)
-}
-
-func (s *Source) addOrigin(o string) {
-	if !slices.Contains(s.Origins, o) {
-		s.Origins = append(s.Origins, o)
-	}
 }

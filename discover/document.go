@@ -17,7 +17,7 @@ type doc struct {
 	base    *url.URL // URL of the document
 	header  resourcesync.Header
 	entries []entry // entries of a Source Description or a Capability List, nil for others
-	leads   bool    // an entry has a capability that only a Source Description uses
+	leads   bool    // an entry has a capability that only entries of a Source Description have
 }
 
 // entry is an entry of a Source Description or a Capability List.
@@ -30,7 +30,7 @@ type entry struct {
 }
 
 // brokenError is an unusable ResourceSync document. The search must not continue as if
-// it did not exist.
+// the document did not exist.
 type brokenError struct {
 	uri string
 	err error
@@ -39,8 +39,8 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// Broken returns the URI of the unusable document that ended the search; "" if that is
-// not the reason.
+// Broken returns the URI of the unusable document that ended the search; "" if the
+// search ended for another reason.
 func (e *Error) Broken() string {
 	if broken, ok := errors.AsType[*brokenError](e.Tried[len(e.Tried)-1].Err); ok {
 		return broken.uri
@@ -51,8 +51,8 @@ func (e *Error) Broken() string {
 // notDocumentError is a response that is not a ResourceSync document.
 type notDocumentError struct {
 	uri, what string
-	plain     bool         // the response is a Sitemap
-	page      *fetch.Error // evidence that the response is an HTML page; nil if it is none
+	plain     bool         // the response is a plain Sitemap
+	page      *fetch.Error // the error about an HTML page; nil if the response is no page
 	err       error
 }
 
@@ -146,7 +146,7 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// tell turns the notes about one document into notices. It skips legal ones, and
+// tell turns the notes about one document into notices. It skips legal deviations, and
 // relative URIs, which are reported where they are followed.
 func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
@@ -157,7 +157,7 @@ func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// keep stores an entry.
+// keep stores an entry, within the memory for entries.
 func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 	if t.s.room.Add(-kept.size()) < 0 {
@@ -167,7 +167,7 @@ func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
 	return nil
 }
 
-// forget drops the entries of a document that links no other documents.
+// forget drops the entries of a document that does not link to other documents.
 func (d *doc) forget(t *trip) {
 	for i := range d.entries {
 		t.s.room.Add(d.entries[i].size())
@@ -181,15 +181,16 @@ func (e *entry) size() int64 {
 	return int64(frame + len(e.loc) + len(e.capability) + len(e.describedBy))
 }
 
-// brief truncates a capability to a length that suffices for every known one.
+// brief truncates a capability from a document. Every known capability is shorter than
+// the limit.
 func brief(c resourcesync.Capability) resourcesync.Capability {
 	const most = 100
 	return resourcesync.Capability(cut(string(c), most))
 }
 
 // headerError distinguishes a broken document from a response that is not a document.
-// If the first element exceeds the limits it is not a document but a page or an attack.
-// A bot wall is a temporary failure, since a document may be behind it.
+// If the first element exceeds the limits, the response is a page or an attack. A bot
+// wall is a temporary failure, since a document may be behind it.
 func headerError(bad *document.Error) error {
 	if !slices.ContainsFunc([]error{document.ErrNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(bad.Err, k) }) {
 		return &brokenError{bad.URI, bad.Err}
@@ -211,7 +212,8 @@ func pageOf(err error) *fetch.Error {
 }
 
 // loadNamed loads a document to which another document of the Source links. An HTML
-// page instead of it is a temporary error: the Source is blocked or being repaired.
+// page in its place is a temporary error, because the Source may be blocked or under
+// repair.
 func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	d, err := t.load(ctx, uri)
 	if page := pageOf(err); page != nil {

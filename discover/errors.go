@@ -16,7 +16,7 @@ import (
 // *fetch.Error or *resourcesync.DecodeError that ended the search.
 type Error struct {
 	Given    string
-	Tried    []Attempt // in order; the last one ended the search
+	Tried    []Attempt // in the order tried; the last one ended the search
 	Requests int       // requests sent
 }
 

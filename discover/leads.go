@@ -21,17 +21,18 @@ type leads struct {
 	none  string // the reason if there are no references
 	refs  []ref
 	want  resourcesync.Capability // expected capabilities of the documents
-	quirk resourcesync.Quirk      // the habit that is noted when there are several references
+	quirk resourcesync.Quirk      // the quirk that a notice about these references has
 }
 
 // ref is a reference to a document.
 type ref struct {
 	uri  string
-	line int   // from 1; 0 if it has none
+	line int   // line in the page, from 1; 0 if unknown
 	err  error // the reason why the reference cannot be followed
 }
 
-// reference checks that u may be followed; err is the reason if there is no u.
+// reference returns the reference to u if it may be followed. err is the reason if
+// there is no u.
 func (s *search) reference(u *url.URL, line int, err error) ref {
 	if err == nil {
 		u, err = fetch.Parse(u.String())
@@ -51,7 +52,7 @@ type nowhereError struct {
 	refs   int
 	plain  int    // number of plain Sitemaps among refs
 	first  string // the first plain Sitemap
-	reason error  // why one of the others does not lead to a Source
+	reason error  // the reason why the first other reference does not lead to a Source
 }
 
 func (e *nowhereError) Error() string {
@@ -59,7 +60,7 @@ func (e *nowhereError) Error() string {
 	case e.refs == 0:
 		return e.none
 	case e.plain == e.refs:
-		return fmt.Sprintf("it names plain Sitemaps only (%d, such as %q): these tell of no changes and no deletions", e.plain, e.first)
+		return fmt.Sprintf("it names plain Sitemaps only (%d, such as %q): these announce no changes and no deletions", e.plain, e.first)
 	case e.plain > 0:
 		return fmt.Sprintf("none of %d references leads to a document, %d of them to plain Sitemaps such as %q: %v", e.refs, e.plain, e.first, e.reason)
 	case e.refs > 1:
@@ -71,10 +72,10 @@ func (e *nowhereError) Unwrap() error { return e.reason }
 
 var errAsked = errors.New("looked at before")
 
-// gather follows references and collects the sets that they lead to: there may be a
-// reference for each set (1.1 §6.3.4). It skips references that are broken, or lead to
-// something other than a document of the Source; an unusable document ends the search,
-// as elsewhere.
+// gather follows references and collects the sets to which they lead. There may be a
+// reference for each set (1.1 §6.3.4). gather skips references that are broken or do
+// not lead to a document of the Source. An unusable document of the Source ends the
+// search.
 func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 	if len(l.refs) > maxLeads {
 		t.note(Notice{URI: l.at, Line: l.refs[maxLeads].line, Msg: fmt.Sprintf("%d references; those after the first %d are not followed", len(l.refs), maxLeads)})
@@ -105,7 +106,7 @@ func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 		return none
 	}
 	if none.plain > 0 {
-		t.note(Notice{URI: l.at, Quirk: l.quirk, Msg: fmt.Sprintf("%d plain Sitemaps, such as %q, are passed over", none.plain, none.first)})
+		t.note(Notice{URI: l.at, Quirk: l.quirk, Msg: fmt.Sprintf("%d plain Sitemaps, such as %q, are skipped", none.plain, none.first)})
 	}
 	s.src.Complete = s.src.Complete && len(descriptions) == 1
 	s.src.Sets, s.src.Description = sets, l.description(sets, descriptions)
@@ -135,7 +136,7 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 	return nil
 }
 
-// merge appends the sets that are not in the list yet.
+// merge appends sets that are not in the list yet.
 func merge(sets, more []Set) []Set {
 	for _, m := range more {
 		if !slices.ContainsFunc(sets, func(s Set) bool { return s.URI == m.URI }) {
@@ -145,8 +146,8 @@ func merge(sets, more []Set) []Set {
 	return sets
 }
 
-// description returns the one Source Description to which all references lead, or else
-// the page or robots.txt with the references, which takes its place.
+// description returns the Source Description to which all references lead. If there is
+// no common one, the page or robots.txt with the references takes its place.
 func (l *leads) description(sets []Set, of []string) string {
 	first := of[0]
 	if slices.ContainsFunc(of, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {

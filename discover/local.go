@@ -30,15 +30,15 @@ type Local struct {
 // 6761 §6.4).
 const NoHost = "http://file.invalid/"
 
-// firstNames are the names of documents at which a Source can begin.
+// firstNames are the names of documents at which a search in a directory begins.
 var firstNames = []string{
 	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
 }
 
-// OpenLocal reads a document in a directory by name; if name is ".", the first document
-// of the directory. dir is the name of the directory for messages. fsys must not lead
-// out of it.
+// OpenLocal reads a document in a directory by name. If name is ".", it reads the first
+// document of the directory. dir is the name of the directory for messages. fsys must
+// not lead out of the directory.
 func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
 	l := &Local{fsys: fsys, dir: dir}
 	if name == "." {
@@ -79,7 +79,7 @@ var errLinks = errors.New("as many links as are needed")
 
 // links returns the absolute links of a document, first those to other documents.
 func (l *Local) links(name string) ([]*url.URL, error) {
-	f, err := l.open(name)
+	f, _, err := l.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (l *Local) links(name string) ([]*url.URL, error) {
 	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
 		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
 	}
-	return links, nil // problems in later entries are reported when these are read
+	return links, nil // problems in later entries are reported when the entries are read
 }
 
 // place returns the URI of the directory. It is chosen so that a link in a document
@@ -139,19 +139,19 @@ func above(u *url.URL, dir string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: dir}
 }
 
-func (l *Local) open(name string) (fs.File, error) {
+func (l *Local) open(name string) (_ fs.File, size int64, err error) {
 	f, err := l.fsys.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return f, info.Size(), nil
 }
 
 var _ fetch.Cache = (*Local)(nil)
@@ -169,15 +169,11 @@ func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	if fetch.Origin(u) != fetch.Origin(l.base) || !below || u.RawQuery != "" || !fs.ValidPath(name) {
 		return refuse(fetch.NotFound, fmt.Sprintf("documents are read from %s, which stands for %s", l.dir, l.base), nil)
 	}
-	f, err := l.open(name)
+	f, size, err := l.open(name)
 	if err != nil {
 		return refuse(fetch.NotFound, "documents are read from "+l.dir, err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return refuse(fetch.NotFound, "documents are read from "+l.dir, errors.Join(err, f.Close()))
-	}
-	return &fetch.Cached{URL: u.String(), Length: info.Size(), Final: true, Body: f}, nil
+	return &fetch.Cached{URL: u.String(), Length: size, Final: true, Body: f}, nil
 }
 
 // Store implements [fetch.Cache]. It does nothing, since the documents are already

@@ -22,20 +22,12 @@ type page struct {
 	header []weblink.Link
 	isHTML bool
 	html   weblink.Page
-	err    error // error while reading the HTML; links before it are used
+	err    error // error while reading the HTML; earlier links are used
 }
 
-// visit reads the given URI: a document, or a page whose links may be followed next. A
-// resource of any size may have a Link header, so the size limit for documents applies
-// only after it is known to be one.
-func (s *search) visit(ctx context.Context, t *trip, uri string) error {
-	d, err := s.readGiven(ctx, t, uri)
-	if err != nil {
-		return err
-	}
-	return s.from(ctx, t, d)
-}
-
+// readGiven reads the given URI: a document, or a page whose links may be followed next.
+// A resource of any size may have a Link header, so the size limit for documents
+// applies only after the resource is known to be a document.
 func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {
@@ -54,7 +46,7 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, erro
 	return d, err
 }
 
-// read reads the links in HTML; begin is the part already read.
+// read reads the links in an HTML page, of which begin has already been read.
 func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
 		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
@@ -62,8 +54,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML judges by the served media type: a file that is not meant as a page must not
-// influence the search.
+// isHTML reports whether a response is an HTML page, by its media type. A file that is
+// not served as a page must not influence the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)

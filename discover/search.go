@@ -30,10 +30,10 @@ type search struct {
 	room    atomic.Int64                       // remaining bytes for entries
 	told    atomic.Int64                       // notices
 	allowed map[string]bool                    // origins that may be read besides the Source's own
-	asked   map[string]bool                    // URIs with which a way, or a link followed on one, began
+	asked   map[string]bool                    // URIs with which a way began, or to which a way's first links led
 	way     Way                                // the current way
 	page    *page                              // the response for the given URI; nil if there was none
-	called  map[string]resourcesync.Capability // capability that Source Descriptions state for a URI; set before that URI is read
+	called  map[string]resourcesync.Capability // capability that Source Descriptions state for a URI; set before the document at that URI is read
 	src     *Source
 }
 
@@ -47,7 +47,8 @@ type trip struct {
 	requests  int
 }
 
-// note records a notice. Beyond a limit it only counts, which bounds the memory.
+// note records a notice. Beyond a limit it only counts notices, which bounds the
+// memory.
 func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
@@ -56,7 +57,7 @@ func (t *trip) note(n Notice) {
 	t.notices = append(t.notices, n)
 }
 
-// cut truncates a text from a Source to at most most bytes.
+// cut truncates a text from a Source to a number of bytes.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -68,13 +69,6 @@ func cut(s string, most int) string {
 func (s *search) join(t *trip) {
 	s.src.Notices = append(s.src.Notices, t.notices...)
 	s.src.Requests += t.requests
-}
-
-// countRest adds a notice with the number of notices beyond the limit.
-func (s *search) countRest() {
-	if more := s.told.Load() - maxNotices; more > 0 {
-		s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
-	}
 }
 
 func newSearch(f Finder, given string) *search {
@@ -91,32 +85,31 @@ func newSearch(f Finder, given string) *search {
 	return s
 }
 
-// way is one place to search.
-type way struct {
-	way Way
-	url string
-}
-
 func (s *search) run(ctx context.Context) (*Source, error) {
 	given, err := s.start()
 	if err != nil {
 		return nil, s.fail(Attempt{Way: WayDocument, URL: s.src.Given, Outcome: err.Error(), Err: err})
 	}
-	for _, w := range ways(given) {
+	for _, a := range ways(given) {
 		t := &trip{s: s}
-		if !s.due(w) {
+		if !s.due(a) {
 			continue
 		}
-		s.way = w.way
-		err := s.look(ctx, t, w)
+		s.way = a.Way
+		err := s.look(ctx, t, a)
 		s.join(t)
 		if err == nil {
-			s.countRest()
-			s.src.Way = w.way
-			s.src.Tried = append(s.src.Tried, Attempt{Way: w.way, URL: w.url, Outcome: "found"})
+			if more := s.told.Load() - maxNotices; more > 0 {
+				s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
+			}
+			s.src.Way, a.Outcome = a.Way, "found"
+			s.src.Tried = append(s.src.Tried, a)
 			return s.src, nil
 		}
-		a := newAttempt(w, err)
+		a.Outcome, a.Err = err.Error(), err
+		if page := pageOf(err); page != nil {
+			a.Page = page
+		}
 		if ctx.Err() != nil || ends(err) {
 			return nil, s.fail(a)
 		}
@@ -125,38 +118,35 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
 }
 
-func newAttempt(w way, err error) Attempt {
-	a := Attempt{Way: w.way, URL: w.url, Outcome: err.Error(), Err: err}
-	if page := pageOf(err); page != nil {
-		a.Page = page
-	}
-	return a
-}
-
-// due reports whether a way still has to be tried. It need not be if a link has led
-// there already, or if the page with the links could not be fetched.
-func (s *search) due(w way) bool {
-	if w.way == WayHeader || w.way == WayHTML {
+// due reports whether a way still has to be tried. It returns false if a link has
+// already led to the same URI, or if the page with the links could not be fetched.
+func (s *search) due(a Attempt) bool {
+	if a.Way == WayHeader || a.Way == WayHTML {
 		return s.page != nil
 	}
-	was := s.asked[w.url]
-	s.asked[w.url] = true
+	was := s.asked[a.URL]
+	s.asked[a.URL] = true
 	return !was
 }
 
 // look tries a way.
-func (s *search) look(ctx context.Context, t *trip, w way) error {
-	switch w.way {
+func (s *search) look(ctx context.Context, t *trip, a Attempt) error {
+	load := t.load
+	switch a.Way {
 	case WayDocument:
-		return s.visit(ctx, t, w.url)
+		load = func(ctx context.Context, uri string) (*doc, error) { return s.readGiven(ctx, t, uri) }
 	case WayHeader:
 		return s.byHeader(ctx, t)
 	case WayHTML:
 		return s.byHTML(ctx, t)
 	case WayRobots:
-		return s.byRobots(ctx, t, w.url)
+		return s.byRobots(ctx, t, a.URL)
 	}
-	return s.follow(ctx, t, w.url)
+	d, err := load(ctx, a.URL)
+	if err != nil {
+		return err
+	}
+	return s.from(ctx, t, d)
 }
 
 // start validates the input of the search.
@@ -173,7 +163,7 @@ func (s *search) start() (*url.URL, error) {
 		s.allowed[fetch.Origin(u)] = true
 	}
 	s.src.Origin = fetch.Origin(given)
-	s.src.addOrigin(s.src.Origin)
+	s.src.Origins = []string{s.src.Origin}
 	return given, nil
 }
 
@@ -202,7 +192,7 @@ func ends(err error) bool {
 // well-known URIs, robots.txt. A URI that ends in a slash is a site, or a part of one
 // that may have a well-known URI, which then comes first. Any other URI may be a
 // document itself.
-func ways(given *url.URL) []way {
+func ways(given *url.URL) []Attempt {
 	at := func(path string) string {
 		u := *given
 		u.Path, u.RawPath, u.RawQuery, u.ForceQuery = path, "", "", false
@@ -210,15 +200,15 @@ func ways(given *url.URL) []way {
 	}
 	const wellKnown = "/.well-known/resourcesync"
 	itself := given.String()
-	page := []way{{WayDocument, itself}, {WayHeader, itself}, {WayHTML, itself}}
-	root := way{WayWellKnown, at(wellKnown)}
-	below := way{WayBelow, at(strings.TrimRight(given.Path, "/") + wellKnown)}
-	robots := way{WayRobots, at("/robots.txt")}
+	page := []Attempt{{Way: WayDocument, URL: itself}, {Way: WayHeader, URL: itself}, {Way: WayHTML, URL: itself}}
+	root := Attempt{Way: WayWellKnown, URL: at(wellKnown)}
+	below := Attempt{Way: WayBelow, URL: at(strings.TrimRight(given.Path, "/") + wellKnown)}
+	robots := Attempt{Way: WayRobots, URL: at("/robots.txt")}
 	switch {
-	case below.url == root.url:
-		return append([]way{root}, append(page, robots)...)
+	case below.URL == root.URL:
+		return append([]Attempt{root}, append(page, robots)...)
 	case strings.HasSuffix(given.Path, "/"):
-		return append([]way{below}, append(page, root, robots)...)
+		return append([]Attempt{below}, append(page, root, robots)...)
 	}
 	return append(page, below, root, robots)
 }

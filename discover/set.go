@@ -13,8 +13,8 @@ import (
 type reading struct {
 	set   Set
 	own   bool  // the list is a Capability List of its own, not only an index of others
-	named []Set // sets of the Capability Lists that it links, with only URI and description
-	none  error // why it is no Capability List, if it was linked with an unknown capability
+	named []Set // sets of the Capability Lists to which this one links, with only URI and description
+	none  error // reason why the document is no Capability List, if a link gave it an unknown capability
 }
 
 // set reads a set from its Capability List (1.1 §9).

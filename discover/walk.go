@@ -15,15 +15,6 @@ import (
 	"instep/resourcesync"
 )
 
-// follow reads the document at uri and finds the sets to which it leads.
-func (s *search) follow(ctx context.Context, t *trip, uri string) error {
-	d, err := t.load(ctx, uri)
-	if err != nil {
-		return err
-	}
-	return s.from(ctx, t, d)
-}
-
 // from finds the sets to which a document leads.
 func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 	s.settle(d.base)
@@ -37,15 +28,15 @@ func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 		return s.fromCapabilityList(ctx, t, d)
 	case !isListing(h.Capability):
 		return &notDocumentError{uri: uri, what: kindOf(h.Root, h.Capability)}
-	case d.leads: // if it were read by its stated capability, documents would be mirrored as resources
+	case d.leads: // otherwise the documents would be mirrored as resources
 		return &brokenError{uri, fmt.Errorf("it says that it is %s, and names documents as a Source Description does", kindOf(h.Root, h.Capability))}
 	}
 	return s.fromList(ctx, t, d)
 }
 
 // settle sets the Source's origin from the first document read. After a redirect from
-// http to https both origins belong to the Source. Any other redirect needs the user's
-// consent, and its target must be allowed for more than this document.
+// http to https both origins belong to the Source. The user must consent to any other
+// redirect, by allowing its target's origin for all documents.
 func (s *search) settle(at *url.URL) {
 	o := fetch.Origin(at)
 	if was := s.src.Origin; o != was && strings.TrimPrefix(o, "https://") == strings.TrimPrefix(was, "http://") {
@@ -54,7 +45,7 @@ func (s *search) settle(at *url.URL) {
 	}
 }
 
-// own returns nil if a document at u may be read.
+// own returns an error unless a document at u may be read.
 func (s *search) own(u *url.URL) error {
 	o := fetch.Origin(u)
 	if slices.Contains(s.src.Origins, o) || s.allowed[o] {
@@ -63,7 +54,7 @@ func (s *search) own(u *url.URL) error {
 	return &ForeignError{URI: u.String(), Origin: o}
 }
 
-// link resolves a reference of d to another document and checks that it may be read.
+// link resolves a reference in the document d and checks that its target may be read.
 func (s *search) link(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
@@ -86,7 +77,7 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	case errors.As(err, &place):
 		n.Quirk = resourcesync.QuirkCapabilityNew
 	}
-	// Prefer a reason that the user can remove.
+	// prefer a reason that the user can remove
 	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
 		t.leftOut = err
 	}
@@ -154,8 +145,8 @@ func (s *search) alone(t *trip, d *doc, why string) error {
 	return nil
 }
 
-// fromCapabilityList uses only the set of the given Capability List, or those of the
-// Capability Lists that it links.
+// fromCapabilityList uses only the set of the given Capability List, or the sets of the
+// Capability Lists to which it links.
 func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error {
 	r, err := t.set(ctx, d)
 	if err != nil {
@@ -233,7 +224,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 		if err == nil {
 			err = p.is(resourcesync.URLSet, resourcesync.CapabilityDescription)
 		}
-		if err != nil { // otherwise the sets in a missing part would seem deleted
+		if err != nil { // without the error, the sets in a missing part would seem deleted
 			return nil, &brokenError{uri, err}
 		}
 		seen[uri] = true
@@ -250,7 +241,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 const inDescription = "a Source Description"
 
 // capabilityLists returns the sets in a Source Description. An entry without a
-// capability is taken for a set; one with an unknown capability may be one.
+// capability counts as a set. An entry with an unknown capability may be a set.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
@@ -295,13 +286,13 @@ func whyNoSets(t *trip) error {
 	return errors.New("the Source Description names no Capability List")
 }
 
-// readSets reads Capability Lists and those that they link, level by level and each
+// readSets reads the Capability Lists of a level, and those to which they link, each
 // once, and returns their sets. A failure becomes the error of its set, unless there is
-// no other set. The search began at d.
+// no other set. The search began at the document d.
 func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
 	var sets []Set
 	var errs []error
-	var none error // why a document was no Capability List
+	var none error // reason why a document was no Capability List
 	seen := map[string]bool{d.base.String(): true}
 	for len(level) > 0 {
 		var stubs []Set

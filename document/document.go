@@ -1,10 +1,11 @@
-// Package document reads a document of a Source from any origin: it is fetched or opened,
-// stored in a temporary file, and read to its end tag before anything acts on it.
+// Package document reads a document of a Source from any origin: it is fetched or
+// opened, stored in a temporary file, and read to its end tag before anything acts on
+// it.
 //
-// A [Reader] has the origin of documents and the options; [Reader.Read] returns a
-// [Document], or an [Error] that distinguishes failed transfers from unusable text. The
-// caller handles everything that is specific to a kind of document, such as the order of
-// entries.
+// A [Reader] has the options, and a [Fetcher] that says where documents come from.
+// [Reader.Read] returns a [Document], or an [Error] that distinguishes failed transfers
+// from unusable text. The caller handles everything that is specific to a kind of
+// document, such as the order of entries.
 package document
 
 import (
@@ -30,14 +31,14 @@ func EntriesWithin(bytes int64) int {
 	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }
 
-// Document is a completely read document. It must be closed.
+// Document is a completely read document. The caller must close it.
 type Document struct {
 	URI      string              // the requested URI
 	Base     *url.URL            // URL of the document; nil if it has none
 	Served   time.Time           // Date header of the response; zero if there was none
 	Modified time.Time           // Last-Modified header of the response; zero if there was none
 	Header   resourcesync.Header // the header, including elements after the entries
-	Bad      int                 // number of entries without a usable URI: their resources are unknown
+	Bad      int                 // number of entries without a usable URI, whose resources are unknown
 
 	file *spool.File // empty if the bytes were not stored
 	opts []resourcesync.Option
@@ -59,7 +60,7 @@ func (d *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 }
 
 // Absolute resolves a relative loc against the document. It returns other texts
-// unchanged, even one that is not a URI.
+// unchanged, even if they are not URIs.
 func (d *Document) Absolute(loc string) string {
 	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
 		return loc

@@ -10,10 +10,10 @@ import (
 // invalid.
 type Error struct {
 	URI      string
-	Err      error  // usually a *resourcesync.DecodeError; or the error returned by Reader.Entry
+	Err      error  // usually a *resourcesync.DecodeError, or the error that Reader.Entry returned
 	Transfer error  // why the transfer or storing failed; nil if the text is invalid
 	Headless bool   // not even the header could be read
-	Head     []byte // the start of the response: up to where the header was found, or all that was read
+	Head     []byte // the start of the response up to the header, or all that was read if there is no header
 }
 
 // Error names the document and the fault.
@@ -23,7 +23,7 @@ func (e *Error) Error() string { return e.URI + ": " + e.Unwrap().Error() }
 func (e *Error) Unwrap() error { return cmp.Or(e.Transfer, e.Err) }
 
 // Page returns the error for an HTML page that was served instead of a document; nil if
-// it was not one. The Source may serve the document at another time.
+// the response was no page. The Source may serve the document at another time.
 func (e *Error) Page() *fetch.Error {
 	if head := e.Begin(); fetch.IsPage(head) {
 		return fetch.Blocked(e.URI, head)
@@ -31,5 +31,5 @@ func (e *Error) Page() *fetch.Error {
 	return nil
 }
 
-// Begin returns the part of Head that IsPage needs.
+// Begin returns the part of Head that fetch.IsPage needs.
 func (e *Error) Begin() []byte { return e.Head[:min(len(e.Head), fetch.PageHead)] }

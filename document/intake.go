@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"instep/fetch"
 )
 
 // ErrNoHead means that there is no document header within the allowed number of bytes:
@@ -16,10 +14,10 @@ var ErrNoHead = errors.New("no header of a document")
 // before the header, or after it, is too long.
 type intake struct {
 	from   io.Reader
-	most   int64 // number of bytes still allowed, first before and then after the header
+	most   int64 // maximum number of bytes, first before and then after the header
 	left   int64 // of them
 	found  bool
-	head   []byte // the start of the response: up to where the header was found, or all that was read
+	head   []byte // the start of the response up to the header, or all that was read if there is no header
 	keep   int64  // largest length of head
 	failed error  // of from
 }
@@ -40,10 +38,4 @@ func (in *intake) Read(p []byte) (int, error) {
 		in.failed = err
 	}
 	return n, err
-}
-
-// headFound records that the header was found, and sets the number of further bytes
-// allowed.
-func (in *intake) headFound(most int64) {
-	in.found, in.most, in.left, in.keep = true, most, most, fetch.PageHead
 }

@@ -21,8 +21,8 @@ type Fetcher interface {
 	Document(ctx context.Context, uri string, limit int64, v fetch.Validators) (*fetch.Response, error)
 }
 
-// Opener is a Fetcher for documents with a name instead of a URI: files, or objects in
-// a bucket. The URIs of their entries are not resolved.
+// Opener is a Fetcher for documents with a name instead of a URI, such as files, or
+// objects in a bucket. The URIs of their entries are not resolved.
 type Opener func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Document implements Fetcher.
@@ -42,19 +42,19 @@ type Reader struct {
 	Head   int64               // number of bytes in which the header must be found; 0 is Limit
 	Limits resourcesync.Limits // limits of the decoder; zero values are the defaults
 	Strict bool                // refuse documents with values that the standard does not allow
-	Once   bool                // do not store the bytes: the document then has its header, but neither Raw nor Entries
+	Once   bool                // do not store the bytes: then a Document has its header, but neither Raw nor Entries
 
 	Notes *resourcesync.NoteTally // collects the notes, including those of an unusable document; may be nil
 
 	// Enough is called before the first entry; md reports whether the rs:md of the
-	// header has been read. If it returns true, the rest is neither read nor checked.
-	// May be nil.
+	// header has been read. If Enough returns true, the rest is neither read nor
+	// checked. May be nil.
 	Enough func(d *Document, md bool) bool
 
 	// Entry is called with each entry while the document is read, with unresolved URIs,
 	// or with the error of an unusable entry, of which only the line is known. The
-	// entry is valid until Entry returns. The document may still turn out to be
-	// incomplete, so Entry must not act on it yet. If it returns an error, reading
+	// entry is valid until Entry returns. Entry must not act on the entry yet, because
+	// the document may turn out to be incomplete. If Entry returns an error, reading
 	// ends. May be nil.
 	Entry func(d *Document, e *resourcesync.Entry, err error) error
 }
@@ -115,7 +115,7 @@ func (r *Reader) options() []resourcesync.Option {
 	return opts
 }
 
-// decode reads the document completely. headless reports that even its header was not
+// decode reads the document completely. headless means that even its header was not
 // found.
 func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	opts := r.options()
@@ -126,7 +126,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if d.Header, err = dec.Header(); err != nil {
 		return true, err
 	}
-	in.headFound(r.limit())
+	in.found, in.most, in.left, in.keep = true, r.limit(), r.limit(), fetch.PageHead
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}

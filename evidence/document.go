@@ -11,12 +11,11 @@ const skew = 24 * time.Hour
 func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 
 // Misdated reports whether t is in the future both by our clock and by the Source's
-// clock, which sent shows. Both are checked because one of them may be wrong. The zero
-// value of sent means that the Source's clock is unknown; then our clock alone decides.
+// clock, because one of them may be wrong. sent is the time by the Source's clock; if
+// it is zero, our clock alone decides.
 func Misdated(t, sent, now time.Time) bool { return ToCome(t, now) && ToCome(t, sent) }
 
-// Placed returns t, or the zero time if t is misdated, because a misdated time gives no
-// order.
+// Placed returns t, or zero if t is misdated, because such a time gives no order.
 func Placed(t, sent, now time.Time) time.Time {
 	if Misdated(t, sent, now) {
 		return time.Time{}
@@ -38,8 +37,9 @@ type Applied struct {
 	Changed time.Time // the time of the latest applied change
 }
 
-// UpTo returns a with Changed limited to cursor, the time up to which every change was
-// read. Later changes may have been applied before older changes that are still unread.
+// UpTo returns a with Changed limited to the cursor, the time up to which every change
+// was read. Later changes may have been applied before older changes that are still
+// unread.
 func (a Applied) UpTo(cursor time.Time) Applied {
 	if cursor.Before(a.Changed) {
 		a.Changed = cursor
@@ -47,8 +47,7 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 	return a
 }
 
-// Span is the period that Change Lists cover: they contain every change from From to
-// Latest.
+// Span is a period of which Change Lists contain every change, up to Latest.
 type Span struct {
 	From   time.Time // start of the period; zero if unknown
 	Latest time.Time // time of the latest listed change
@@ -65,15 +64,14 @@ func (s Span) Old(a Applied) bool {
 	return !s.Goes && s.Latest.Before(a.Changed) && s.Until.Before(a.Changed) && s.From.Before(a.Changed)
 }
 
-// Snapshot is the complete list of a set at one moment, with the changes after that
-// moment.
+// Snapshot is the complete list of a set at one moment, with the changes after it.
 type Snapshot struct {
 	At   time.Time
 	Then Span // changes after At; the zero Span if there are none
 }
 
-// Old reports whether the snapshot is older than the applied state. It isn't old if its
-// changes continue beyond the applied state.
+// Old reports whether the snapshot is older than the applied state. A snapshot is not
+// old if its changes continue beyond the applied state.
 func (s Snapshot) Old(a Applied) bool {
 	at := s.At
 	if s.Then.Since(at) {

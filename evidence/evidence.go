@@ -41,43 +41,35 @@ type Match uint8
 
 // These are the results of a comparison.
 const (
-	// no comparison is possible: no bytes are held, or the Source gives no length or
-	// digest
-	Untied  Match = iota
-	Differs       // the held bytes are not the described ones
-	Same          // a digest proves that the bytes are equal, or all values that the Source gives agree
-	matches       // the number of matches
+	Untied  Match = iota // no bytes are held, or the Source gives no length or digest to compare
+	Differs              // the held bytes are not the described ones
+	Same                 // a digest proves that the bytes are equal, or all values that the Source gives agree
+	matches
 )
 
 // Statement is one document's statement about one URI.
 type Statement struct {
-	Kind  Kind
-	Old   bool      // the document is older than the applied state; see Snapshot.Old and Span.Old
-	Again bool      // another list of the same moment was already applied; used for lists only
-	From  time.Time // the earliest time of the statement; zero if unknown
-	// the latest time of the statement; zero if unknown. A statement of known time has
-	// it in From and To
-	To   time.Time
-	Last bool // the entry comes after all applied entries of its Change List
-	Torn bool // the document contradicts itself: neither times nor positions show which statement is the last
-	// one of the contradictory statements is a deletion, which a request for the URI
-	// can confirm; only if Torn
-	Denied bool
+	Kind   Kind
+	Old    bool      // the document is older than the applied state, according to Snapshot.Old or Span.Old
+	Again  bool      // for a list: another list of the same moment was already applied
+	From   time.Time // the earliest time of the statement; zero if unknown
+	To     time.Time // the latest time of the statement; zero if unknown; equal to From if the time is known
+	Last   bool      // the entry comes after all applied entries of its Change List
+	Torn   bool      // the document contradicts itself: neither times nor positions show which statement is the last
+	Denied bool      // if Torn: one of the statements is a deletion, which a request for the URI can confirm
 	Bytes  Match
 }
 
 // Held is the state of one URI in one set of a mirror, as evidence for decisions.
 type Held struct {
-	Member bool
-	Due    bool      // the bytes must be fetched again; the recorded metadata stays valid
-	At     time.Time // the time of the last applied statement
-	// if the time of the last applied statement is unknown: its latest possible time,
-	// with At as the earliest. Zero if At is exact
-	Until    time.Time
-	Change   bool // the last applied statement was a change
-	Ahead    bool // the last applied statement is later than the cursor, so its position is no evidence
-	Misdated bool // the last applied statement had a time in the future, from a wrong clock; At is zero
-	Gone     bool // the last applied statement was a deletion, and no newer list was read; excludes Member
+	Member   bool
+	Due      bool      // the bytes must be fetched again; the recorded metadata stays valid
+	At       time.Time // the time of the last applied statement
+	Until    time.Time // latest time of the last applied statement if only its earliest, At, is known; else zero
+	Change   bool      // the last applied statement was a change
+	Ahead    bool      // the last applied statement is later than the cursor, so its position is no evidence
+	Misdated bool      // the last applied statement had a time in the future, from a wrong clock; At is zero
+	Gone     bool      // the last applied statement was a deletion, and no newer list was read; then Member is false
 }
 
 // Decision is the action that a statement requires.
@@ -101,8 +93,7 @@ func (d Decision) String() string {
 	return [...]string{"keep", "retry", "confirm", "fetch", "remove", "remember", "withhold", "ask", "pass over"}[d]
 }
 
-// Decide returns the action that a statement requires for the held state, and a short
-// reason.
+// Decide returns the action that a statement requires for the held state, and why.
 func Decide(s Statement, h Held) (Decision, string) {
 	known := h.Member || h.Gone
 	s.Last = s.Last && !h.Ahead
@@ -125,8 +116,7 @@ func Decide(s Statement, h Held) (Decision, string) {
 	return s.apply(h), "the held state is older"
 }
 
-// stay returns the decision that keeps the held state: Retry if its bytes are due, else
-// Keep.
+// stay returns the decision to keep the held state: Retry if its bytes are due.
 func (h Held) stay() Decision {
 	if h.Due {
 		return Retry
@@ -151,7 +141,7 @@ func (s Statement) order(h Held) place {
 	// the statement's time is wrong, or the document is an outdated copy
 	case s.Last && ends && s.To.Before(h.At):
 		return unknown
-	// the held state, if any, also comes from a list without a moment
+	// the held state also comes from a list without a moment, or from no list
 	case s.Kind == Listed && h.At.IsZero() && !h.Change:
 		return later
 	// a list describes the state before its moment, so a change at that moment is later
@@ -204,7 +194,7 @@ func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
-	// the current bytes of the URI are not older than the held bytes
+	// the bytes that the URI serves now are not older than the held bytes
 	case s.Kind == Listed && !h.Gone && s.Bytes == Untied:
 		return Fetch
 	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:

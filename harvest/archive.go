@@ -17,7 +17,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 		return nil, err
 	}
 	c := o.reader.newSequence(o.set.URI, now.name)
-	begin := o.reader.until.Add(1) // a past moment before the start of the current lists needs none of them
+	begin := o.reader.until.Add(1) // without current lists, archived lists are used up to the requested moment
 	switch {
 	case len(now.windows) > 0:
 		begin = now.windows[0].from.Time()
@@ -34,7 +34,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 	})
 }
 
-// archived adds the documents of an archive that cover the time from since to begin.
+// archived adds the documents of an archive whose changes lie between two times.
 func (c *sequence) archived(ctx context.Context, tr Track, entries []resourcesync.Entry, since, begin time.Time) error {
 	for i := range entries {
 		e := &entries[i]
@@ -87,10 +87,10 @@ func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 	return all, nil
 }
 
-// newest returns the entry of the newest snapshot in the archives. If until is not
-// zero, it ignores snapshots after until. The entry has no URI if no snapshot has a
-// time.
-func (o *Offer) newest(ctx context.Context, s SnapshotKind, until time.Time) (last resourcesync.Entry, err error) {
+// newest returns the entry of the newest snapshot in the archives, ignoring those after
+// the moment of the reader. The entry has no URI if no snapshot has a time.
+func (o *Offer) newest(ctx context.Context, s SnapshotKind) (last resourcesync.Entry, err error) {
+	until := o.reader.until
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {
 		entries, err := o.archived(ctx, uri, snapshotDocuments[s], 0)

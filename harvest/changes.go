@@ -22,76 +22,60 @@ import (
 type Changes struct {
 	Since   resourcesync.Datetime // start of the oldest list read; all later changes are included
 	latest  *spool.Table[*storedChange]
-	rivals  *spool.Log[Resource] // the log of the Reader that stores rival descriptions
+	rivals  *spool.Log[Resource] // descriptions that contradict the latest ones; the log belongs to the Reader
 	in      []*Package           // the packages; a storedChange refers to them by number, counted from 1
 	resumed bool                 // the first list begins with exactly the entries that an earlier run read
 	oldest  time.Time            // time of the first entry of the oldest list read
-	// the list of the position has dropped entries since it was last read, and no list
-	// reaches back to the position
-	slid bool
-	// describes how the Source went back to an older version of the position's list; ""
-	// if it did not
-	Back    string
-	Flaw    error     // an error in some entry; any resource may have changed since
-	Rest    error     // set if there are more lists than one run reads
-	End     time.Time // time of the last change
-	undated time.Time // latest possible time of a change without a time
-	known   found     // whether a list was read up to the position
-	First   string    // URI of the oldest list read
-	Jumbled bool      // the lists are in the order of their index, not in the order of their times
-	// if Jumbled: the latest start of a list; entries of different lists before it have
-	// no known order
-	clear  time.Time
-	Early  bool        // some entries have earlier times than entries that were applied before
-	newest *changeList // the last list read, without its entries; the next position is in it
-	// the document that need not be requested again while the newest list is unchanged;
-	// see Position.Index
-	index  string
-	asked  time.Time // time of the last request for index, by our clock
-	lists  int       // the number of lists read
-	Served time.Time // time at which the Source sent the last list, by its own clock; zero if unknown
-	// the first list that is open although its index calls it closed; the position
-	// stays in it. Nil if there is none
-	stand *changeList
+	slid    bool                 // the Position's list has dropped entries since it was last read, so changes may be missing
+	Back    string               // how the Source went back to an older version of the Position's list; "" if it did not
+	Flaw    error                // an error in some entry; any resource may have changed since
+	Rest    error                // set if there are more lists than one run reads
+	End     time.Time            // time of the last change
+	undated time.Time            // latest possible time of a change without a time
+	known   found                // whether a list was read up to the position
+	First   string               // URI of the oldest list read
+	Jumbled bool                 // the lists are in the order of their index, not in the order of their times
+	clear   time.Time            // if Jumbled: latest start of a list, before which entries of different lists have no order
+	Early   bool                 // some entries have earlier times than entries that were applied before
+	newest  *changeList          // the last list read, without its entries; the next position is in it
+	index   string               // document that need not be requested while the newest list is unchanged; see Position.Index
+	asked   time.Time            // time of the last request for index, by our clock
+	lists   int                  // the number of lists read
+	Served  time.Time            // time at which the Source sent the last list, by its own clock; zero if unknown
+	stand   *changeList          // the first open list that its index calls closed, where the next position stays; may be nil
 }
 
-// ErrLeft marks the error of a plan that contains only a part of the changes. Its text
-// ends the error's sentence.
+// ErrLeft is wrapped by the error of a plan that contains only a part of the changes,
+// as the end of its text.
 var ErrLeft = errors.New("left for the next run")
 
 // changeList is one completely read Change List. It contains the entries after the
 // position if the position is in the list, else all entries.
 type changeList struct {
-	URI   string
-	from  resourcesync.Datetime
-	until resourcesync.Datetime // end of the list's period; zero while the list is open
-	// the entries in the order of the document; only those after the position if the
-	// list is resumed
-	entries *spool.Log[*storedChange]
-	first   time.Time // time of the entry that happened first
+	URI     string
+	from    resourcesync.Datetime
+	until   resourcesync.Datetime     // end of the list's period; zero while the list is open
+	entries *spool.Log[*storedChange] // the entries in document order; only those after the position if the list is resumed
+	first   time.Time                 // time of the entry that happened first
 	ordering
-	resumed bool        // the document begins with exactly the entries that an earlier run read
-	total   int         // the number of entries in the document
-	told    int         // the number of entries with a usable change
-	end     time.Time   // time of the latest entry; the earliest possible time if the entry has none
-	packed  bool        // the list is the manifest of a package
-	in      *Package    // the package of the manifest; nil if the list is not a manifest or nothing was read
-	ended   time.Time   // time up to which the document claims to be complete; zero if it makes no claim
-	prefix  string      // digest of all entries, in hex
-	over    *spool.Keys // if the position is in the list: the resources of the entries before the position
-	known   found       // whether a list was read up to the position
-	// the index says that the list is closed, but the list itself is open; it may be an
-	// outdated copy
-	open   bool
-	flaw   error                     // an error if some entry cannot be used
-	rhythm rhythm                    // estimate of how often the list grows
-	maxAge time.Duration             // freshness lifetime in the response
-	served time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
-	placed func(time.Time) time.Time // returns its argument, or the zero time if that is in the future
-	odd    [len(oddities)]int        // the number of entries for each oddity
+	resumed bool                      // the document begins with exactly the entries that an earlier run read
+	total   int                       // the number of entries in the document
+	told    int                       // the number of entries with a usable change
+	end     time.Time                 // time of the latest entry; the earliest possible one if that time is unknown
+	in      *Package                  // the package of the list if the list is a manifest; nil for a Change List
+	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
+	prefix  string                    // digest of all entries, in hex
+	over    *spool.Keys               // if the position is in the list: the resources of the entries before the position
+	known   found                     // whether a list was read up to the position
+	open    bool                      // the list is open although its index calls it closed, so it may be an outdated copy
+	flaw    error                     // an error if some entry cannot be used
+	rhythm  rhythm                    // estimate of how often the list grows
+	maxAge  time.Duration             // freshness lifetime in the response
+	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
+	placed  func(time.Time) time.Time // returns the given time, or the zero time if the given one is in the future
+	odd     [len(oddities)]int        // number of entries with each oddity
 }
 
-// These are the oddities of entries.
 const (
 	oddTime  = iota // the entry has no datetime
 	oddLate         // the entry has a time after the end of the list, or in the future
@@ -100,43 +84,33 @@ const (
 )
 
 // ChangeEntry is one entry of a Change List. Changed is its datetime. Without a
-// datetime, Changed is the earliest possible time of the change: the time of the
-// preceding entry, or of the run that had not seen the entry yet. Entries take effect
-// in the order of Changed.
+// datetime, Changed is the earliest possible time of the change: that of the preceding
+// entry, or that of the last run in which the list lacked the entry. Entries take
+// effect in the order of Changed.
 type ChangeEntry struct {
 	Resource
-	Change resourcesync.Change
-	// earliest and latest time of the change; both are equal if the time is known, and
-	// To is zero if there is no upper bound
-	From, To time.Time
-	Least    time.Time // if ByLastMod: the value of From in case the lastmod is not the time of the deletion
-	Most     time.Time // if ByLastMod: the value of To in case the lastmod is not the time of the deletion
-	// the entry is a deletion whose time is its lastmod, which may be the lastmod of
-	// the deleted version
-	ByLastMod bool
-	// the entry is a creation or update whose time is its lastmod; the bytes may be
-	// older than the change
-	OfBytes bool
-	Last    bool // the entry comes after all entries that earlier runs read
-	// the documents do not show whether the resource exists in the end, or in which
-	// version
-	Torn   bool
-	Rival  *Resource // if torn: another description, which may be the valid one if the resource exists
-	Denied bool      // the entry is torn, and one of the contradictory statements is a deletion
-	News   bool      // the entry is the first one about its URI after the position
+	Change    resourcesync.Change
+	From, To  time.Time // earliest and latest time of the change; equal if the time is known; To is zero if unbounded
+	Least     time.Time // From, if ByLastMod is set but the lastmod is not the time of the deletion
+	Most      time.Time // To, if ByLastMod is set but the lastmod is not the time of the deletion
+	ByLastMod bool      // the time of a deletion is its lastmod, which may be the lastmod of the deleted version
+	OfBytes   bool      // the time of a creation or update is its lastmod; the bytes may be older than the change
+	Last      bool      // the entry comes after all entries that earlier runs read
+	Torn      bool      // the documents do not show whether the resource exists in the end, or in which version
+	Rival     *Resource // if torn: another description, which may be the valid one if the resource exists
+	Denied    bool      // the entry is torn, and one of the contradictory statements is a deletion
+	News      bool      // the entry is the first one about its URI after the position
 }
 
-// Change is the last change of a resource, with the package that contains the
-// resource's bytes, if any.
+// Change is the last change of a resource, with the package of its bytes, if any.
 type Change struct {
 	ChangeEntry
 	Location
 	aged bool // the change is OfBytes, and it is torn only because newer lists do not contain the resource
 }
 
-// found says whether a list was read up to the position. Then at is the time of the
-// position and last the time of the latest change before it; each is zero if it is in
-// the future.
+// found describes the position, if a list was read up to it: the position's time and
+// the time of the latest change before it. A time in the future is recorded as zero.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -145,12 +119,12 @@ type found struct {
 // Timed reports whether the time of a change is known.
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
-// listOf reads the entries of a Change List or of a package's manifest. If the position
-// cur is in the list, it reads only the entries after it. The entries are later than
-// known.
+// listOf reads the entries of a Change List or of a package's manifest. If the list
+// contains the position cur, listOf reads only the entries after cur. known describes
+// the position if an earlier list contained it.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
-	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
+	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
 	if l.from.IsZero() || w.pkg != nil && !w.from.IsZero() {
 		l.from = w.from
 	}
@@ -158,14 +132,13 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return evidence.Placed(t, l.served, r.Now()) }
-	l.packed, l.in = w.pkg != nil, w.pkg
 	if l.ended = doc.Header.Until.Time(); l.ended.IsZero() {
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
-		l.ended = time.Time{} // the end is in the future
+		l.ended = time.Time{} // no document is complete up to a time in the future
 	}
-	if err := l.read(r, doc, w.pkg, cur, tell); err != nil {
+	if err := l.read(r, doc, cur, tell); err != nil {
 		return nil, err
 	}
 	if l.total > 0 && l.told == 0 {
@@ -183,7 +156,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the other lists came later, whatever their times are
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the other lists were published later, whatever their times are
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
@@ -218,7 +191,7 @@ func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
 	n := 0
 	for e, err := range l.bounded() {
 		if err == nil {
-			err = l.torn(e)
+			err = l.torn(e, r.rivals)
 		}
 		if err != nil {
 			return err
@@ -260,15 +233,15 @@ var oddities = [...]struct {
 
 // read reads the entries of a document after those that an earlier run read. If the
 // document does not begin with those, it reads all entries.
-func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
+func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) error {
 	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
 	r.spools = append(r.spools, l.over, l.entries)
 	before := *l
 	l.resumed = l.holds(cur)
-	goes, err := l.goOn(r, doc, in, cur, tell)
+	goes, err := l.goOn(r, doc, cur, tell)
 	if err == nil && !goes {
 		*l = before
-		_, err = l.goOn(r, doc, in, cur, tell)
+		_, err = l.goOn(r, doc, cur, tell)
 	}
 	if err != nil {
 		return err
@@ -283,7 +256,7 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 
 // goOn reads the entries. If the list is assumed to be resumed, goOn skips the entries that
 // an earlier run read, and returns false if they turn out to differ.
-func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
+func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
 	for e, err := range doc.Entries() {
@@ -313,7 +286,7 @@ func (l *changeList) goOn(r *Reader, doc *Document, in *Package, cur Position, t
 		if l.total++; known {
 			err = l.over.Add(resourcesync.KeyOf(c.URI))
 		} else {
-			err = l.keep(r, &c, in.carries(&e))
+			err = l.keep(r, &c, l.in.carries(&e))
 		}
 		if err != nil {
 			return false, err
@@ -348,7 +321,6 @@ func (l *changeList) fresh() int64 {
 	return l.entries.Len()
 }
 
-// close releases the entries.
 func (l *changeList) close() error {
 	if l.entries == nil {
 		return nil
@@ -360,15 +332,15 @@ func (l *changeList) close() error {
 	return err
 }
 
-// holds reports whether a position is in this list: URI and start are the same.
+// holds reports whether the list has the URI and the start that a position records.
 func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume compares the entries before the position with those that an earlier run read,
-// as soon as all of them were read again; sum is their digest. It returns false if they
-// differ. The entries after the position happened later, whatever their times are: a
-// clock may be wrong, but a position cannot.
+// resume compares the digest of the entries before the position with the digest that an
+// earlier run recorded, as soon as all of them were read again. It returns false if
+// they differ. Entries after the position happened later, whatever their times are,
+// because a clock may be wrong but a position cannot.
 func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	if !l.resumed || l.total != cur.Applied {
 		return true
@@ -387,9 +359,9 @@ func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	return append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
 }
 
-// lost reports whether a list that earlier runs read has dropped applied entries while
-// its from is unchanged. A list of only the newest changes does that, and changes in
-// between may be lost.
+// lost reports whether the list of the position has dropped applied entries although it
+// states the same start. A list of only the newest changes does that, and changes
+// between the two readings may be lost.
 func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
@@ -401,13 +373,13 @@ func (l *changeList) lost(cur Position) bool {
 // Change Dump often ends before the Change Lists do, and an outdated copy always does.
 // If there are missing changes between the two, join describes them in gap.
 func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
-	open := ch.newest.until.IsZero() && !ch.newest.packed // an open list contains all changes up to the present
+	open := ch.newest.until.IsZero() && ch.newest.in == nil // an open list contains all changes up to the present
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
 		return "", nil
 	}
 	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
-	if other.newest.placed != nil { // the list was read
+	if other.newest.placed != nil { // nil if the list was skipped
 		begins = other.newest.placed(begins)
 	}
 	switch {
@@ -422,7 +394,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		// without this check a change from a package might be replaced
+		// a change of the same time must not replace the place of the bytes in a package
 		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) {
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
@@ -452,8 +424,8 @@ func (ch *Changes) Span() evidence.Span {
 	return s
 }
 
-// Mark returns c moved to the end of the last list. It returns c unchanged if that list
-// ended before c, unless the list may be incomplete. now is the time by our clock.
+// Mark returns the position c, moved to the end of the last list. The position stays if
+// another list than its own ended before it. now is the time by our clock.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
 	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
@@ -468,10 +440,11 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 		c.Left = time.Time{}
 	case c.Left.IsZero():
 		c.Left = now.UTC().Truncate(time.Second)
-	case !same: // the previous list was accepted as closed; the current one has been open since that end
+	case !same: // another list than before has been open since its end according to the index
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	// otherwise some of the undated changes come after the position
+	// Undated is about changes before the position, so it changes only if the position
+	// moves
 	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
@@ -501,28 +474,16 @@ func (l *changeList) wentBack(cur Position) string {
 // Position records how far the changes of a set were read (1.1 §12.1). The caller
 // passes it to the next reading, and stores it in the same transaction as the results.
 type Position struct {
-	// time up to which everything that the Source recorded was read; from the Source's
-	// documents, never from our clock
-	At      time.Time
-	List    string // URI of the last Change List read; "" after a baseline
-	From    string // the list's rs:md/@from as written
-	Applied int    // number of entries of List that were read
-	Prefix  string // digest of those entries, in hex
-	// URI of the document that led to List as the last of several, and that has no news
-	// while List is open; "" if it may have news
-	Index string
-	Asked time.Time // time of the last request for Index, by our clock; zero if there is no Index
-	Last  time.Time // the latest datetime of those entries
-	// time of the latest change read; zero if no change was read, or if an earlier
-	// version of the program read the set last
-	Changed time.Time
-	// the end of List if List was read to its end, so that the next list may begin
-	// there without a gap; zero while List is open
-	Ended time.Time `json:",omitzero"`
-	// latest possible time of a change that was read without a time; zero if all
-	// changes have times
-	Undated time.Time `json:",omitzero"`
-	// time, by our clock, since which List is open although its index calls it closed;
-	// zero if that is not so
-	Left time.Time
+	At      time.Time // time up to which everything recorded was read, by the Source's documents, not by our clock
+	List    string    // URI of the last Change List read; "" after a baseline
+	From    string    // the list's rs:md/@from as written
+	Applied int       // number of entries of List that were read
+	Prefix  string    // digest of the Applied entries, in hex
+	Index   string    // URI of the index that named List last, if it need not be requested while List is open; else ""
+	Asked   time.Time // time of the last request for Index, by our clock; zero if there is no Index
+	Last    time.Time // the latest datetime of the Applied entries
+	Changed time.Time // time of the latest change read; zero if none was read, or by an earlier version of the program
+	Ended   time.Time `json:",omitzero"` // end of List if it was read to its end, where the next list may begin; zero while it is open
+	Undated time.Time `json:",omitzero"` // latest possible time of the changes that were read without a time; zero if there are none
+	Left    time.Time // time, by our clock, since which List is open although its index calls it closed; else zero
 }

@@ -23,13 +23,11 @@ import (
 // that are needed before its entries take effect.
 type Document struct {
 	*document.Document
-	lists bool // some entries are documents of the same capability, as in an index
-	// for a Resource List: position of the last entry of each resource that has several
-	// entries
-	last   map[resourcesync.Key]int
-	maxAge time.Duration // freshness lifetime in the response
-	count  int           // the number of usable entries
-	after  []*Document   // for a Change List: its further pages
+	lists  bool                     // some entries are documents of the same capability, as in an index
+	last   map[resourcesync.Key]int // for a Resource List: position of the last entry of each resource that has several entries
+	maxAge time.Duration            // freshness lifetime in the response
+	count  int                      // the number of usable entries
+	after  []*Document              // for a Change List: its further pages
 }
 
 // Close removes the temporary files of the document and of its pages.
@@ -65,7 +63,7 @@ func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Cap
 	defer body.Close()
 	text := bufio.NewReaderSize(SourceReader{uri, body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(text) {
-		_ = body.Close() // the package is read in parts, or requested again
+		_ = body.Close() // the package will be requested again, whole or in parts
 		return r.onePackage(ctx, uri, want, resp)
 	}
 	resp.Body = io.NopCloser(text)
@@ -76,7 +74,7 @@ func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Cap
 		return doc, err
 	case bad.Transfer != nil:
 		return nil, fmt.Errorf("reading a document: %w", bad.Transfer)
-	case bad.Page() != nil: // the Source may send the document next time
+	case bad.Page() != nil: // the HTML page instead of the document may be temporary
 		return nil, &SourceError{bad.Page()}
 	}
 	return nil, unusable(bad)
@@ -95,7 +93,7 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 		return doc, err
 	}
 	if bad.Transfer == nil {
-		_, bad.Transfer = io.Copy(io.Discard, body) // damage that appears at the end explains the first error
+		_, bad.Transfer = io.Copy(io.Discard, body) // damage at the end of the body explains the first error
 	}
 	if bad.Transfer != nil {
 		return nil, bad.Transfer
@@ -110,7 +108,7 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
 	defer named.Close()
-	var failed error // an error of named, not of the document
+	var failed error // an error of the temporary file, not of the document
 	in := document.Reader{Spool: r.Spool, Limit: r.Client.MaxDocument(), Strict: r.Strict, Notes: &tally}
 	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
 		failed = r.entry(doc, named, want[0], d, e, err)
@@ -138,7 +136,8 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 const namedBudget = 8 << 20
 
 // entry records the facts about an entry that are needed before the document takes
-// effect. It adds a resource to named if the document should contain it only once.
+// effect. For a document that should contain each resource once, entry also adds the
+// resource to named.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())
@@ -154,8 +153,7 @@ func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capab
 	return nil
 }
 
-// repeated finds the last entry of each resource that the document contains more than
-// once.
+// repeated finds the last entry of each resource that has several entries.
 func (doc *Document) repeated(named *spool.Keys) error {
 	twice, err := named.Repeated()
 	switch {
@@ -178,11 +176,10 @@ func (doc *Document) repeated(named *spool.Keys) error {
 	return nil
 }
 
-// tolerated reports the tolerated deviations of a document from the standard, except
-// legal ones.
+// tolerated reports the deviations of a document from the standard, except legal ones.
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		// lister reports the consequence
+		// lister reports what follows from a missing at
 		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" {
 			continue
 		}
@@ -219,7 +216,7 @@ func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 // sizeOf estimates the memory of an entry in bytes. The Source decides how many links,
 // attributes and foreign elements an entry has.
 func sizeOf(e *resourcesync.Entry) int {
-	const fixed = 256 // bytes of a link or a digest
+	const fixed = 256 // estimated bytes of a link or a digest
 	n := len(e.Loc) + len(e.Type) + len(e.Encoding) + len(e.Path) + len(e.Foreign) + fixed*len(e.Digests) + sizeOfAttrs(e.Attrs)
 	for i := range e.Links {
 		l := &e.Links[i]
@@ -235,8 +232,9 @@ func sizeOfAttrs(attrs []resourcesync.Attr) (n int) {
 	return n
 }
 
-// latest returns the latest possible time of a list without at, and the source of that
-// time: the list's from, its Last-Modified, or the time at which it was sent or read.
+// latest returns the latest possible time of a list without the attribute at, and the
+// source of that time: the list's from, its Last-Modified, or the time at which it was
+// sent or read.
 func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	sent := doc.clock()
 	for _, c := range []struct {

@@ -16,10 +16,8 @@ import (
 // storedChange is the stored form of a Change: an entry of a list, or the last change
 // of a resource.
 type storedChange struct {
-	Entry ChangeEntry
-	// number of the package in Changes.in, counted from 1; 0 if there is none. In the
-	// entries of a list, 1 is the list's own package
-	Package int
+	Entry   ChangeEntry
+	Package int // number of the package in Changes.in, from 1; in the entries of a list 1 is its own; 0 for none
 	Path    string
 	Offset  int64
 	List    int          // number of the list, as Changes.lists counts it
@@ -35,8 +33,8 @@ func (r *Reader) newChanges() *Changes {
 	return ch
 }
 
-// forget deletes the changes of the resources in over. A later list contains newer
-// changes of these resources, and an earlier run has applied them.
+// forget deletes the changes of the given resources, because a later list contains
+// newer changes of them, which an earlier run has applied.
 func (ch *Changes) forget(over *spool.Keys) error {
 	for key, err := range over.Sorted() {
 		if err == nil {
@@ -49,10 +47,11 @@ func (ch *Changes) forget(over *spool.Keys) error {
 	return nil
 }
 
-// put stores a change and replaces an earlier one of the same resource. in is the order
-// of its list. If two changes have the same time, or one of the same list has an
-// unknown time, the one stored later wins, unless the list has its newest entry first.
-func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
+// put stores a change and replaces an earlier one of the same resource; order describes
+// the list of the change. If two changes have the same time, or one of the same list
+// has an unknown time, the one stored later wins, unless the list has its newest entry
+// first.
+func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 	c := &s.Entry
 	if c.Change == "" {
 		return nil
@@ -62,30 +61,30 @@ func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
 		return err
 	}
 	beside := again && before.List == ch.lists
-	byPosition := beside && !in.mixed
+	byPosition := beside && !order.mixed
 	switch {
 	case again && !beside && c.maybeLater(&before.Entry):
 		return ch.dispute(before, c)
 	case !again:
 		c.News = ch.resumed || c.Changed.After(cur.At)
-	case byPosition && !in.backward && !c.Timed():
+	case byPosition && !order.backward && !c.Timed():
 		c.bound(before.Entry.From, time.Time{})
 		c.News = false
 		c.continuePatches(&before.Entry)
-	// the list has its newest entry first, so c happened earlier
-	case byPosition && in.backward && !before.Entry.Timed():
+	// in a list with its newest entry first, an entry that is read later is older
+	case byPosition && order.backward && !before.Entry.Timed():
 		before.Entry.bound(c.From, time.Time{})
 		before.Entry.News = false
 		return ch.latest.Put(before)
 	case c.Changed.Before(before.Entry.Changed), // lists may overlap
-		beside && in.backward && c.Changed.Equal(before.Entry.Changed):
-		if !beside || !in.down || !before.Entry.News {
+		beside && order.backward && c.Changed.Equal(before.Entry.Changed):
+		if !beside || !order.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // c happened earlier, so the stored entry is not the first one
+		before.Entry.News = false // the list has an earlier entry of the resource
 		return ch.latest.Put(before)
 	default:
-		c.News = beside && in.backward && before.Entry.News
+		c.News = beside && order.backward && before.Entry.News
 		c.continuePatches(&before.Entry)
 	}
 	s.List = ch.lists
@@ -112,7 +111,7 @@ func (c *ChangeEntry) contradicts(other *ChangeEntry) bool {
 }
 
 // dispute marks the stored change as torn, because c may be later. Unless c is a
-// deletion, dispute also keeps the description in c as the rival.
+// deletion, its description becomes the rival of the stored one.
 func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	if c.Change != resourcesync.Deleted && !before.Entry.Torn {
 		at, err := ch.rivals.AppendAt(c.Resource)
@@ -145,7 +144,6 @@ func (ch *Changes) lay(s *storedChange, at Location) {
 	}
 }
 
-// change returns the Change of a stored change.
 func (ch *Changes) change(s *storedChange) (*Change, error) {
 	c := &Change{ChangeEntry: s.Entry}
 	if s.Package > 0 {
@@ -217,7 +215,7 @@ func (ch *Changes) All() iter.Seq2[*Change, error] {
 	}
 }
 
-// rank appends the sort key of All.
+// rank appends the key by which All sorts a change.
 func (ch *Changes) rank(b []byte, s *storedChange) []byte {
 	if s.Package > 0 {
 		b = append(b, ch.in[s.Package-1].URI...)

@@ -22,23 +22,22 @@ type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed *spool.Index // URIs of the changes whose resource is in the lists
-	// handles the nth entry of a document that is not an index
-	leaf func(doc *Document, e *resourcesync.Entry, n int) bool
+	listed *spool.Index                                           // URIs of the listed resources that also have a change
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // handles the nth entry of a document that is not an index
 
 	read     map[string]bool // URIs of the documents that were requested, including unreadable ones
 	indexes  map[string]bool // URIs of documents that are indexes
 	full     bool            // set if there are more documents than a run reads
 	opened   int             // number of members in the packages that stay open; see Package.keep
 	unusable int             // number of unusable packages
-	before   []page          // the pages that name a predecessor
+	before   []page          // pages with a link to a previous page
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
 	return &lister{st: st, ctx: ctx, yield: yield, listed: spool.NewIndex(st.Reader.Spool, 0), read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
-// page is a document that names its predecessor.
+// page is a page with a link to a previous page.
 type page struct{ doc, prev string }
 
 // lists yields the resources of all lists. Like the other methods of lister, it returns
@@ -62,7 +61,7 @@ func (r *lister) lists(uris []string) bool {
 		case !OfSource(err) || r.ctx.Err() != nil || len(uris) == 1:
 			r.yield(Item{}, err)
 			return false
-		default: // an unusable list in the Capability List does not affect the others
+		default: // the other lists of the Capability List are still used
 			failed = err
 			quirk := resourcesync.Quirk(0)
 			if !IsSourceError(err) {
@@ -83,7 +82,6 @@ func (r *lister) lists(uris []string) bool {
 	return true
 }
 
-// open reads a document and records that it was read.
 func (r *lister) open(uri string) (*Document, error) {
 	r.read[uri] = true
 	return r.st.open(r.ctx, uri)
@@ -127,8 +125,7 @@ func (r *lister) pages(doc *Document, level int) bool {
 	return true
 }
 
-// next opens the page after doc. It returns nil if there is none or if the page was
-// already read.
+// next opens the page after doc; nil if there is none or if it was already read.
 func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	uri, err := r.st.Reader.pageAfter(doc, chain)
 	if err != nil || uri == "" || r.read[uri] || !r.room(doc) {
@@ -137,15 +134,13 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	return r.open(uri)
 }
 
-// doubt records that absence from the lists proves no deletion, but that another
-// reading of them may. It reports the reason like unsure.
+// doubt does what unsure does, for lists that may be complete when read again.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.unsure(q, text)
 }
 
-// unsure records that absence from the lists proves no deletion. It reports the first
-// reason.
+// unsure records that absence from the lists proves nothing, and reports why.
 func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	if !r.st.Unsure {
 		r.st.Unsure = true
@@ -172,8 +167,7 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		// the document that contains this one, or one of its parts, may give another
-		// time
+		// the index of this list, or one of its parts, may give another time
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
@@ -232,11 +226,13 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.take(doc, e, n, doc.Header.At, Location{})
 }
 
-// take yields the resource of the nth entry of a document, with the time at. It skips
-// the entry if a later entry describes the same resource.
+// take yields the resource of an entry, with the given time. It skips the entry if a
+// later entry of the document describes the same resource.
 func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
-	if doc.superseded(e.Loc, n) {
-		return true
+	if len(doc.last) > 0 {
+		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
+			return true
+		}
 	}
 	if err := r.st.Reader.past(doc, at); err != nil {
 		r.yield(Item{}, err)
@@ -320,16 +316,6 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.take(doc, e, n, at, p.carries(e)) })
 }
 
-// superseded reports whether the document has a later entry than the nth about the same
-// resource.
-func (doc *Document) superseded(uri string, n int) bool {
-	if len(doc.last) == 0 {
-		return false
-	}
-	last, several := doc.last[resourcesync.KeyOf(uri)]
-	return several && last != n
-}
-
 // part yields the entries of a document that an index contains. If that document is
 // unusable, or older than the index says, the snapshot becomes partial; the other
 // documents are still used.
@@ -359,7 +345,7 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	// The time of an index may be later than the time of a part if the index states the
 	// part's time (1.1 §10.2). Then the whole has the time of the oldest part.
 	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
-		r.fail(err) // it may be an outdated copy; its entries have its own time
+		r.fail(err) // the part may be an outdated copy, but its entries are used with its own time
 	}
 	return r.pages(doc, level)
 }
@@ -380,8 +366,7 @@ func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole
 	r.doubt(0, fmt.Sprintf("%s: has another time (at %s) than the document that names it: resources missing from it are not deleted", doc.URI, doc.Header.At))
 }
 
-// behind returns an error if a document has an earlier time than the document that
-// contains its URI.
+// behind returns an error if a document is older than the one that names it.
 func behind(doc *Document, root resourcesync.Datetime) error {
 	if at := doc.Header.At; !at.IsZero() && at.Before(root) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than the document that names it (at %s)", at, root)}
@@ -402,7 +387,7 @@ func indexInIndex(uri string) error {
 	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
 
-// partFailed continues without a document, unless the error is not the Source's.
+// partFailed records an error of the Source about a document and continues.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	if r.ctx.Err() != nil || !OfSource(err) {
 		r.yield(Item{}, err)
@@ -437,7 +422,7 @@ func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	}
 }
 
-// setAt sets the time of the snapshot to at if at is earlier.
+// setAt sets the time of the snapshot to the given time if that is earlier.
 func (r *lister) setAt(at resourcesync.Datetime) {
 	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
 		r.st.At = t
@@ -458,8 +443,7 @@ func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	return over, ok, nil
 }
 
-// over combines a listed resource with a change of it. ok is false if the change
-// deleted the resource.
+// over applies a change to a listed resource. ok is false after a deletion.
 func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}
@@ -482,8 +466,7 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	listed := w
 	if d == evidence.Ask {
 		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.Denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		// if the resource exists, it is as the list describes it or as the change
-		// describes it
+		// if the resource exists, either the list or the change describes it
 		if said.Kind != evidence.Deleted {
 			item.Or = told
 		}

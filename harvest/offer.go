@@ -22,14 +22,14 @@ type Offer struct {
 	Offered
 	reader     *Reader
 	set        discover.Set
-	Position   Position // changes are read from here on; the zero Position if there was no earlier reading
+	Position   Position // changes are read from here on; zero if there was no earlier reading
 	Empty      bool     // the caller holds no resource of the set
 	DumpsFirst bool     // read changes from the manifests of Change Dumps first, if the Source offers them
 
 	chains  [Tracks]*sequence
 	since   [Tracks]time.Time // start of the period that each chain covers
-	stands  *window           // the list of the Position, if it was read and has changed
-	current *sequence         // a sequence of only the Position's list, without earlier history
+	stands  *window           // the Change List that the Position names, if it was read again and has changed
+	current *sequence         // a sequence of only the Change List that the Position names
 	Changes [Tracks]*Changes  // the changes after the Position for each track that was followed
 	Heard   *Changes          // the last changes read, from which the rhythm of the set is estimated
 	dropped string            // URI of the Change List that has dropped changes after the Position; "" if none has
@@ -91,7 +91,7 @@ func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	}
 	o.stands = stands
 	c, err = o.chain(ctx, tr, o.Position.At)
-	if err == nil && stands != nil && c.added == stands.uri { // all earlier entries are applied
+	if err == nil && stands != nil && c.added == stands.uri { // the lists before the list of the Position were applied completely
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
 	return c, err
@@ -118,7 +118,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	if err != nil {
 		return nil, err
 	}
-	// the index is an outdated copy
+	// an index that does not name the list of the Position is an outdated copy
 	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] {
 		c.add(*o.stands)
 		c.added = o.stands.uri
@@ -157,9 +157,9 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined adds the changes of the tracks that were read earlier to ch. Those tracks do
-// not reach back to the position; ch does, with the outcome found. If changes between
-// them are missing, joined returns a gap.
+// joined adds the changes of the tracks that were read earlier to ch, because only ch
+// reaches back to the position. If changes between the tracks are missing, joined
+// returns a gap in place of the outcome found.
 func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
@@ -174,14 +174,11 @@ func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 
 // after reads the changes after a moment from the first track that reaches back to it.
 // If no track does, it reads the current one, and gap describes the missing changes. It
-// does not request known Change Lists again. If the moment is unknown, latest is its
-// upper bound, unless zero.
+// does not request known Change Lists again. latest is the upper bound of an unknown
+// moment; zero if there is none.
 func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
-	for _, tr := range TrackOrder(o.DumpsFirst) {
-		if !o.Tells[tr] {
-			continue
-		}
+	for _, tr := range o.Order(o.DumpsFirst) {
 		ch, lacks, err := o.along(ctx, tr, at, latest)
 		switch {
 		case err == nil:
@@ -202,15 +199,14 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 			first = ch
 		}
 		gap = cmp.Or(gap, lacks)
-		if ch != nil && at.IsZero() { // no track is known to reach back, so reading packages would be useless
+		if ch != nil && at.IsZero() { // no track can be shown to reach back, so reading packages would be useless
 			break
 		}
 	}
 	return first, gap, nil
 }
 
-// along reads the changes of one track after a moment. lacks describes the missing
-// changes.
+// along reads the changes of one track after a moment; lacks names missing changes.
 func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
@@ -236,7 +232,7 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	}
 	// some of the dropped entries were later than the moment
 	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) {
-		// the list is incomplete before this entry, whatever its from is
+		// the list is incomplete before its first entry, whatever start it states
 		ch.Since = resourcesync.DatetimeOf(ch.oldest)
 	}
 	return ch, c.gapAfter(ch, at), nil
@@ -270,14 +266,13 @@ func unknownSince(at time.Time, why string) string {
 	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
 
-// maxUnusable is the number of unusable packages of Change Dumps after which Carry
-// gives up.
+// maxUnusable is the number of unusable packages after which Carry gives up.
 const maxUnusable = 3
 
-// Carry looks for the bytes of changes in the packages of Change Dumps, if fewer than
-// most packages must be opened. It returns the number of changes found, and a
+// Carry looks for the bytes of changes in the packages of Change Dumps, if fewer
+// packages than the limit must be opened. It returns the number of changes found, and a
 // description.
-func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, why string, err error) {
+func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int, why string, err error) {
 	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
 		return 0, fmt.Sprintf("the Change Dumps cannot be used: %v", err), unlessLost(ctx, err)
@@ -286,7 +281,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 		return 0, c.Why, nil
 	}
 	windows := c.windows[c.start(o.Position.At):]
-	if int64(len(windows)) >= most {
+	if int64(len(windows)) >= limit {
 		return 0, Counted(len(windows), "reading %d {package|packages} of Change Dumps would save nothing", len(windows)), nil
 	}
 	unusable := 0
@@ -299,22 +294,19 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 			return 0, "", err
 		default:
 			unusable++
+			o.reader.Note(o.set.URI, fmt.Sprintf("the package %s is not used: %v", w.uri, err))
 		}
 		if unusable == maxUnusable {
 			break
 		}
 	}
-	return found, Counted(found, "%d of the changed resources {is|are} in ", found) + Counted(len(windows), "%d {package|packages} of Change Dumps", len(windows)), nil
+	return found, Counted(len(windows), "%d of the changed resources were found in %d {package|packages} of Change Dumps", found, len(windows)), nil
 }
 
-// match looks for changes in one package. It skips a manifest that cannot be used, and
-// reports it.
+// match looks for changes in one package.
 func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
 	doc, err := c.read(ctx, w)
 	if err != nil {
-		if lost(ctx, err) {
-			o.reader.Note(o.set.URI, fmt.Sprintf("the package %s is not used: %v", w.uri, err))
-		}
 		return 0, err
 	}
 	defer doc.Close()
@@ -337,18 +329,22 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 	return found, nil
 }
 
+func (o *Offer) newSnapshot(by SnapshotKind, lists ...string) *Snapshot {
+	return &Snapshot{Reader: o.reader, set: o.set.URI, By: by, lists: lists, fresh: o.Empty}
+}
+
 // Snapshot opens a snapshot and reads the changes after it. A Resource Dump that is
 // older than the Resource List does not give the present state; it is an error unless
 // changes lead from its time to the present.
 func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err error) {
-	st := &Snapshot{Reader: o.reader, set: o.set.URI, By: s, lists: o.set.Documents(snapshotDocuments[s]), fresh: o.Empty}
+	st := o.newSnapshot(s, o.set.Documents(snapshotDocuments[s])...)
 	defer func() {
 		if err != nil {
 			st.Close()
 		}
 	}()
 	if s == resourceListArchive || s == ResourceDumpArchive {
-		last, err := o.newest(ctx, s, time.Time{})
+		last, err := o.newest(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -357,21 +353,16 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		}
 		st.lists = []string{last.Loc}
 	}
-	var at time.Time
-	if st.dumped() {
-		st.spare = o.Usable(ResourceList)
-		if err := st.readDumps(ctx); err != nil {
-			return nil, err
-		}
-		// the Resource List shows whether any resource exists
-		if len(st.Packages) == 0 && o.Usable(ResourceList) {
-			return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
-		}
-		at = st.At
-		st.readFirst(ctx)
-	} else if at, err = st.moment(ctx); err != nil {
+	st.spare = st.dumped() && o.Usable(ResourceList)
+	at, err := st.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
+	// the Resource List shows whether any resource exists
+	if st.spare && len(st.Packages) == 0 {
+		return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
+	}
+	st.readFirst(ctx)
 	if st.Changes, st.Gap, err = o.after(ctx, at, st.Latest); err != nil {
 		return nil, err
 	}
@@ -397,9 +388,9 @@ func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	return nil
 }
 
-// ListMoment returns the time of the Resource List, as Snapshot.moment does.
+// ListMoment returns the time of the Resource List; zero if unknown.
 func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
-	list := &Snapshot{Reader: o.reader, set: o.set.URI, lists: o.set.ResourceLists}
+	list := o.newSnapshot(ResourceList, o.set.ResourceLists...)
 	defer list.Close()
 	return list.moment(ctx)
 }
@@ -426,8 +417,7 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Lose records that a kind of snapshot is unusable, and reports the reason if another
-// kind remains.
+// Lose records that a snapshot is unusable, and reports why if another remains.
 func (o *Offer) Lose(s SnapshotKind, why error) {
 	o.Lost[s] = true
 	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {

@@ -49,8 +49,7 @@ type Offered struct {
 	Lost  [SnapshotKinds]bool // kinds of snapshots that turned out to be unusable
 }
 
-// Usable reports whether a kind of snapshot is offered and has not turned out to be
-// unusable.
+// Usable reports whether a snapshot is offered and did not turn out to be unusable.
 func (f *Offered) Usable(s SnapshotKind) bool { return f.Shows[s] && !f.Lost[s] }
 
 // Archived are the kinds of snapshots that are used if no present one is usable.
@@ -65,12 +64,13 @@ func (f *Offered) First(some ...SnapshotKind) (SnapshotKind, bool) {
 	return some[i], true
 }
 
-// TrackOrder returns the order in which the tracks are tried.
-func TrackOrder(dumpsFirst bool) []Track {
+// Order returns the offered tracks in the order in which they are tried.
+func (f *Offered) Order(dumpsFirst bool) []Track {
+	order := []Track{ChangeLists, ChangeListArchive, ChangeDumps, ChangeDumpArchive}
 	if dumpsFirst {
-		return []Track{ChangeDumps, ChangeDumpArchive, ChangeLists, ChangeListArchive}
+		order = []Track{ChangeDumps, ChangeDumpArchive, ChangeLists, ChangeListArchive}
 	}
-	return []Track{ChangeLists, ChangeListArchive, ChangeDumps, ChangeDumpArchive}
+	return slices.DeleteFunc(order, func(tr Track) bool { return !f.Tells[tr] })
 }
 
 func (s SnapshotKind) String() string {

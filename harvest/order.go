@@ -27,8 +27,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		}
 	}
 	when := told.Time()
-	// set if the lastmod, taken as the time of the deletion, would place it before the
-	// known position
+	// the lastmod would place the deletion before the known position
 	unplaced := false
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
 	if until.Before(from) { // a clock went back between the two times
@@ -99,24 +98,20 @@ func (l *changeList) follow(c *ChangeEntry) {
 
 // ordering describes the order of a list's entries, as far as their times show it.
 type ordering struct {
-	// the number of anchors: entries of known time, except deletions dated by lastmod.
-	// They give bounds to the other entries
-	anchors  int
+	anchors  int       // number of entries of certain time, which give bounds to the others; see anchor
 	loose    int       // the number of entries that are not anchors
 	at       time.Time // time of the last anchor
 	of       string    // URI of the last anchor
 	up, down bool      // some anchor is later (up) or earlier (down) than the anchor before it
 	several  bool      // the anchors belong to more than one resource
-	back     [2]string // the two resources of the first step back in time; one of them is out of order
+	back     [2]string // the resources of the first two neighbouring anchors that go back in time
 	mixed    bool      // the list is neither in forward nor in backward order
 	backward bool      // the list has the newest entry first
 	straight [2]bool   // for each resource of back: without its entries the anchors are in forward order
 	claims   *spool.Table[*claim]
-	rivals   *spool.Log[Resource] // the log of the Reader that stores rival descriptions; nil without claims
 }
 
-// anchor reports whether the time of a change is certain enough to give bounds to other
-// changes.
+// anchor reports whether the time of a change is certain enough to bound others.
 func (c *ChangeEntry) anchor() bool { return c.Timed() && !c.ByLastMod }
 
 // see updates the ordering with the next entry.
@@ -144,7 +139,7 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	switch {
 	case !l.down:
 		return nil
-	case !l.up && (l.anchors > 2 || l.loose == 0): // of only two anchors one may be wrong
+	case !l.up && (l.anchors > 2 || l.loose == 0): // with only two anchors, the time of one may be wrong
 		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 	default:
@@ -157,30 +152,25 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 // claim summarises the entries of one resource, by time and by position.
 type claim struct {
 	URI     string
-	Loose   bool      // some entry is not an anchor
-	Latest  time.Time // From of the entry with the latest time
-	Gone    bool      // the last entry by position is a deletion
-	Late    bool      // the entry with the latest time is a deletion
-	Deleted bool      // some entry is a deletion
-	// place in Reader.rivals of the latest entry that says that the resource exists;
-	// nil if there is none
-	Rival   *spool.Place
-	At      time.Time // From of the entry in Rival
-	Several bool      // more than one entry says that the resource exists
-	// place in Reader.rivals of the last of these entries without a known time; nil if
-	// there is none
-	Stray *spool.Place
-	Until time.Time // To of the entry in Stray
+	Loose   bool         // some entry is not an anchor
+	Latest  time.Time    // From of the entry with the latest time
+	Gone    bool         // the last entry by position is a deletion
+	Late    bool         // the entry with the latest time is a deletion
+	Deleted bool         // some entry is a deletion
+	Rival   *spool.Place // place in Reader.rivals of the latest entry by which the resource exists; may be nil
+	At      time.Time    // From of the entry in Rival
+	Several bool         // more than one entry says that the resource exists
+	Stray   *spool.Place // place in Reader.rivals of the last such entry without a known time; may be nil
+	Until   time.Time    // To of the entry in Stray
 }
 
 func (c *claim) key() string { return c.URI }
 
-// claim collects the claims of all resources.
+// claim summarises the entries of each resource in claims.
 func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	l.rivals = r.rivals
 	var last [2]time.Time // time of the last anchor, not counting the resource at the same index of back
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
@@ -240,11 +230,11 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// torn marks an entry if the last entry of its resource by time and the last by
-// position disagree. It does not if the anchors of other resources show that the list
-// is not in forward order, because then times give the order. In a list in backward
-// order any other anchor shows that.
-func (l *changeList) torn(s *storedChange) error {
+// torn marks an entry as contradictory if the last entry of its resource by time and
+// the last by position disagree, unless the anchors of other resources show that the
+// list is not in forward order, because then times give the order. In a list in backward
+// order the anchors of any other resource show that.
+func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
 	if l.claims == nil {
 		return nil
 	}
@@ -254,7 +244,7 @@ func (l *changeList) torn(s *storedChange) error {
 	case err != nil || c.Rival == nil:
 		return err
 	case !c.Deleted:
-		return l.versions(s, c)
+		return l.versions(s, c, rivals)
 	}
 	i := slices.Index(l.back[:], e.URI)
 	differ := i >= 0 && c.Gone != c.Late
@@ -270,7 +260,7 @@ func (l *changeList) torn(s *storedChange) error {
 
 // versions marks the entry of a resource without deletions as torn, if another entry
 // describes other bytes and nothing shows which of them is later.
-func (l *changeList) versions(s *storedChange, c *claim) error {
+func (l *changeList) versions(s *storedChange, c *claim, rivals *spool.Log[Resource]) error {
 	e := &s.Entry
 	other, least, until := c.Rival, c.At, e.To
 	if e.Timed() {
@@ -279,7 +269,7 @@ func (l *changeList) versions(s *storedChange, c *claim) error {
 	if !l.mixed || !c.Several || other == nil || !until.IsZero() && until.Before(least) {
 		return nil
 	}
-	rival, err := l.rivals.At(*other)
+	rival, err := rivals.At(*other)
 	if err == nil && rival.Beside(e.Length, e.Digests) != evidence.Same {
 		e.Torn, s.Rival = true, other
 	}
@@ -329,7 +319,7 @@ type place struct {
 	from, to time.Time
 }
 
-// anchorsOf yields the places of the anchors.
+// anchorsOf yields the number and the time of each anchor.
 func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		n := 0

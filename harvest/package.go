@@ -14,49 +14,43 @@ import (
 // Package is a package that a dump lists (1.1 §11.1, §13.1), with the facts that
 // planning finds out.
 type Package struct {
-	URI       string
-	mediaType string
-	Length    resourcesync.Length
-	Digests   resourcesync.Digests
-	Contents  string                // URI of a copy of the manifest (rel="contents"); "" if there is none
-	Harmless  bool                  // no resource is deleted because it is missing from the manifest
-	Alone     bool                  // resources missing from the manifest are deleted, and no Resource List can confirm that
-	at        resourcesync.Datetime // the at of a Resource Dump: the package shows the state at this time
-	// period of the changes in a Change Dump's package; Until is zero while it is open
-	from, Until resourcesync.Datetime
+	URI         string
+	mediaType   string
+	Length      resourcesync.Length
+	Digests     resourcesync.Digests
+	Contents    string                // URI of a copy of the manifest (rel="contents"); "" if there is none
+	Harmless    bool                  // no resource is deleted because it is missing from the manifest
+	Alone       bool                  // resources missing from the manifest are deleted, and no Resource List can confirm that
+	at          resourcesync.Datetime // the at of a Resource Dump: the package shows the state at this time
+	from, Until resourcesync.Datetime // period of the changes in a Change Dump's package; Until is zero while it is open
 
 	Members int64  // the number of manifest entries with a path
-	Listed  int64  // total size in bytes of these members, as far as the manifest gives lengths
+	Listed  int64  // total size in bytes of the Members, as far as the manifest gives lengths
 	Unsized bool   // some resources have no length
 	Opened  Opened // the open package, if reading its manifest opened it; else nil
 	Copied  string // checksum of the copied manifest of a Resource Dump, if the copy was read; else ""
 }
 
-// Opened is an open package whose ZIP directory is in memory. Len returns its number of
-// members.
+// Opened is an open package whose ZIP directory is in memory.
 type Opened interface {
 	Len() int
 	Leave() error // closes the package; the transferred part may be kept for a later run
 	Close() error // closes the package and removes what was transferred
 }
 
-// Location is the place of a resource's bytes in a package. The zero Location means no
-// package.
+// Location is the place of a resource's bytes in a package; zero for none.
 type Location struct {
 	Package *Package
 	Path    string // rs:md/@path
-	Offset  int64  // total size in bytes of the members before this one
+	Offset  int64  // total size in bytes of the earlier members of the package
 }
 
-// Item is a Source's description of a resource, and the package that contains its
-// bytes, if any.
+// Item is a Source's description of a resource, with the package of its bytes, if any.
 type Item struct {
 	Resource
 	Location
-	By *Change // the change that gives the description; nil if a list gives it
-	// the list's description, kept beside that of a change in case the change is too old;
-	// else nil
-	Listed *Item
+	By     *Change   // the change that gives the description; nil if a list gives it
+	Listed *Item     // if a change may be too old: the description of the list, kept beside it; else nil
 	At     time.Time // for a dispute: time of the list that contains the resource or lacks it
 	Or     *Resource // for a dispute: another possible version; nil if there is none
 }
@@ -103,8 +97,8 @@ const (
 	leastKept = maxKept / 64
 )
 
-// keep keeps the package open unless too many members are open already. opened is the
-// number of open members, which keep updates.
+// keep keeps the package open unless too many members are open already. It updates
+// their number in opened.
 func (p *Package) keep(opened *int) {
 	if p.Opened == nil {
 		return
@@ -117,7 +111,7 @@ func (p *Package) keep(opened *int) {
 // leave closes the package, which may be opened again.
 func (p *Package) leave() {
 	if p.Opened != nil {
-		_ = p.Opened.Leave() // an error here has no consequence
+		_ = p.Opened.Leave() // what is not kept is transferred again
 		p.Opened = nil
 	}
 }
@@ -147,8 +141,7 @@ func OtherFormat(uri, kind string) error {
 	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
 }
 
-// otherFormats maps the media types of other archive formats to the names of the
-// formats.
+// otherFormats maps media types of other archive formats to names of formats.
 var otherFormats = map[string]string{
 	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
 	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,

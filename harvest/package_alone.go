@@ -62,8 +62,8 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 }
 
 // largePackage handles a response that is too large for a document: it tries to read it
-// as the only package of a dump. If it is not a package, largePackage returns the error
-// why.
+// as the only package of a dump. If the response is not a package, largePackage returns
+// the given error.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

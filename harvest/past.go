@@ -26,13 +26,6 @@ func (e *UncoveredError) Error() string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// base is a list or dump from which the state at a moment is computed.
-type base struct {
-	by   SnapshotKind
-	uris []string
-	at   time.Time // zero if the document must be read first
-}
-
 // AsOf opens the state that the set had at a moment. It reads the newest earlier
 // Resource List or Resource Dump, archived or not (Archives §3, §4), and the changes
 // from there up to the moment (Archives §5, §6). With dumps it prefers packages, which
@@ -40,94 +33,93 @@ type base struct {
 // AsOf returns an UncoveredError if the documents do not cover the moment; Resources
 // may also end with one.
 func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapshot, error) {
-	o.reader.until = moment
+	o.reader.until, o.DumpsFirst = moment, dumps
 	families := [][]SnapshotKind{{ResourceList, resourceListArchive}, {ResourceDump, ResourceDumpArchive}}
 	if dumps {
 		slices.Reverse(families)
 	}
-	why := ""
+	var why reasons
 	for _, kinds := range families {
-		bases, err := o.bases(ctx, kinds, moment)
-		switch {
-		case err == nil:
-		case OfSource(err) && ctx.Err() == nil:
-			why = also(why, err.Error())
-			continue
-		default:
+		bases, err := o.bases(ctx, kinds)
+		if err := why.add(ctx, err); err != nil {
 			return nil, err
 		}
-		for _, b := range bases {
-			st, lacks, err := o.asOf(ctx, b, moment, dumps)
-			if st != nil || err != nil {
-				return st, err
+		for _, st := range bases {
+			err := o.asOf(ctx, st)
+			if err == nil {
+				return st, nil
 			}
-			why = also(why, lacks)
+			if err := why.add(ctx, err); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(why, "no earlier list or dump is offered")}
+	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(string(why), "no earlier list or dump is offered")}
 }
 
-// also appends a reason to the others, unless they already contain it.
-func also(why, more string) string {
-	if why == "" || strings.Contains(why, more) {
-		return cmp.Or(why, more)
+// reasons lists why each of several attempts failed because of the Source.
+type reasons string
+
+// add adds an error about the Source's documents, unless it is already contained. It
+// returns any other error.
+func (r *reasons) add(ctx context.Context, err error) error {
+	if err == nil || !OfSource(err) || ctx.Err() != nil {
+		return err
 	}
-	return why + "; " + more
+	if text := err.Error(); *r == "" {
+		*r = reasons(text)
+	} else if !strings.Contains(string(*r), text) {
+		*r += reasons("; " + text)
+	}
+	return nil
 }
 
-// bases returns the present list or dump, and the newest archived one before the
-// moment.
-func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind, moment time.Time) (all []base, err error) {
+// bases returns the Snapshots from which the state at the moment of the reader may be
+// computed: the present list or dump, and the newest archived one before the moment.
+func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind) (all []*Snapshot, err error) {
 	for _, s := range kinds {
 		switch uris := o.set.Documents(snapshotDocuments[s]); {
 		case len(uris) == 0:
 		case s == ResourceList || s == ResourceDump:
-			all = append(all, base{by: s, uris: uris})
+			all = append(all, o.newSnapshot(s, uris...))
 		default:
-			e, err := o.newest(ctx, s, moment)
+			e, err := o.newest(ctx, s)
 			if err != nil {
 				return nil, err
 			}
 			if e.Loc != "" {
-				all = append(all, base{s, []string{e.Loc}, e.At.Time()})
+				all = append(all, o.newSnapshot(s, e.Loc))
 			}
 		}
 	}
 	return all, nil
 }
 
-// asOf opens the state at a moment, starting from b. lacks gives the reason if that is
-// impossible.
-func (o *Offer) asOf(ctx context.Context, b base, moment time.Time, dumps bool) (_ *Snapshot, lacks string, err error) {
-	st := &Snapshot{Reader: o.reader, set: o.set.URI, By: b.by, lists: b.uris, fresh: o.Empty}
+// sourceErrorf returns an error of the Source.
+func sourceErrorf(format string, args ...any) error {
+	return &SourceError{fmt.Errorf(format, args...)}
+}
+
+// asOf begins to read st, and adds the changes up to the moment of the reader.
+func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
+	moment := o.reader.until
 	defer func() {
-		if lacks != "" || err != nil {
+		if err != nil {
 			st.Close()
 		}
 	}()
-	var at time.Time
-	if st.dumped() {
-		err = st.readDumps(ctx)
-		at = st.At
-	} else {
-		at, err = st.moment(ctx)
-	}
+	at, err := st.begin(ctx)
 	switch {
-	case err != nil && OfSource(err) && ctx.Err() == nil:
-		return nil, err.Error(), nil
 	case err != nil:
-		return nil, "", err
+		return err
 	case at.IsZero() || st.Partial != nil || st.Unsure:
-		return nil, b.uris[0] + " has no single known time", nil
+		return sourceErrorf("%s has no single known time", st.lists[0])
 	case at.After(moment):
-		return nil, fmt.Sprintf("%s is of %s", b.uris[0], stamp(at)), nil
+		return sourceErrorf("%s is of %s", st.lists[0], stamp(at))
 	case at.Before(moment):
-		if st.then, lacks, err = o.upTo(ctx, at, moment, dumps); lacks != "" || err != nil {
-			return nil, lacks, err
-		}
+		st.then, err = o.upTo(ctx, at)
 	}
-	st.past = moment
-	return st, "", nil
+	return err
 }
 
 // asOf yields the resources of a Snapshot that AsOf returned. It yields each resource
@@ -135,81 +127,75 @@ func (o *Offer) asOf(ctx context.Context, b base, moment time.Time, dumps bool) 
 // state open, it ends with an UncoveredError.
 func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		open := func(why string) { yield(Item{}, &UncoveredError{st.set, st.past, why}) }
+		moment := st.Reader.until
+		open := func(why string) { yield(Item{}, &UncoveredError{st.set, moment, why}) }
 		for w, err := range st.resources(ctx) {
 			if err == nil && w.By != nil && w.By.Torn {
 				open("its documents contradict each other about " + w.URI)
 				return
 			}
-			w.Changed, w.Told, w.Until, w.By, w.Listed = st.past, false, time.Time{}, nil, nil
+			w.Changed, w.Told, w.Until, w.By, w.Listed = moment, false, time.Time{}, nil, nil
 			if !yield(w, err) || err != nil {
 				return
 			}
 		}
-		if st.At = st.past; st.Unsure {
+		if st.At = moment; st.Unsure {
 			open(st.lists[0] + " has no single known time")
 		}
 	}
 }
 
-// upTo reads the changes between two moments from the first track that has all of them.
-func (o *Offer) upTo(ctx context.Context, at, moment time.Time, dumps bool) (_ *Changes, lacks string, err error) {
-	for _, tr := range TrackOrder(dumps) {
-		if !o.Tells[tr] {
-			continue
+// upTo reads the changes after a time up to the moment of the reader, from the first
+// track that has all of them.
+func (o *Offer) upTo(ctx context.Context, at time.Time) (*Changes, error) {
+	var lacks reasons
+	for _, tr := range o.Order(o.DumpsFirst) {
+		ch, err := o.between(ctx, tr, at)
+		if err == nil {
+			return ch, nil
 		}
-		ch, why, err := o.between(ctx, tr, at, moment)
-		switch {
-		case err == nil && why == "":
-			return ch, "", nil
-		case err == nil:
-			lacks = also(lacks, why)
-		case OfSource(err) && ctx.Err() == nil:
-			lacks = also(lacks, err.Error())
-		default:
-			return nil, "", err
+		if err := lacks.add(ctx, err); err != nil {
+			return nil, err
 		}
 	}
-	return nil, cmp.Or(lacks, fmt.Sprintf("no changes after %s are offered", stamp(at))), nil
+	return nil, sourceErrorf("%s", cmp.Or(string(lacks), fmt.Sprintf("no changes after %s are offered", stamp(at))))
 }
 
-// between reads the changes of one track between two moments. lacks describes missing
-// changes.
-func (o *Offer) between(ctx context.Context, tr Track, at, moment time.Time) (ch *Changes, lacks string, err error) {
+// between reads the changes of one track after a time up to the moment of the reader.
+// Missing changes are an error of the Source.
+func (o *Offer) between(ctx context.Context, tr Track, at time.Time) (*Changes, error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, moment); err != nil {
-		return nil, "", err
-	}
+	ch, err := c.load(ctx, c.windows[c.start(at):], Position{}, nil, o.reader.until)
 	switch {
-	case ch == nil:
-		return nil, c.Why, nil
-	case ch.Flaw != nil:
-		lacks = ch.Flaw.Error()
-	case !ch.Span().Since(at) && c.Why != "":
-		lacks = c.Why
+	case err != nil:
+		return nil, err
+	case ch != nil && ch.Flaw != nil:
+		return nil, ch.Flaw
+	case ch == nil || !ch.Span().Since(at) && c.Why != "":
+		return nil, sourceErrorf("%s", c.Why)
 	case !ch.Span().Since(at):
-		lacks = fmt.Sprintf("the %s %s begins at %s, after %s", c.name, ch.First, ch.Since, stamp(at))
-	case ch.complete().Before(moment) && !c.claims(ch.newest, moment):
-		lacks = fmt.Sprintf("the %s %s lists changes up to %s", c.name, ch.Last(), stamp(ch.complete()))
+		return nil, sourceErrorf("the %s %s begins at %s, after %s", c.name, ch.First, ch.Since, stamp(at))
+	case ch.complete().Before(o.reader.until) && !c.claims(ch.newest):
+		return nil, sourceErrorf("the %s %s lists changes up to %s", c.name, ch.Last(), stamp(ch.complete()))
 	}
-	return ch, lacks, nil
+	return ch, nil
 }
 
 // claims reports whether l is the last package of a Change Dump that claims to have all
-// changes up to a past moment. The package itself may end earlier (1.1 §13.1).
-func (c *sequence) claims(l *changeList, moment time.Time) bool {
+// changes up to the moment of the reader. The package itself may end earlier (1.1 §13.1).
+func (c *sequence) claims(l *changeList) bool {
 	last := c.windows[len(c.windows)-1]
-	return last.uri == l.URI && !last.told.Time().Before(moment) && !evidence.ToCome(last.told.Time(), c.reader.Now())
+	return last.uri == l.URI && !last.told.Time().Before(c.reader.until) && !evidence.ToCome(last.told.Time(), c.reader.Now())
 }
 
 // complete returns the time up to which no change is missing: the end of the last list,
 // or, if that list is open, the time at which the Source sent it.
 func (ch *Changes) complete() time.Time {
 	at := evidence.Later(ch.End, ch.newest.ended)
-	if ch.newest.until.IsZero() && !ch.newest.packed {
+	if ch.newest.until.IsZero() && ch.newest.in == nil {
 		at = evidence.Later(at, ch.newest.served)
 	}
 	return at

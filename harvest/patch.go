@@ -47,18 +47,7 @@ func patchOf(e *resourcesync.Entry) []Patch {
 	return best
 }
 
-// withoutPatches returns the links except links to patches, which belong to a change
-// and not to the resource.
-func withoutPatches(links []resourcesync.Link) []resourcesync.Link {
-	isPatch := func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch }
-	if !slices.ContainsFunc(links, isPatch) {
-		return links
-	}
-	return slices.DeleteFunc(slices.Clone(links), isPatch)
-}
-
-// continuePatches puts the patches of an earlier change of the same resource before the
-// patches of c.
+// continuePatches puts the patches of an earlier change before the patches of c.
 func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	switch {
 	case len(c.Patches) == 0:
@@ -106,7 +95,8 @@ func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Dig
 	return way
 }
 
-// longest returns the length of the longest version on a way, as far as lengths are known.
+// longest returns the length of the longest version that the patches apply to or make,
+// as far as lengths are known.
 func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	most := max(held.Int64(), w.Length.Int64())
 	for i := range way {
@@ -115,7 +105,7 @@ func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	return most
 }
 
-// mostOf returns the length of the longest version that patches of these kinds apply to and make.
+// mostOf returns the largest length that these kinds of patches can process.
 func mostOf(way []Patch) int64 {
 	for i := range way {
 		if kind, _ := patch.KindOf(way[i].Type); kind != patch.VCDIFF {

@@ -16,16 +16,15 @@ import (
 // another. stands is the list if it has changed; an index that does not contain it is
 // an outdated copy.
 func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
-	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
+	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index || !Recent(cur.Asked, r.Now()) {
 		return nil, nil, nil
 	}
-	if !Recent(cur.Asked, r.Now()) {
-		return nil, nil, nil
+	base, err := url.Parse(cur.Index)
+	if err == nil {
+		_, err = r.named(cur.List, base)
 	}
-	if base, err := url.Parse(cur.Index); err != nil {
-		return nil, nil, nil // recorded by an earlier version of this program
-	} else if _, err := r.named(cur.List, base); err != nil {
-		return nil, nil, nil // the index has to be requested now
+	if err != nil { // the list's origin is no longer allowed
+		return nil, nil, nil
 	}
 	c := r.newSequence(set.URI, "Change List")
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true
@@ -48,12 +47,10 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	return c, nil, nil
 }
 
-// maxUnasked is the maximum time for which a list is followed without requesting its
-// index.
+// maxUnasked is the time after which the index of a followed list is requested again.
 const maxUnasked = 24 * time.Hour
 
-// Recent reports whether an index was requested so recently that it need not be
-// requested again.
+// Recent reports whether an index was requested less than a day ago.
 func Recent(asked, now time.Time) bool {
 	age := now.Sub(asked)
 	return age >= 0 && age < maxUnasked
@@ -71,8 +68,7 @@ func (doc *Document) isOpen() bool {
 	return h.Until.IsZero() && !h.From.IsZero() && h.Link(relNext) == "" && h.Link(relPrev) == ""
 }
 
-// begins reports whether a Change List begins with exactly the entries that an earlier
-// run read.
+// begins reports whether a list begins with exactly the entries of an earlier run.
 func (doc *Document) begins(cur Position) bool {
 	sum, n := sha256.New(), 0
 	var text []byte

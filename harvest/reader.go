@@ -23,19 +23,13 @@ type Reader struct {
 	MaxChanges int             // the number of changed resources of a set after which no further Change List is read
 	Origins    map[string]bool // origins from which documents may be read
 	Packages   Manifests
-	// called with each change that is read, even if a later change of the resource
-	// follows; may be nil
-	Passed func(*ChangeEntry)
-	// called with one sentence for each tolerated deviation
-	Tell  func(q resourcesync.Quirk, set, text string)
-	aside *spool.Log[string] // remainders in a temporary file; nil before the first one
-	// descriptions of resources whose deletions are torn; nil before the first one
-	rivals *spool.Log[Resource]
-	spools []io.Closer // all temporary files of this reader
-	until  time.Time   // later changes and lists are ignored (AsOf); zero for no limit
-	// maximum number of changes of one list, or of all lists, in memory; 0 for the
-	// constant inMemory
-	inMemory int
+	Passed     func(*ChangeEntry)                           // called with each change that is read, not only the last one of a resource; may be nil
+	Tell       func(q resourcesync.Quirk, set, text string) // called with one sentence for each tolerated deviation
+	aside      *spool.Log[string]                           // remainders in a temporary file; nil before the first one
+	rivals     *spool.Log[Resource]                         // descriptions of resources whose deletions are torn; nil before the first one
+	spools     []io.Closer                                  // all temporary files of this reader
+	until      time.Time                                    // later changes and lists are ignored (AsOf); zero for no limit
+	inMemory   int                                          // maximum number of changes of one list, or of all lists, in memory; 0 for the constant inMemory
 }
 
 // inMemory is the maximum number of changes of one list, or of all lists, in memory:
@@ -52,8 +46,7 @@ func (r *Reader) Close() {
 	r.aside, r.rivals, r.spools = nil, nil, nil
 }
 
-// keepRivals creates the log for the descriptions of resources whose deletions are
-// torn.
+// keepRivals creates the log for the descriptions of torn changes.
 func (r *Reader) keepRivals() {
 	if r.rivals == nil {
 		r.rivals = spool.NewLog[Resource](r.Spool).Hold(r.held())

@@ -1,6 +1,8 @@
 package harvest
 
 import (
+	"slices"
+
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -36,7 +38,8 @@ func NewRemainder(text string) Remainder { return Remainder{text: text} }
 // remainderOf returns the Remainder of an entry; for a deletion, the zero Remainder.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
-	r.Links = withoutPatches(r.Links)
+	// a link to a patch belongs to a change and not to the resource
+	r.Links = slices.DeleteFunc(slices.Clone(r.Links), func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch })
 	if e.Change == resourcesync.Deleted || r.IsZero() {
 		return Remainder{}
 	}
@@ -47,8 +50,7 @@ func remainderOf(e *resourcesync.Entry) Remainder {
 	return Remainder{text: text}
 }
 
-// Text returns the text to be stored, or "" if r is empty. Equal Remainders have equal
-// texts.
+// Text returns the text to store; "" if r is empty. Equal Remainders have equal texts.
 func (r Remainder) Text() (string, error) {
 	if r.kept == nil || r.kept == dropped {
 		return r.text, nil
@@ -68,8 +70,7 @@ func (r Remainder) Parse() (resourcesync.Remainder, error) {
 // IsZero reports whether r is empty and was not dropped.
 func (r Remainder) IsZero() bool { return r.text == "" && r.kept == nil }
 
-// Equal reports whether both have the same text. It returns false if a text cannot be
-// read.
+// Equal reports whether both texts are equal; false if one cannot be read.
 func (r Remainder) Equal(o Remainder) bool {
 	a, errA := r.Text()
 	b, errB := o.Text()
@@ -93,8 +94,7 @@ func (r *Remainder) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Load reads the text into memory, so that it stays available after the spool is
-// closed.
+// Load reads the text into memory, so that it outlives the spool.
 func (r *Remainder) Load() error {
 	text, err := r.Text()
 	if err == nil {
@@ -120,6 +120,5 @@ func (r *Remainder) setAside(log *spool.Log[string]) error {
 // Held returns the size in bytes of the text in memory.
 func (r Remainder) Held() int { return len(r.text) }
 
-// Dropped reports whether the Source gave a longer text than is stored; then r is
-// empty.
+// Dropped reports whether r is empty because the Source gave too long a text.
 func (r Remainder) Dropped() bool { return r.kept == dropped }

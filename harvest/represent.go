@@ -36,7 +36,7 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 		return false, err
 	}
 	generic := slices.IndexFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical })
-	// the Source says so, or a run that has chosen an alternate
+	// the Source, or a run that has chosen an alternate, calls the URI of w canonical
 	own := generic >= 0 && said.Links[generic].Href == w.URI
 	best, chosen := rank(accept, w.Type), (*resourcesync.Link)(nil)
 	if own && slices.ContainsFunc(said.Links, w.keptAs) {

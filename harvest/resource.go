@@ -33,10 +33,8 @@ type Resource struct {
 	Patches []Patch   `json:",omitempty"`
 	Changed time.Time // time of the change, or the at of the list
 	Told    bool      // a change gives the description, not a list
-	// latest possible time of a change of unknown time, with Changed as the earliest;
-	// else zero
-	Until time.Time
-	Came  time.Time // arrival time of the bytes by their server's clock, set after the fetch; zero if unknown
+	Until   time.Time // latest possible time of a change if only its earliest time, Changed, is known; else zero
+	Came    time.Time // arrival time of the bytes by their server's clock, set after the fetch; zero if unknown
 
 	// Modified is the Last-Modified time of the response with the bytes; zero if there
 	// is none.
@@ -76,6 +74,11 @@ func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Diges
 		}
 	}
 	return proved
+}
+
+// Contradicts reports whether the length or the digests of w differ from the given ones.
+func (w *Resource) Contradicts(length resourcesync.Length, digests resourcesync.Digests) bool {
+	return w.Beside(length, digests) == evidence.Differs
 }
 
 // wanted returns the Resource of an entry.

@@ -35,38 +35,33 @@ type sequence struct {
 	lone    *Document       // the only list, if it has already been read
 	opened  int             // number of members in the packages that stay open; see Package.keep
 	broken  bool            // some offered list cannot be used
-	// the index is not in the order of the lists' times (1.1 §12.2), because some times
-	// come from a wrong clock
-	jumbled bool
-	via     string    // URI of the index, if the Capability List contains only the index
-	asked   time.Time // time of the request for the index, by our clock
-	// if jumbled: the latest start of a list; entries of different lists before it have
-	// no known order
-	latest  time.Time
-	ordered bool   // the lists come from an index
-	places  int    // the number of places given to lists
-	added   string // URI of the position's list if it was added although no document contains it; else ""
-	closes  bool   // some list states its own end (until)
-	Why     string // reason why there are no lists, or why they do not reach further back; "" if they do
+	jumbled bool            // the index is not in the order of the lists' times (1.1 §12.2), because a clock was wrong
+	via     string          // URI of the index, if the Capability List contains only the index
+	asked   time.Time       // time of the request for the index, by our clock
+	latest  time.Time       // if jumbled: latest start of a list, before which entries of different lists have no order
+	ordered bool            // the lists come from an index
+	places  int             // the number of places given to lists
+	added   string          // URI of the position's list if it was added although no document contains it; else ""
+	closes  bool            // some list states its own end (until)
+	Why     string          // reason why there are no lists, or why they do not reach further back; "" if they do
 }
 
-// window is a Change List or a package's manifest before it is read. Its changes
-// happened from from up to, but not including, until.
+// window is a Change List or a package's manifest before it is read, with the period of
+// its changes. The period does not include until.
 type window struct {
 	uri         string
-	from, until resourcesync.Datetime // the period of the list; until is zero while the list is open
+	from, until resourcesync.Datetime // until is zero while the list is open
 	pkg         *Package              // the package of the manifest; nil for a Change List
 	dump        bool                  // the document is a Change Dump that lists changes instead of packages
-	// stated end of the Change Dump, for its last package; zero if there is none
-	told  resourcesync.Datetime
-	place int                   // position in the index
-	paged bool                  // the list has further pages
-	next  resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
+	told        resourcesync.Datetime // stated end of the Change Dump, for its last package; zero if there is none
+	place       int                   // position in the index
+	paged       bool                  // the list has further pages
+	next        resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }
 
 // openChangeLists finds the Change Lists of a set. If the set offers only one list and
-// it is closed or does not reach back to since, openChangeLists also looks for an
-// index. The caller must close the sequence unless there is an error.
+// it is closed or does not reach back to the given time, openChangeLists also looks for
+// an index. The caller must close the sequence unless there is an error.
 func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since time.Time) (*sequence, error) {
 	c := r.newSequence(set.URI, "Change List")
 	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
@@ -79,9 +74,9 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 }
 
 // gather calls add for each URI, adds the windows in more, and sorts all lists. If a
-// document is unusable, the sequence is left without lists. what is the name of such a
+// document is unusable, the sequence is left without lists. kind is the name of such a
 // document, for messages.
-func (c *sequence) gather(ctx context.Context, what string, uris []string, more []window, add func(uri string) error) (err error) {
+func (c *sequence) gather(ctx context.Context, kind string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -91,7 +86,7 @@ func (c *sequence) gather(ctx context.Context, what string, uris []string, more 
 		err := add(uri)
 		switch {
 		case lost(ctx, err):
-			c.drop(notUsable(what, uri, err))
+			c.drop(notUsable(kind, uri, err))
 			return nil
 		case err != nil:
 			return err
@@ -115,7 +110,6 @@ func (r *Reader) newSequence(set, name string) *sequence {
 	return &sequence{reader: r, set: set, name: name, named: map[string]bool{}}
 }
 
-// Close closes the open documents and packages.
 func (c *sequence) Close() {
 	if c.lone != nil {
 		c.lone.Close()
@@ -222,8 +216,8 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		// until is the end of the period so far, not a sign that the list is closed
-		// (WEKO)
+		// an until at the time of sending is the end of the period so far and does not close
+		// the list (WEKO)
 		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
 		}
@@ -288,7 +282,10 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && forward(placed); c.jumbled {
+	// if the open list, which is the newest, comes last in the index, the lists are in the
+	// order of publication, whatever their times are
+	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
+	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
 	}
 	slices.SortStableFunc(c.windows, byTime)
@@ -314,15 +311,7 @@ func (c *sequence) succeed() {
 	}
 }
 
-// forward reports whether the open list, which is the newest, comes last in an index.
-// Then the lists are in the order of publication, whatever their times are.
-func forward(windows []window) bool {
-	open := slices.IndexFunc(windows, func(w window) bool { return w.until.IsZero() })
-	return open >= 0 && open == len(windows)-1
-}
-
-// gap reports whether changes may be missing between two lists, and records the gap in
-// Why.
+// gap reports whether changes may be missing between two lists, and writes Why.
 func (c *sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
@@ -361,11 +350,11 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
-// list reads one list, from the position on if the position is in the list. Its later
-// entries happened after known.
+// list reads one list, from the position on if the position is in the list. known
+// describes the position if an earlier list contained it.
 func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // the package has no entries after the position
-		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
+		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -389,8 +378,7 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 	return l, err
 }
 
-// ends returns the time at which a list ended according to its index, or the start of
-// the next list.
+// ends returns when a list ended according to its index, or when the next began.
 func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
 
 // leftOpen reports whether a list is open although its index says that it was closed,
@@ -400,7 +388,8 @@ func (c *sequence) leftOpen(doc *Document, w window) bool {
 	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
-// again reads a list and bypasses caches. If that fails, it returns doc.
+// again requests the list of doc without caches. If the Source does not send it, again
+// returns doc.
 func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
@@ -423,8 +412,7 @@ func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Documen
 // index calls it closed. Before, it is treated as an outdated copy.
 const maxLeft = 24 * time.Hour
 
-// believed reports whether an open list is accepted as final, because it has not
-// changed for long enough.
+// believed reports whether an open list was unchanged for so long that it is final.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	so := "it may be an outdated copy, so it is read again in the next run"

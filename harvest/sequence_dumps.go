@@ -78,7 +78,6 @@ func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *D
 	return c.dump(ctx, uri, since, level)
 }
 
-// dumped adds a package.
 func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	p, err := c.reader.packageOf(dump, e)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"sync"
 	"time"
 
 	"instep/evidence"
@@ -20,29 +21,22 @@ type Snapshot struct {
 	Packages []*Package           // the packages of the Resource Dumps
 	Changes  *Changes             // the changes after the lists; may be nil
 	then     *Changes             // for AsOf: the changes up to its moment, which are part of the state; may be nil
-	past     time.Time            // the moment given to AsOf; else zero
 	opened   map[string]*Document // lists that were opened to read their time
 	broken   map[string]error     // errors of the lists that could not be opened
 
-	// returns the manifest of the first package and waits for it if needed; nil if it
-	// is not being read
-	first func() (*Document, error)
+	first func() (*Document, error) // waits for the manifest of the first package and returns it; nil if it is not being read
 
-	fresh   bool      // the caller holds no resource of the set
-	spare   bool      // the snapshot is a dump, and a Resource List can be used instead
-	Weighed bool      // the snapshot was compared with a Resource List, which also lists the existing resources
-	At      time.Time // time of the oldest list read; final when Resources has ended
-	Served  time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
-	// describes the unknown changes after the lists; "" if there are none, or the
-	// Source offers no changes
-	Gap      string
+	fresh    bool      // the caller holds no resource of the set
+	spare    bool      // the snapshot is a dump, and a Resource List can be used instead
+	Weighed  bool      // the snapshot was compared with a Resource List, which also lists the existing resources
+	At       time.Time // time of the oldest list read; final when Resources has ended
+	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
+	Gap      string    // the unknown changes after the lists; "" if there are none, or the Source offers no changes
 	Unproved bool      // some entries have no digest of sha-256 or stronger
 	Latest   time.Time // latest possible time of the lists without a stated time; zero if all state one
 	Unsure   bool      // the lists have no common known time, so absence from them proves nothing
-	// the lists have several times, but another reading may find one; this snapshot
-	// does not move the cursor
-	Shifting bool
-	Partial  error // an error of an unusable document; resources missing from the lists may still exist
+	Shifting bool      // the lists have several times, but may agree when they are read again; the cursor stays
+	Partial  error     // an error of an unusable document; resources missing from the lists may still exist
 }
 
 // dumped reports whether the resources come from manifests of packages.
@@ -54,6 +48,16 @@ func (st *Snapshot) capability() resourcesync.Capability {
 		return resourcesync.CapabilityResourceDump
 	}
 	return resourcesync.CapabilityResourceList
+}
+
+// begin finds the packages of the Resource Dumps, or opens the Resource Lists, and
+// returns their time; see moment.
+func (st *Snapshot) begin(ctx context.Context) (time.Time, error) {
+	if !st.dumped() {
+		return st.moment(ctx)
+	}
+	err := st.readDumps(ctx)
+	return st.At, err
 }
 
 // readDumps finds the packages of the Resource Dumps.
@@ -84,8 +88,8 @@ func (st *Snapshot) Weight() (bytes int64, known bool) {
 // maxOpened is the maximum number of lists that stay open after their times were read.
 const maxOpened = 16
 
-// moment opens the Resource Lists and returns the oldest at, or the zero time if some
-// at is unknown. Unreadable lists are reported when their resources are read; moment
+// moment opens the Resource Lists and returns the oldest of their times, or zero if one
+// is unknown. Unreadable lists are reported when their resources are read; moment
 // returns an error only if no list can be read.
 func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*Document{}, map[string]error{}
@@ -105,7 +109,7 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		if failed != nil {
 			return time.Time{}, failed
 		}
-		// the parts of an index give more of their times
+		// the parts of an index may state their own times
 		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex {
 			latest, _ := doc.latest(st.Reader.Now())
 			st.Latest = evidence.Later(st.Latest, latest)
@@ -160,24 +164,16 @@ func (st *Snapshot) readFirst(ctx context.Context) {
 	if !st.fresh || st.Unsure || len(st.Packages) == 0 {
 		return
 	}
-	var doc *Document
-	var err error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		doc, err = st.ask(ctx, st.Packages[0])
-	}()
-	st.first = func() (*Document, error) {
-		<-read
-		st.first = nil
-		return doc, err
-	}
+	first := sync.OnceValues(func() (*Document, error) { return st.ask(ctx, st.Packages[0]) })
+	go func() { _, _ = first() }() // the caller of st.first closes the document
+	st.first = first
 }
 
 // manifest returns the manifest of a package.
 func (st *Snapshot) manifest(ctx context.Context, p *Package) (*Document, error) {
-	if st.first != nil && p == st.Packages[0] {
-		return st.first()
+	if first := st.first; first != nil && p == st.Packages[0] {
+		st.first = nil
+		return first()
 	}
 	return st.ask(ctx, p)
 }
@@ -187,8 +183,7 @@ func (st *Snapshot) ask(ctx context.Context, p *Package) (*Document, error) {
 	return st.Reader.Packages.Manifest(ctx, st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
 }
 
-// Close closes the lists that were opened but not read, and the packages that no plan
-// has taken.
+// Close closes lists that were not read, and packages that no plan has taken.
 func (st *Snapshot) Close() {
 	if st.first != nil {
 		if doc, err := st.first(); err == nil {
@@ -207,7 +202,7 @@ func (st *Snapshot) Close() {
 // documents and records them in Partial. If no Resource List can be used, it ends with
 // an error.
 func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
-	if !st.past.IsZero() {
+	if !st.Reader.until.IsZero() {
 		return st.asOf(ctx)
 	}
 	return st.resources(ctx)

@@ -36,8 +36,7 @@ func OfSource(err error) bool {
 	return IsSourceError(err) || errors.As(err, &de) || errors.As(err, &ue)
 }
 
-// SourceError is an error caused by the Source: the resource fails, and the run
-// continues.
+// SourceError is an error of the Source: a resource fails, and the run continues.
 type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return e.Err.Error() }

@@ -37,7 +37,7 @@ func testEmpty(t *testing.T, m *tester) {
 		t.Fatalf("cursor: got %v and %v, want none", ok, err)
 	}
 	for h, err := range m.Members(t.Context(), set) {
-		t.Fatalf("a member: %v, %v", h, err)
+		t.Fatalf("members of an empty mirror: got %v and %v", h, err)
 	}
 	if names := m.dueNames(); len(names) > 0 {
 		t.Fatalf("due: %q", names)

@@ -47,6 +47,6 @@ func testCursorBack(t *testing.T, m *tester) {
 	}
 	m.wantCursor(move(5, 2))
 	m.wantNoBytes("a")
-	m.batch(move(5, 1), func(destination.Batch) {}) // the list was rewritten
+	m.batch(move(5, 1), func(destination.Batch) {}) // fewer entries, because the list was rewritten
 	m.wantCursor(move(5, 1))
 }

@@ -121,7 +121,7 @@ func testGone(t *testing.T, m *tester) {
 	const other = Origin + "/other/capabilitylist.xml"
 	m.end(other, 5, "x") // the mirror has held nothing of this set
 	if held, err := m.Lookup(t.Context(), other, []string{uri("x")}); err != nil || !held[0].Gone.Equal(gone(5).Gone) {
-		t.Fatalf("a URI of a set without members: %+v, %v", held, err)
+		t.Fatalf("a URI of a set without members: got %+v and %v", held, err)
 	}
 }
 

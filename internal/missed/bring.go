@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"instep/fetch"
@@ -21,12 +22,11 @@ type Bringer struct {
 	Store  *versions.Store // Version.Path is the URI of a resource in this store
 	// Held reports whether these bytes are the present state of a resource in the
 	// mirror.
-	Held func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
-	// AllowOrigins are further origins, beside that of the resource, from which
-	// versions may be fetched.
-	AllowOrigins []string
-	// Stop is called with the length of each version before it is fetched. Its error ends Before or
-	// After, which keep what they have fetched; nil never ends them.
+	Held         func(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error)
+	AllowOrigins []string // origins from which versions may be fetched, besides the resource's own
+	// Stop is called with the length of each version before the version is fetched. If
+	// Stop returns an error, Before or After keeps what was fetched and returns the
+	// error. May be nil.
 	Stop func(length int64) error
 }
 
@@ -49,9 +49,9 @@ const (
 	batchSize   = 50 // number of versions that are stored together
 )
 
-// Before fetches the versions of changes read so far that are not the last change of
-// their resource. Call it before the position in the changes is recorded, so that an
-// interrupted run reads them again.
+// Before fetches the versions of the changes read so far, except the last change of
+// each resource. It must be called before the position in the changes is recorded, so
+// that an interrupted run reads the changes again.
 func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	n := l.n
 	err := b.bring(ctx, l, rep, func(of []change) []change { return of[:len(of)-1] })
@@ -61,9 +61,9 @@ func (b *Bringer) Before(ctx context.Context, l *Log, rep *Report) error {
 	return err
 }
 
-// After fetches the remaining versions once the present states have been fetched: those
-// of changes that were read since Before, and the last version of each resource if the
-// mirror does not hold it.
+// After fetches the remaining versions once the present states have been fetched: the
+// versions of changes that were read since Before, and the last version of each
+// resource that the mirror does not hold.
 func (b *Bringer) After(ctx context.Context, l *Log, rep *Report) error {
 	return b.bring(ctx, l, rep, func(of []change) []change {
 		for i := range of {
@@ -84,7 +84,7 @@ func (b *Bringer) bring(ctx context.Context, l *Log, rep *Report, choose func([]
 			return err
 		}
 		last := of[len(of)-1].Number
-		r := &resource{b: b, uri: of[0].URI}
+		r := &resource{b: b}
 		for _, c := range choose(of) {
 			if err := run.add(ctx, r, c, c.Number == last); err != nil {
 				return err
@@ -102,8 +102,8 @@ type bringing struct {
 	tries  []*attempt // one attempt for each version; nil for a deletion
 }
 
-// add adds a change, unless its version is stored already, or is the last one and held
-// by the mirror.
+// add adds a change, unless its version is stored already, or is the last version and
+// held by the mirror.
 func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) error {
 	v := versions.Version{Path: c.URI, Since: c.Since, Deleted: c.Deleted}
 	if !c.Deleted {
@@ -139,15 +139,16 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 	return r.flush(ctx)
 }
 
-// maxAtOnce is how many states of a resource are kept that began at one moment.
+// maxAtOnce is the maximum number of states of a resource that are kept with the same
+// datetime.
 const maxAtOnce = 100
 
-// errCrowded is why a further one is not fetched.
+// errCrowded is the reason why more states of the same datetime are not fetched.
 var errCrowded = fmt.Errorf("more than %d changes of it have one datetime", maxAtOnce)
 
-// place moves the begin of a state behind those that are kept and began at the same moment, by a
-// microsecond each: a Source with times in whole seconds tells several changes of one second.
-// known reports whether the state is kept already.
+// place moves the beginning of a state behind kept states that began at the same
+// moment, by a microsecond each, because a Source with times in whole seconds may state
+// several changes of one second. known means that the state is already kept.
 func (r *bringing) place(ctx context.Context, v *versions.Version) (known bool, err error) {
 	if n := len(r.states); n > 0 && r.states[n-1].Path == v.Path && !r.states[n-1].Since.Before(v.Since) {
 		if err := r.flush(ctx); err != nil {
@@ -205,22 +206,21 @@ func (r *bringing) fail(uri string, err error) {
 // resource has the data that are requested once for all versions of a resource.
 type resource struct {
 	b     *Bringer
-	uri   string
 	asked bool
-	list  []memento.Memento // Mementos from its TimeMap, once that was requested
-	err   error             // the error, if the TimeMap could not be read
+	list  []memento.Memento // the Mementos that the TimeMap lists, after it was requested
+	err   error             // the error if the TimeMap cannot be read
 }
 
 // attempt fetches one version.
 type attempt struct {
 	of     *resource
 	change change
-	from   string // URI from which it was requested
+	from   string // URI from which the version was requested
 	failed error
 }
 
-// why returns the reason if the bytes were received without an error but were not the
-// version.
+// why returns the reason why the version was not stored: an error, or other bytes than
+// the entry states.
 func (a *attempt) why() error {
 	if a.failed != nil {
 		return a.failed
@@ -289,7 +289,7 @@ func (a *attempt) request(ctx context.Context) (io.ReadCloser, error) {
 }
 
 // listed returns the URI of the version of a change from the TimeMap of its resource:
-// the last one whose datetime is not after the change.
+// the last version that is not later than the change.
 func (r *resource) listed(ctx context.Context, c *change) (string, error) {
 	if !r.asked {
 		r.asked = true
@@ -338,10 +338,8 @@ func (b *Bringer) allowed(resource, at string) error {
 		return fmt.Errorf("%q is not a URI from which a version can be fetched", at)
 	}
 	origin := fetch.Origin(u)
-	for _, o := range append([]string{fetch.Origin(own)}, b.AllowOrigins...) {
-		if o == origin {
-			return nil
-		}
+	if origin == fetch.Origin(own) || slices.Contains(b.AllowOrigins, origin) {
+		return nil
 	}
 	return fmt.Errorf("%s has another origin than the resource; allow it with --allow-origin %s", at, origin)
 }

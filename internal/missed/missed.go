@@ -4,8 +4,8 @@
 //
 // A Log collects the changes as they are read. A Bringer fetches the version of each
 // change by the links of its entry, "memento", "timemap" or "timegate", into a
-// versions.Store. The SHA-256 in the entry proves the bytes, so nothing is stored of a
-// server that sends anything else.
+// versions.Store. The SHA-256 in the entry proves the bytes, so bytes that differ from
+// it are not stored.
 package missed
 
 import (
@@ -31,7 +31,7 @@ type Log struct {
 type change struct {
 	URI     string
 	Number  int64     // position in the order of reading
-	Since   time.Time // when the state began, according to the Source
+	Since   time.Time // time at which the state began, according to the Source
 	Deleted bool
 
 	Digests  resourcesync.Digests
@@ -49,8 +49,8 @@ func NewLog(dir string) *Log { return &Log{changes: spool.NewSorter[change](dir)
 // Close removes the temporary files of the Log.
 func (l *Log) Close() error { return l.changes.Close() }
 
-// Add adds a change. It skips changes without a known time, and those without a link to
-// a version.
+// Add adds a change. It skips changes of unknown time, and those without a link to a
+// version unless they are deletions.
 func (l *Log) Add(c *harvest.ChangeEntry) {
 	if l.failed != nil || !c.Timed() {
 		return

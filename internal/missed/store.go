@@ -39,8 +39,8 @@ func Open(ctx context.Context, state string) (*Store, error) {
 	return withBytes(ctx, state, dir, versions.Open)
 }
 
-// OpenReadOnly opens the versions in the state directory of a mirror read-only; nil if
-// there are none.
+// OpenReadOnly opens the versions in the state directory of a mirror read-only. It
+// returns nil if there are none.
 func OpenReadOnly(ctx context.Context, state string) (*Store, error) {
 	dir, err := blob.OpenDir(filepath.Join(state, filepath.FromSlash(bytesDir)), blob.DirOptions{})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -59,7 +59,7 @@ func (s segment) free() {
 }
 
 // chunksOf divides members, given in the order of the plan, into chunks. It skips
-// invalid spans, because pack returns an error when it opens such a member.
+// members with an invalid span, for which pack returns an error when they are opened.
 func chunksOf(members []span) (chunks []*chunk) {
 	var c *chunk
 	for _, m := range members {
@@ -111,8 +111,7 @@ func costOf(chunks []*chunk) (n int64) {
 	return n
 }
 
-// load transfers the chunk. It repeats a broken transfer as often as the client repeats
-// any request.
+// load transfers the chunk, and repeats a broken transfer as often as any request.
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)
@@ -163,8 +162,7 @@ func (c *chunk) free() {
 	c.segments = nil
 }
 
-// claim reserves one copy of member m for the caller. It returns false if the chunk has
-// no unclaimed copy.
+// claim reserves a copy of the member m; false if every copy is claimed.
 func (c *chunk) claim(m span) bool {
 	i, _ := slices.BinarySearchFunc(c.members, m, func(have chunkMember, m span) int { return have.compare(m) })
 	for ; i < len(c.members) && c.members[i].span == m; i++ {

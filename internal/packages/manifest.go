@@ -15,8 +15,7 @@ import (
 
 // This file reads the manifests of packages, and their copies outside the packages.
 
-// manifestIn reads the manifest in a package. The manifest must have one of the wanted
-// capabilities.
+// manifestIn reads the manifest in a package, of one of the wanted capabilities.
 func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resourcesync.Capability) (*harvest.Document, error) {
 	base, err := url.Parse(p.ref.URI)
 	if err != nil {
@@ -31,9 +30,9 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 }
 
 // readCopy reads the copy of a manifest that the dump offers outside the package. A
-// Resource Dump deletes resources that it does not contain, so readCopy compares the
-// copy of its manifest with the length and checksum in the package's ZIP directory, if
-// the server supports range requests. It skips the comparison if ref.Harmless is set.
+// Resource Dump deletes resources that its manifests do not contain, so readCopy
+// compares the copy with the length and checksum in the package's ZIP directory, if the
+// server supports range requests. It skips the comparison if ref.Harmless is set.
 func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
 		doc, err := r.Read(ctx, ref.Contents, want)
@@ -46,7 +45,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	}
 	var p *Opened
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // taking members from the package reports the error
+	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error is reported when members are taken from the package
 	doc, err := r.Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {
@@ -63,8 +62,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	return doc, nil
 }
 
-// compareManifest returns an error unless a document is a copy of the manifest in the
-// package.
+// compareManifest returns an error unless a document equals the package's manifest.
 func (p *Opened) compareManifest(copied *harvest.Document) error {
 	here, err := p.manifestChecksum()
 	if err != nil {

@@ -25,8 +25,8 @@ type Transport struct {
 // requestCost is the overhead of one request, expressed in bytes.
 const requestCost = 64 << 10
 
-// Cost returns the cost of a transfer in bytes, with an overhead for each request. It
-// serves to compare ways of transfer.
+// Cost returns the number of bytes of a transfer plus an overhead for each request, for
+// comparing ways of transfer.
 func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // Opened is an open package whose ZIP directory has been read.
@@ -116,18 +116,18 @@ func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	return b, ok
 }
 
-// fits returns an error if a member has more than most bytes, or needs a transfer of
-// more than twice most bytes. Headers and poor compression may double a small member,
+// fits returns an error if a member has more bytes than the limit, or needs a transfer
+// of more than twice as many. Headers and poor compression may double a small member,
 // but a member of a few bytes may also claim gigabytes of the package.
-func (p *Opened) fits(b pack.Bitstream, most int64) error {
+func (p *Opened) fits(b pack.Bitstream, limit int64) error {
 	n := b.Size()
 	if p.remote != nil {
 		n = max(n, spanOf(b).size()/2)
 	}
-	if n <= most {
+	if n <= limit {
 		return nil
 	}
-	return badPackage(p.ref.URI, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", b.Name(), pack.ErrLimit, most, n))
+	return badPackage(p.ref.URI, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", b.Name(), pack.ErrLimit, limit, n))
 }
 
 var _ harvest.Opened = (*Opened)(nil)

@@ -31,13 +31,12 @@ type Member struct {
 // plannedPackage is a planned package during unpacking.
 type plannedPackage struct {
 	*Planned
-	ready chan struct{} // closed when the fields from pkg to chunks are set
-	pkg   *Opened
-	kept  bool  // the plan closes pkg, not the Unpacker
-	err   error // the reason why the package cannot be used
-	// wanted resources found in the package's manifest; nil if it was not read
-	found  map[resourcesync.Key]manifestInfo
-	chunks []*chunk // the chunks of a remote package
+	ready  chan struct{} // closed when the fields from pkg to chunks are set
+	pkg    *Opened
+	kept   bool                              // pkg was opened during planning, so the plan closes it, not the Unpacker
+	err    error                             // the reason why the package cannot be used
+	found  map[resourcesync.Key]manifestInfo // wanted resources found in the package's manifest; nil if it was not read
+	chunks []*chunk                          // the chunks of a remote package
 
 	first   int   // index of the first chunk that may have unclaimed members
 	left    int64 // the number of members that have not been taken yet
@@ -58,26 +57,13 @@ type manifestInfo struct {
 // overrides its copy; the manifest of a Change Dump does not override a Change List.
 func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
-	differs := !agrees(e, &m.Want)
+	differs := m.Want.Contradicts(e.Length, e.Digests)
 	if differs && manifest != resourcesync.CapabilityResourceDumpManifest {
 		return
 	}
 	if f, known := p.found[key]; !known || !differs && (f.differs || e.Path == m.Path) {
 		p.found[key] = manifestInfo{e.Path, e.Length, e.Digests, differs}
 	}
-}
-
-// agrees reports whether a manifest entry is consistent with the wanted resource.
-func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
-	if e.Length.Known() && w.Length.Known() && e.Length != w.Length {
-		return false
-	}
-	for _, d := range e.Digests {
-		if want := w.Digests.Get(d.Algorithm()); !want.IsZero() && want != d {
-			return false
-		}
-	}
-	return true
 }
 
 // known merges the descriptions of a resource from the plan and from the manifest.
@@ -101,8 +87,8 @@ func (p *plannedPackage) known(m *Member) harvest.Resource {
 	return w
 }
 
-// member returns the wanted member with the description known, if it may be taken. It
-// refuses a member that is too large before the transfer.
+// member returns the wanted member, if it may be taken; known is what plan and manifest
+// say about its resource. A member that is too large is refused before its transfer.
 func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := m.Path, ""
 	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]

@@ -17,12 +17,8 @@ import (
 
 // These are the sizes of requests for parts of packages.
 const (
-	// TailSize is the number of bytes at the end of a package that are requested first.
-	// Most ZIP directories fit in it.
-	TailSize = 64 << 10
-	// GapSize is the number of unwanted bytes between two members up to which one
-	// request is cheaper than two.
-	GapSize = 64 << 10
+	TailSize = 64 << 10 // bytes at the end of a package that are requested first; most ZIP directories fit in them
+	GapSize  = 64 << 10 // unwanted bytes between two members up to which one request is cheaper than two
 )
 
 // errNoParts means that a server answers range requests with the whole package.
@@ -31,7 +27,7 @@ var errNoParts = errors.New("the server does not support range requests for pack
 // errReplaced means that a package changed after its ZIP directory was read.
 var errReplaced = errors.New("the package was replaced while it was read")
 
-// span is a range of bytes, from from up to, but not including, to.
+// span is a range of bytes; the byte at position to is not part of it.
 type span struct{ from, to int64 }
 
 func (s span) size() int64 { return s.to - s.from }
@@ -62,7 +58,7 @@ func union(all []span, gap int64) []span {
 // remotePackage reads a package by range requests.
 //
 // A strong ETag guarantees that all bytes belong to one version. Without it they may
-// come from several versions of the same length: then each member needs a strong digest
+// come from several versions of the same length. Then each member needs a strong digest
 // (see safe), and checksums detect a directory or manifest that is mixed from two
 // versions.
 type remotePackage struct {
@@ -118,7 +114,7 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 }
 
 // partReader reads the body of a range response. The caller must not read more bytes
-// than it requested; an earlier end of the body is an error of the Source.
+// than it requested. An earlier end of the body is an error of the Source.
 type partReader struct{ body harvest.SourceReader }
 
 func (r *partReader) Read(b []byte) (int, error) {
@@ -132,8 +128,8 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: the response was shorter than the server announced: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
-// open opens the bytes of s, from the tail or by a request. Reading fails if the
-// response has fewer bytes than s.
+// open opens a range of the package, from the tail or by a request. Reading fails if
+// the response is shorter than the range.
 func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error) {
 	if from := r.total - int64(len(r.tail)); s.from >= from && s.to <= r.total {
 		return io.NopCloser(bytes.NewReader(r.tail[s.from-from : s.to-from])), nil
@@ -157,7 +153,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 		MaxBytes: s.size(), Resume: fetch.ResumeStrong,
 	})
 	if errors.Is(err, fetch.TooLarge) {
-		err = errReplaced // the response is the whole of another version
+		err = errReplaced // a longer response is the whole of another version
 	}
 	if err == nil && (resp.Status != http.StatusPartialContent || resp.Total != r.total || r.version != "" && resp.Validators.Strong() != r.version) {
 		_ = resp.Body.Close()
@@ -169,8 +165,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 	return resp, nil
 }
 
-// remoteAt reads a remote package at any offset. It requests each range outside the
-// tail.
+// remoteAt reads a remote package at any offset, by a request for each range.
 type remoteAt struct {
 	ctx context.Context // the context in which the package is opened and its ZIP directory read
 	r   *remotePackage

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"instep/harvest"
 	"instep/pack"
@@ -16,8 +17,8 @@ import (
 )
 
 // Unpacker extracts the wanted members of packages in the order of the plan. A
-// goroutine transfers packages and chunks ahead of the workers that take the members;
-// two semaphores limit how far ahead it runs.
+// goroutine transfers packages and chunks ahead of the workers that take the members.
+// Two semaphores limit how far ahead it runs.
 type Unpacker struct {
 	t        *Transport
 	set      string
@@ -47,7 +48,7 @@ func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, p
 	u := &Unpacker{
 		t: t, reader: r, set: set, members: members, doubt: doubt, cancel: cancel,
 		open: make(chan struct{}, packagesAtOnce), chunks: make(chan struct{}, chunksAtOnce),
-		// unpacking is CPU-bound: more at once would not be faster
+		// unpacking is CPU-bound, so more at once would not be faster
 		readers: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 	}
 	for i := range planned {
@@ -58,8 +59,7 @@ func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, p
 	return u
 }
 
-// Close stops all transfers and closes all packages. Workers must not use the Unpacker
-// afterwards.
+// Close stops all transfers and closes all packages. It must be the last call.
 func (u *Unpacker) Close() {
 	u.cancel()
 	u.transfer.Wait()
@@ -107,23 +107,17 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 // in memory. After one chunk has failed, the chunks that have not started yet fail
 // without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
-	var once sync.Once
-	var failed error
-	broken := make(chan struct{})
+	var failed atomic.Pointer[error] // the error of the first chunk that failed
 	for _, c := range chunks {
 		if !acquire(ctx, u.chunks) {
 			return
 		}
 		u.transfer.Go(func() {
 			defer close(c.loaded)
-			select {
-			case <-broken:
-				c.err = failed
-				return
-			default:
-			}
-			if c.err = c.load(ctx, from.remote, from.dir); c.err != nil {
-				once.Do(func() { failed = c.err; close(broken) })
+			if err := failed.Load(); err != nil {
+				c.err = *err
+			} else if c.err = c.load(ctx, from.remote, from.dir); c.err != nil {
+				failed.CompareAndSwap(nil, &c.err)
 			}
 		})
 	}
@@ -146,7 +140,7 @@ func (u *Unpacker) done(p *plannedPackage) {
 
 func (p *plannedPackage) close() {
 	if p.pkg != nil && !p.kept {
-		_ = p.pkg.Leave() // everything needed has been read
+		_ = p.pkg.Leave() // all wanted members have been read
 	}
 	p.pkg, p.found = nil, nil
 }
@@ -240,7 +234,7 @@ func (u *Unpacker) madeBy(p *plannedPackage) bool {
 		return false
 	}
 	if sum, err := p.pkg.manifestChecksum(); err != nil || sum != p.Copied {
-		return false // reading the manifest will report the error
+		return false // readManifest will report the error
 	}
 	u.noteUnnamed(p, p.Named)
 	return true
@@ -254,8 +248,8 @@ func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 }
 
 // readManifest reads the manifest in the package, which overrides the copy that the
-// plan may be based on. It returns the members; the returned sequence replaces members,
-// which can be read only once.
+// plan may be based on. It consumes members, and returns the same members for another
+// use.
 func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) (iter.Seq2[Member, error], error) {
 	doc, err := manifestIn(ctx, u.reader, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
@@ -300,13 +294,12 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 }
 
 // Put stores the bytes of a member as the bytes of want. The body is verified and
-// hashed while it is read; proved reports whether a length or a digest proves the
-// bytes.
+// hashed while it is read. proved means that a length or a digest proves the bytes.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
 // Take passes a member to put and verifies it by everything that is known about it. It
-// returns the resource with the values that prove its bytes; whole reports whether the
-// whole package was transferred. Each member may be taken once.
+// returns the resource with the values that prove its bytes. whole means that the whole
+// package was transferred. Each member may be taken once.
 func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
 	p := u.packages[m.Package-1]
 	select {
@@ -351,8 +344,8 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	return want, n, err
 }
 
-// openMember opens a member. For a remote package it first waits until the member's
-// chunk is loaded.
+// openMember opens a member. If the package is remote, openMember first waits until the
+// member's chunk is loaded.
 func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
@@ -375,8 +368,7 @@ func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bit
 	return &chunkReader{r, sync.OnceFunc(func() { u.release(c) })}, nil
 }
 
-// claim claims a member from the first chunk that has it. It returns nil if no chunk
-// has it.
+// claim claims a member from the first chunk that has it; nil if none has it.
 func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -409,7 +401,6 @@ type chunkReader struct {
 	release func()
 }
 
-// Close closes the reader and releases the member.
 func (r *chunkReader) Close() error {
 	defer r.release()
 	return r.ReadCloser.Close()

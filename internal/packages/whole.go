@@ -61,8 +61,8 @@ func isLarge(ref *harvest.Package) bool {
 	return ref.Length.Known() && ref.Length.Int64() >= LargeSize
 }
 
-// part returns the file for a package. It is a file that is kept for a later run if the
-// package is large or of unknown length and the mirror stores such files; else a
+// part returns the file for a package. If the package is large or of unknown length,
+// and the mirror stores such files, the file is kept for a later run; else it is a
 // temporary file.
 func (p *Transport) part(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {

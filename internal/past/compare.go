@@ -22,8 +22,8 @@ type State struct {
 	Digests resourcesync.Digests
 }
 
-// Difference is a resource that existed at one or both of two times. Change is the
-// difference between them; "" if there is none.
+// Difference is a resource that existed at one or both of two times. Change is "" if
+// the resource is the same at both.
 type Difference struct {
 	Change        resourcesync.Change
 	Before, After *State // nil if the resource did not exist at that time
@@ -74,7 +74,6 @@ func Compare(dir string, before, after iter.Seq2[State, error]) iter.Seq2[Differ
 	}
 }
 
-// collect adds the states at one time to the pairs.
 func collect(all *spool.Table[*pair], states iter.Seq2[State, error], set func(*pair, *State)) error {
 	for s, err := range states {
 		if err != nil {
@@ -108,8 +107,8 @@ func (p *pair) difference() Difference {
 	return d
 }
 
-// same reports whether both states have the same bytes. It compares a digest that both
-// have, otherwise length and lastmod.
+// same reports whether both states have the same bytes. It compares digests of a common
+// algorithm, and otherwise length and lastmod.
 func (s *State) same(o *State) bool {
 	if s.Length.Known() && o.Length.Known() && s.Length != o.Length {
 		return false

@@ -22,8 +22,7 @@ type Source struct {
 	AllowOrigins []string      // further origins whose documents may be read
 	Spool        string        // directory for temporary files; "" is the system's
 
-	// Tell is called with one sentence for each tolerated deviation.
-	Tell func(q resourcesync.Quirk, set, text string)
+	Tell func(q resourcesync.Quirk, set, text string) // called with one sentence for each tolerated deviation
 
 	origins map[string]bool
 }
@@ -41,8 +40,8 @@ func (s *Source) Sets(ctx context.Context, names []string) ([]discover.Set, erro
 	return src.Choose(names)
 }
 
-// At yields what a set contained at a time, in document order; the zero time is the
-// present. It ends with a harvest.UncoveredError if the documents do not cover that
+// At yields what a set contained at a time, in document order; the zero time stands for
+// the present. It ends with a harvest.UncoveredError if the documents do not cover that
 // time.
 func (s *Source) At(ctx context.Context, set discover.Set, moment time.Time) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {

@@ -16,7 +16,7 @@ import (
 	"instep/transfer"
 )
 
-// Conditions are what a record has to fulfil.
+// Conditions are conditions on a record, all of which must be fulfilled.
 type Conditions []condition
 
 // Parse reads conditions `XPATH=VALUE`, or `XPATH` for a node that exists.
@@ -32,8 +32,8 @@ func Parse(texts []string) (Conditions, error) {
 	return all, nil
 }
 
-// Chooser fetches records and evaluates conditions. One Chooser is for one run: it remembers what
-// it has found.
+// Chooser fetches records and evaluates conditions. It remembers its answers, so a
+// Chooser must be used for one run only.
 type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
@@ -42,13 +42,13 @@ type Chooser struct {
 	seen map[string]answer
 }
 
-// answer is what was found of one record.
+// answer is the result for one record.
 type answer struct {
 	selects bool
 	err     error
 }
 
-// maxSeen bounds the remembered answers; then all are forgotten.
+// maxSeen bounds the remembered answers. Beyond it, all answers are dropped.
 const maxSeen = 100_000
 
 // maxTime bounds the transfer of a record, with its retries.
@@ -59,7 +59,7 @@ func New(client *fetch.Client, c Conditions) *Chooser {
 	return &Chooser{client: client, conditions: c, seen: map[string]answer{}}
 }
 
-// String returns the conditions. Two with the same conditions select the same.
+// String returns the conditions. Choosers with the same text select the same resources.
 func (w *Chooser) String() string {
 	var texts []string
 	for _, c := range w.conditions {
@@ -69,9 +69,10 @@ func (w *Chooser) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Selects reports whether the record that a link leads to fulfils all conditions. The record
-// is proved by the digests and the length of the link. An error means that this is unknown:
-// the record can't be had, or it is not XML and nothing proves that it is the record.
+// Selects reports whether the record that a link leads to fulfils all conditions.
+// Digests and length of the link prove the record. An error means that the answer is
+// unknown, because the record cannot be fetched, or because it is not XML and has no
+// proof.
 func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,13 +93,14 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 		clear(w.seen)
 	}
 	w.seen[key] = a
-	if a.err == nil { // also for links with another digest, or none
+	if a.err == nil { // the answer also holds for links with another digest, or none
 		w.seen[sum.String()], w.seen[l.Href] = a, a
 	}
 	return a.selects, a.err
 }
 
-// key identifies the record that a link leads to: by its sha-256 whatever its URI.
+// key identifies the record that a link leads to: by its sha-256, or else by its URI
+// and other digests.
 func key(l resourcesync.Link) string {
 	if sum := l.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
 		return resourcesync.Digests{sum}.String()
@@ -106,8 +108,8 @@ func key(l resourcesync.Link) string {
 	return strings.TrimSpace(l.Href + " " + l.Digests.String())
 }
 
-// evaluate finds out whether a record fulfils all conditions. One that is proved and not XML
-// fulfils none.
+// evaluate finds out whether a record fulfils all conditions. A proved record that is
+// not XML fulfils none.
 func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	r, err := parseRecord(text)
 	switch {
@@ -125,7 +127,8 @@ func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	return answer{selects: true}
 }
 
-// fetch returns a record, proved by what its link says, and its sha-256.
+// fetch returns a record, verified by the length and digests of its link, and its
+// sha-256.
 func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resourcesync.Digests, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -143,7 +146,7 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 	if err != nil {
 		return nil, nil, err
 	}
-	proof := resourcesync.NewVerifyReader(body, lengthOf(l), l.Digests, resourcesync.SHA256)
+	proof := resourcesync.NewVerifyReader(body, l.Length.Int64(), l.Digests, resourcesync.SHA256)
 	text, err := io.ReadAll(io.LimitReader(proof, maxRecord+1))
 	if err == nil && len(text) > maxRecord {
 		err = fmt.Errorf("expected at most %d bytes, got more", maxRecord)
@@ -152,14 +155,6 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 		return nil, nil, about(l.Href, err)
 	}
 	return text, resourcesync.Digests{proof.Digests().Get(resourcesync.SHA256)}, nil
-}
-
-// lengthOf is the length of the record that a link leads to; negative if unknown.
-func lengthOf(l resourcesync.Link) int64 {
-	if l.Length.Known() {
-		return l.Length.Int64()
-	}
-	return -1
 }
 
 // about adds the URI of a record to an error.

@@ -11,7 +11,7 @@ import (
 // maxCondition is the length of the longest condition, in bytes.
 const maxCondition = 4 << 10
 
-// namespaces are those of the prefixes that mean the same in every record.
+// namespaces maps prefixes that mean the same in every record to their namespaces.
 var namespaces = map[string]string{
 	"dc":      "http://purl.org/dc/elements/1.1/",
 	"dcterms": "http://purl.org/dc/terms/",
@@ -20,15 +20,15 @@ var namespaces = map[string]string{
 	"xml":     "http://www.w3.org/XML/1998/namespace",
 }
 
-// condition requires a node that an XPath 1.0 expression selects and, unless exists is set,
-// whose text is value.
+// condition requires that an XPath 1.0 expression selects a node and, unless exists is
+// set, that the text of a selected node is value.
 type condition struct {
 	path, value string
 	exists      bool
 }
 
-// anyOfNamespace matches a name test for all names of a prefix, which the XPath module never
-// finds true.
+// anyOfNamespace matches a test such as dc:* for all names of a prefix, which the XPath
+// module never finds true.
 var anyOfNamespace = regexp.MustCompile(`[^:]:\*`)
 
 // parseCondition reads `XPATH=VALUE` or `XPATH`.
@@ -57,8 +57,8 @@ func parseCondition(text string) (condition, error) {
 	return c, nil
 }
 
-// selectsNodes returns an error unless an expression selects nodes: one that counts or
-// compares has no node whose text could be compared.
+// selectsNodes returns an error unless an expression selects nodes. An expression that
+// counts or compares has no node with a text.
 func selectsNodes(expr *xpath.Expr, w *work) error {
 	empty := &node{kind: xpath.RootNode}
 	if _, ok := expr.Evaluate(w.navigator(empty)).(*xpath.NodeIterator); !ok {
@@ -67,8 +67,8 @@ func selectsNodes(expr *xpath.Expr, w *work) error {
 	return nil
 }
 
-// equals returns the position of the "=" between expression and value, which is the first
-// one outside quotes, brackets and parentheses; -1 if there is none.
+// equals returns the position of the "=" between expression and value, which is the
+// first "=" outside quotes, brackets and parentheses. It returns -1 if there is none.
 func equals(text string) int {
 	depth, quote := 0, byte(0)
 	for i := range len(text) {
@@ -90,11 +90,11 @@ func equals(text string) int {
 	return -1
 }
 
-// holds reports whether a record fulfils the condition. A prefix that is neither well known
-// nor declared in the record names nothing in it.
+// holds reports whether a record fulfils the condition. A prefix that is neither in
+// namespaces nor declared in the record matches nothing.
 func (c condition) holds(r *record, w *work) (bool, error) {
 	expr, err := xpath.CompileWithNS(c.path, r.prefixes)
-	if err != nil { // it compiled without namespaces
+	if err != nil { // an unknown prefix, because the expression compiled without namespaces
 		return false, nil
 	}
 	found := false

@@ -8,11 +8,11 @@ import (
 	"github.com/antchfx/xpath"
 )
 
-// maxWork bounds the evaluations on one record: steps from node to node, and pieces of text
-// of 64 bytes.
+// maxWork bounds the evaluations on one record. It counts steps from node to node, and
+// texts in units of 64 bytes.
 const maxWork = 5 << 20
 
-// errWork means that an evaluation was given up.
+// errWork means that an evaluation exceeded maxWork.
 var errWork = errors.New("the XPath takes too much work on this record")
 
 // work counts down the steps of evaluations.
@@ -24,7 +24,8 @@ func (w *work) spend(steps int) {
 	}
 }
 
-// try evaluates something. The XPath module panics on errors.
+// try calls a function that evaluates an expression, and returns its panic as an error,
+// because the XPath module panics on errors.
 func (w *work) try(evaluate func() error) (err error) {
 	defer func() {
 		switch failed := recover().(type) {
@@ -42,12 +43,12 @@ func (w *work) navigator(root *node) xpath.NodeNavigator {
 	return &navigator{work: w, root: root, node: root, attr: -1}
 }
 
-// navigator moves in a record. Each step is counted.
+// navigator moves in a record and counts each step.
 type navigator struct {
 	*node
 	work *work
 	root *node
-	attr int // index of the attribute of node that it is at; -1: at node itself
+	attr int // index of an attribute of node if the navigator is at the attribute; -1 if it is at node itself
 }
 
 // NodeType returns the kind of the node.
@@ -150,7 +151,8 @@ func (n *navigator) MoveToNext() bool { return n.move(n.next) }
 // MoveToPrevious moves to the sibling before.
 func (n *navigator) MoveToPrevious() bool { return n.move(n.before) }
 
-// MoveToFirst moves to the first sibling, unless it is there.
+// MoveToFirst moves to the first sibling. It returns false if the node is the first
+// one.
 func (n *navigator) MoveToFirst() bool {
 	if n.before == nil {
 		return false

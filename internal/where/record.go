@@ -13,27 +13,27 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// The bounds of a record.
+// These are the bounds of a record.
 const (
 	maxRecord = 1 << 20 // bytes
-	maxDepth  = 200     // elements in each other
+	maxDepth  = 200     // maximum depth of nested elements
 )
 
-// record is a parsed record.
+// record is a parsed XML record.
 type record struct {
 	root     *node
-	prefixes map[string]string // namespaces by prefix; the well-known ones cannot be declared otherwise
+	prefixes map[string]string // namespaces by prefix; a record cannot redefine the well-known prefixes
 }
 
 // node is the document, an element, or text.
 type node struct {
 	kind         xpath.NodeType
-	name         xml.Name   // of an element, with its namespace
-	prefix       string     // of that namespace; "" if it is the default one
+	name         xml.Name   // name of an element, with its namespace
+	prefix       string     // prefix of that namespace; "" for the default namespace
 	standard     string     // default namespace within the element
-	attrs        []xml.Attr // without declarations of namespaces
+	attrs        []xml.Attr // attributes other than declarations of namespaces
 	data         string     // text
-	depth        int        // number of elements around it
+	depth        int        // number of enclosing elements
 	parent       *node
 	first, last  *node // children
 	before, next *node // siblings
@@ -104,7 +104,7 @@ func (p *parser) begin(t xml.StartElement) error {
 	}
 	n := p.at.add(&node{kind: xpath.ElementNode, name: t.Name, standard: p.at.standard, depth: p.at.depth + 1})
 	if p.at = n; n.depth > maxDepth {
-		return fmt.Errorf("expected at most %d elements in each other", maxDepth)
+		return fmt.Errorf("expected elements nested at most %d deep", maxDepth)
 	}
 	for _, a := range t.Attr {
 		switch {
