@@ -20,57 +20,35 @@ type Adoption struct {
 // log continues with the number after+1, at a moment later than every moment that fill
 // uses. The settings are stored in the same transaction.
 func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
-	return c.transact(ctx, "adopt a publication in the catalog", func(r *recorder) error {
-		used, _, err := value[bool](r, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun)
-		if err == nil && used {
-			err = fmt.Errorf("%w: the catalog is not empty", ErrState)
+	return c.transact(ctx, "adopt a publication in the catalog", func(r *recorder) {
+		if r.exists("(SELECT 1 FROM publication WHERE state <> $1 UNION ALL SELECT 1 FROM member UNION ALL SELECT 1 FROM change)", begun) {
+			r.stop(fmt.Errorf("%w: the catalog is not empty", ErrState))
 		}
-		if err != nil {
-			return err
+		if after > 0 { // the numbers up to after count as used
+			r.exec("INSERT INTO change (seq, set_id, datetime, change, uri, lastmod, digests, type) SELECT $1, id, 0, '', '', '', '', '' FROM sets LIMIT 1", after)
+			r.exec("DELETE FROM change WHERE seq = $1", after)
+		}
+		if r.err != nil {
+			return
 		}
 		a := &Adoption{rec: r}
-		if err := a.skip(after); err != nil {
-			return err
-		}
 		if err := fill(a); err != nil {
-			return err
+			r.err = err
 		}
-		if err := a.settleSpellings(); err != nil {
-			return err
-		}
-		if err := r.keepAll(settings); err != nil {
-			return err
-		}
-		return r.keepNumber(floorSetting, a.last+1)
+		a.settleSpellings()
+		r.keepAll(settings)
+		r.keepNumber(floorSetting, a.last+1)
 	})
-}
-
-// skip marks the change numbers up to n as used.
-func (a *Adoption) skip(n int64) error {
-	if n <= 0 {
-		return nil
-	}
-	_, err := a.rec.exec(`INSERT INTO change (seq, set_id, datetime, change, uri, lastmod, digests, type) SELECT $1, id, 0, '', '', '', '', '' FROM sets LIMIT 1`, n)
-	if err == nil {
-		_, err = a.rec.exec("DELETE FROM change WHERE seq = $1", n)
-	}
-	return err
 }
 
 // Hold stores ch as the state of a resource in the set at ch.Datetime, without logging
 // a change. It ignores the deletion of a resource that is not a member.
 func (a *Adoption) Hold(set SetID, ch Change) error {
-	id, err := a.rec.number(ch.URI)
-	if err != nil {
-		return err
-	}
-	_, member, err := value[int](a.rec, "SELECT 1 FROM member WHERE set_id = $1 AND resource = $2", set, id)
-	if err != nil {
-		return err
-	}
+	id := a.rec.rowOf(ch.URI)
+	member := a.rec.exists("member WHERE set_id = $1 AND resource = $2", set, id)
 	switch {
 	case ch.Change == resourcesync.Deleted && !member:
-		return nil
+		return a.rec.err
 	case ch.Change == resourcesync.Deleted:
 	case member:
 		ch.Change = resourcesync.Updated
@@ -78,10 +56,9 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 		ch.Change = resourcesync.Created
 	}
 	a.at(set, ch.Datetime)
-	if err = a.rec.record(&ch); err == nil {
-		err = a.rec.count(set, a.rec.members, a.rec.bytes)
-	}
-	return err
+	a.rec.record(&ch)
+	a.rec.count(set, a.rec.members, a.rec.bytes)
+	return a.rec.err
 }
 
 // Log adds a change to the log and returns its number. Its Datetime must not be before that
@@ -89,8 +66,8 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 func (a *Adoption) Log(set SetID, ch Change) (seq int64, err error) {
 	a.at(set, ch.Datetime)
 	seqs := []int64{0}
-	err = a.rec.log([]Change{ch}, seqs)
-	return seqs[0], err
+	a.rec.log([]Change{ch}, seqs)
+	return seqs[0], a.rec.err
 }
 
 func (a *Adoption) at(set SetID, t time.Time) {
@@ -104,9 +81,7 @@ func (a *Adoption) Reserve(t time.Time) { a.last = max(a.last, t.UnixMicro()) }
 // Publish stores body as the last publication of a set, already written out under this
 // id, with the documents and items of f.
 func (a *Adoption) Publish(set SetID, id int64, body string, f Finished) error {
-	_, err := a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
-	if err != nil {
-		return err
-	}
-	return a.rec.keepDocuments(id, f)
+	a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
+	a.rec.keepDocuments(id, f)
+	return a.rec.err
 }

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -28,15 +27,12 @@ type HeldPlan struct {
 // Withhold stores a plan so that it can be approved. A plan that is withheld again keeps
 // its approval. Plans withheld 30 days ago are forgotten.
 func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
-	return c.transact(ctx, "store a withheld plan in the catalog", func(r *recorder) error {
+	return c.transact(ctx, "store a withheld plan in the catalog", func(r *recorder) {
 		now := c.instant()
-		if _, err := r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro()); err != nil {
-			return err
-		}
-		_, err := r.exec(`INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
+		r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro())
+		r.exec(`INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (hash) DO UPDATE SET set_id = excluded.set_id, made = excluded.made, summary = excluded.summary`,
 			hash, set, now.UnixMicro(), summary)
-		return err
 	})
 }
 
@@ -44,12 +40,10 @@ func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) 
 // ApprovalHolds.
 func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 	until := c.instant().Add(ApprovalHolds)
-	err := c.transact(ctx, "approve a withheld plan in the catalog", func(r *recorder) error {
-		n, err := r.exec("UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro())
-		if err == nil && n == 0 {
-			err = fmt.Errorf("%w: %q", ErrUnknownPlan, hash)
+	err := c.transact(ctx, "approve a withheld plan in the catalog", func(r *recorder) {
+		if r.exec("UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro()) == 0 {
+			r.stop(fmt.Errorf("%w: %q", ErrUnknownPlan, hash))
 		}
-		return err
 	})
 	if err != nil {
 		return HeldPlan{}, err
@@ -58,14 +52,12 @@ func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 }
 
 func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
-	var made int64
-	var approved sql.NullInt64
-	found, err := first(c.reading(ctx, "look up a withheld plan in the catalog"), []any{&p.Hash, &p.Set, &p.Summary, &made, &approved},
-		`SELECT p.hash, s.name, p.summary, p.made, p.approved FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1`, hash)
+	const op = "look up a withheld plan in the catalog"
+	found, err := first(c.reading(ctx, op), []any{&p.Hash, &p.Set, &p.Summary, timeTo(&p.Made), microsTo(&p.Approved)},
+		"SELECT p.hash, s.name, p.summary, p.made, p.approved FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1", hash)
 	if err == nil && !found {
-		err = c.fail("look up a withheld plan in the catalog", ErrUnknownPlan)
+		err = c.fail(op, ErrUnknownPlan)
 	}
-	p.Made, p.Approved = readTime(made), readMicros(approved.Int64)
 	return p, err
 }
 

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math"
 )
@@ -15,38 +14,33 @@ func (c *Facts) Count(ctx context.Context, set SetID) (n, bytes int64, err error
 }
 
 // count adds to the recorded number of members of a set and to their bytes.
-func (r *recorder) count(set SetID, members, bytes int64) error {
-	if _, err := r.exec("UPDATE sets SET members = members + $2 WHERE id = $1", set, members); err != nil {
-		return err
-	}
-	return r.addBytes("($1)", bytes, set)
+func (r *recorder) count(set SetID, members, bytes int64) {
+	r.exec("UPDATE sets SET members = members + $2 WHERE id = $1", set, members)
+	r.addBytes("($1)", bytes, set)
 }
 
 // addBytes adds to the byte counts of sets. Lengths come from documents, so the sum is
 // bounded to avoid an overflow.
-func (r *recorder) addBytes(sets string, n int64, args ...any) error {
+func (r *recorder) addBytes(sets string, n int64, args ...any) {
 	if n == 0 {
-		return nil
+		return
 	}
 	least, most := int64(0), math.MaxInt64-n
 	if n < 0 {
 		least, most = -n, math.MaxInt64
 	}
 	i := len(args)
-	_, err := r.exec(fmt.Sprintf("UPDATE sets SET bytes = MIN(MAX(bytes, $%d), $%d) + $%d WHERE id IN %s", i+1, i+2, i+3, sets), append(args, least, most, n)...)
-	return err
+	r.exec(fmt.Sprintf("UPDATE sets SET bytes = MIN(MAX(bytes, $%d), $%d) + $%d WHERE id IN %s", i+1, i+2, i+3, sets), append(args, least, most, n)...)
 }
 
 // tally adds the memberships of resources and their bytes to counts, or subtracts them
 // if sign is -1.
-func (r *recorder) tally(rows []int64, counts map[SetID][2]int64, sign int64) error {
-	return lookup(r, func(rows *sql.Rows) error {
-		var set SetID
-		var members, bytes int64
-		err := rows.Scan(&set, &members, &bytes)
+func (r *recorder) tally(rows []int64, counts map[SetID][2]int64, sign int64) {
+	var set SetID
+	var members, bytes int64
+	r.lookup([]any{&set, &members, &bytes}, func() {
 		n := counts[set]
 		counts[set] = [2]int64{n[0] + sign*members, n[1] + sign*bytes}
-		return err
 	}, `SELECT m.set_id, COUNT(*), CAST(COALESCE(SUM(r.length), 0) AS BIGINT)
 		FROM resource r CROSS JOIN member m ON m.resource = r.id WHERE r.id IN (KEYS) GROUP BY m.set_id`, "?", anys(rows))
 }

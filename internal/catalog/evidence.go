@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 )
@@ -24,15 +23,13 @@ type Evidence struct {
 // Changed differs from Moment, a list has made a later statement.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
-	err := lookup(c.reading(ctx, "look up evidence in the catalog"), func(rows *sql.Rows) error {
-		var i int
-		var moment, until, came int64
-		e := Evidence{Set: set}
-		err := rows.Scan(&i, &e.Told, &e.Gone, &moment, &until, &came)
-		e.URI, e.Moment, e.Until, e.Came = uris[i], readTime(moment), readMicros(until), readMicros(came)
-		found[e.URI] = e
-		return err
-	}, `SELECT v.column1, e.told, e.gone, e.moment, e.until, e.came
+	var i int
+	e := Evidence{Set: set}
+	err := lookup(c.reading(ctx, "look up evidence in the catalog"),
+		[]any{&i, &e.Told, &e.Gone, timeTo(&e.Moment), microsTo(&e.Until), microsTo(&e.Came)}, func() {
+			e.URI = uris[i]
+			found[e.URI] = e
+		}, `SELECT v.column1, e.told, e.gone, e.moment, e.until, e.came
 		FROM (VALUES KEYS) v CROSS JOIN evidence e ON e.set_id = ? AND e.key = v.column2`, "(?,?)", sumKeys(uris), set)
 	return found, err
 }
@@ -53,7 +50,7 @@ func (m *Membership) tells() bool {
 const soon = 2 * time.Second
 
 // noteEvidence stores the evidence of memberships that need it, and of deletions.
-func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
+func (r *recorder) noteEvidence(states []Membership, gone []Evidence) {
 	all := slices.Clone(gone)
 	for i := range states {
 		if s := &states[i]; s.tells() {
@@ -63,19 +60,8 @@ func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
 	args := make([]any, 0, 7*len(all))
 	for i := range all {
 		e := &all[i]
-		key := SumOf(e.URI)
-		args = append(args, e.Set, key[:], e.Told, e.Gone, e.Moment.UnixMicro(), writeMicros(e.Until), writeMicros(e.Came))
+		args = append(args, e.Set, key(e.URI), e.Told, e.Gone, e.Moment.UnixMicro(), writeMicros(e.Until), writeMicros(e.Came))
 	}
-	_, err := r.eachRow("INSERT INTO evidence (set_id, key, told, gone, moment, until, came) ", "(?,?,?,?,?,?,?)",
+	r.eachRow("INSERT INTO evidence (set_id, key, told, gone, moment, until, came) ", "(?,?,?,?,?,?,?)",
 		" ON CONFLICT (set_id, key) DO UPDATE SET told = excluded.told, gone = excluded.gone, moment = excluded.moment, until = excluded.until, came = excluded.came", args)
-	return err
-}
-
-// forgetEvidence removes the evidence from before the moment of a list that was read.
-func (r *recorder) forgetEvidence(set SetID, listed time.Time) error {
-	if listed.IsZero() {
-		return nil
-	}
-	_, err := r.exec("DELETE FROM evidence WHERE set_id = $1 AND moment < $2", set, listed.UnixMicro())
-	return err
 }

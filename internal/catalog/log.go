@@ -2,9 +2,8 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 )
@@ -46,74 +45,57 @@ func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 // log writes an entry for each set and resource of an outcome, before resources without
 // a set are dropped. It omits resources that only an unfinished first baseline has,
 // since nobody may see them yet.
-func (s *settling) log() (err error) {
-	ids := make([]int64, 0, len(s.rows))
-	for _, id := range s.rows {
-		if id != 0 {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
+func (s *settling) log() {
+	ids := slices.DeleteFunc(slices.Collect(maps.Values(s.rows)), func(id int64) bool { return id == 0 })
+	if len(ids) == 0 || s.err != nil {
+		return
 	}
 	wanted := false
 	if s.logs != nil {
-		if wanted, err = s.logs(); err != nil {
-			return err
-		}
+		var err error
+		wanted, err = s.logs()
+		s.stop(err)
 	}
-	at, logging, err := s.logState()
-	if err != nil {
-		return err
-	}
+	at, logging := s.logState()
 	now := max(s.now, at+1)
 	switch {
 	case !wanted && logging:
-		return s.breakLog(now)
+		s.breakLog(now)
+		return
 	case !wanted:
-		return s.noteHeld(now)
+		s.keepNumber(heldSetting, now)
+		return
 	}
 	if !logging {
-		if err := errors.Join(s.cutLog(), s.keepNumber(loggedSetting, at)); err != nil {
-			return err
-		}
+		s.cutLog()
+		s.keepNumber(loggedSetting, at)
 	}
-	n, err := s.logHeld(ids, now)
-	if err != nil || n == 0 {
-		return err
+	if s.logHeld(ids, now) > 0 {
+		s.keepNumber(heldSetting, now)
 	}
-	return s.noteHeld(now)
-}
-
-// noteHeld records the moment of a commit.
-func (r *recorder) noteHeld(at int64) error {
-	return r.keepNumber(heldSetting, at)
 }
 
 // breakLog ends the log, because it does not contain the commit at this moment.
-func (r *recorder) breakLog(at int64) error { return errors.Join(r.cutLog(), r.noteHeld(at)) }
+func (r *recorder) breakLog(at int64) {
+	r.cutLog()
+	r.keepNumber(heldSetting, at)
+}
 
 // logState returns the moment of the last commit, and whether a log is being written.
-func (r *recorder) logState() (at int64, logging bool, err error) {
-	if at, _, err = number(r, heldSetting); err == nil {
-		_, logging, err = setting(r, loggedSetting)
-	}
-	return at, logging, err
+func (r *recorder) logState() (at int64, logging bool) {
+	at, _ = r.number(heldSetting)
+	return at, r.exists("setting WHERE name = $1", loggedSetting)
 }
 
 // cutLog ends the log of a mirror.
-func (r *recorder) cutLog() error {
-	_, err := r.exec("DELETE FROM change")
-	if err == nil {
-		_, err = r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)
-	}
-	return err
+func (r *recorder) cutLog() {
+	r.exec("DELETE FROM change")
+	r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)
 }
 
 const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder, path, due, changed, verified, stat)
 	SELECT COALESCE(m.set_id, (SELECT MIN(id) FROM sets)), ?, CASE WHEN m.set_id IS NULL THEN 'deleted' ELSE 'updated' END,
-		b.uri || r.rest, COALESCE(m.lastmod, ''), r.length,
-		CASE WHEN r.digests <> '' OR r.sha256 IS NULL THEN r.digests ELSE 'sha-256:' || lower(hex(r.sha256)) END,
+		b.uri || r.rest, COALESCE(m.lastmod, ''), r.length, ` + digestsColumn + `,
 		r.type, r.encoding, COALESCE(m.changefreq, ''), m.remainder, d.path || COALESCE(r.name, r.rest), m.due, m.changed, r.verified, r.stat
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
 	WHERE r.id IN (`
@@ -125,7 +107,7 @@ const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.
 
 // logHeld writes the entries of resources for a commit at a moment, and returns the number of
 // entries. It leaves out those that only first baselines hold, unless a set gave them up.
-func (s *settling) logHeld(ids []int64, at int64) (n int64, err error) {
+func (s *settling) logHeld(ids []int64, at int64) (n int64) {
 	ended := make(map[int64]bool, len(s.Ended))
 	for i := range s.Ended {
 		ended[s.rows[s.Ended[i].URI]] = true
@@ -134,21 +116,15 @@ func (s *settling) logHeld(ids []int64, at int64) (n int64, err error) {
 	for some := range slices.Chunk(ids, lookupSize) {
 		gone := slices.DeleteFunc(slices.Clone(some), func(id int64) bool { return !ended[id] })
 		query := heldQuery + repeated("?", len(some)) + ") AND (r.id IN (" + repeated("?", len(gone)) + ")" + visible
-		rows, err := s.exec(query, slices.Concat([]any{at}, anys(some), anys(gone))...)
-		if err != nil {
-			return n, err
-		}
-		n += rows
+		n += s.exec(query, slices.Concat([]any{at}, anys(some), anys(gone))...)
 	}
-	return n, nil
+	return n
 }
 
 // LogEnd returns the position at the end of the log.
 func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
-	var micros int64
-	_, err = first(c.reading(ctx, "read the log of the catalog"), []any{&p.Seq, &micros}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
+	_, err = first(c.reading(ctx, "read the log of the catalog"), []any{&p.Seq, timeTo(&p.At)}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
 		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, heldSetting)
-	p.At = readTime(micros)
 	return p, err
 }
 
@@ -164,18 +140,10 @@ func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error
 	return has, err
 }
 
-const loggedQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder,
-	set_id, COALESCE(path, ''), COALESCE(due, ''), COALESCE(changed, 0), COALESCE(verified, FALSE), COALESCE(stat, '')
-	FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2`
-
 // Log yields the entries with after < Seq <= through, in order of Seq.
 func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
-	return listing(c.reading(ctx, "read the log of the catalog"), loggedQuery, after, func(rows *sql.Rows, l *Logged) (any, error) {
-		var changed int64
-		err := scanChange(rows, &l.Change, &l.Set, &l.Path, &l.Due, &changed, &l.Verified, &l.Stat)
-		l.Resource.Changed = readTime(changed)
-		return l.Seq, err
-	}, through)
+	return listing(c.reading(ctx, "read the log of the catalog"), "SELECT "+changeColumns+" FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2", after,
+		func(l *Logged) (any, []any) { return &l.Seq, l.columns(&l.Set) }, through)
 }
 
 // TrimLog removes the entries before a change, in transactions of some thousand
@@ -183,13 +151,11 @@ func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged
 func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	for {
 		var n int64
-		err := c.transact(ctx, "shorten the log of the catalog", func(r *recorder) (err error) {
-			n, err = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetRows)
-			if err != nil || n == 0 {
-				return err
+		err := c.transact(ctx, "shorten the log of the catalog", func(r *recorder) {
+			n = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetRows)
+			if n > 0 {
+				r.exec("UPDATE setting SET value = '' WHERE name = $1", loggedSetting)
 			}
-			_, err = r.exec("UPDATE setting SET value = '' WHERE name = $1", loggedSetting)
-			return err
 		})
 		if err != nil || n < forgetRows {
 			return err

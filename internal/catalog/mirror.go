@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -44,15 +43,8 @@ type Place struct {
 
 // Intents returns the intents that are not settled yet.
 func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
-	return rows(c.reading(ctx, "read intents of the catalog"), func(r *sql.Rows) (in Intent, err error) {
-		var sum []byte
-		var length sql.NullInt64
-		if err := r.Scan(&in.URI, &in.New, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
-			return in, err
-		}
-		in.Length = readLength(length)
-		in.SHA256, err = readSHA256(sum)
-		return in, err
+	return rows(c.reading(ctx, "read intents of the catalog"), nil, func(in *Intent) []any {
+		return []any{&in.URI, &in.New, &in.Path, &in.Kept, lengthTo(&in.Length), digestTo(&in.SHA256), &in.Taken}
 	}, "SELECT uri, resource IS NULL, path, kept, length, sha256, taken FROM intent ORDER BY uri")
 }
 
@@ -64,16 +56,13 @@ func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, err
 	return v, err
 }
 
-const findQuery = "SELECT " + resourceColumns + ", " + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
+const findQuery = "SELECT " + resourceColumns + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
 	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
 
 // one returns the resource that a query finds.
 func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
-	found, err := rows(prepared{c.reading(ctx, op), c}, oneResource, query, args...)
-	if err != nil || len(found) == 0 {
-		return v, false, err
-	}
-	return found[0], true, nil
+	ok, err = first(prepared{c.reading(ctx, op), c}, v.columns(), query, args...)
+	return v, ok, err
 }
 
 // prepared prepares each query only once, since preparing takes several times as long
@@ -161,26 +150,17 @@ type Cursor struct {
 func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
-	err := c.transact(ctx, "record an outcome in the catalog", func(r *recorder) (err error) {
+	err := c.transact(ctx, "record an outcome in the catalog", func(r *recorder) {
 		if o.Run != nil {
 			r.at = o.At.UnixMicro()
-			if run, err = r.enterRun(o.Run); err != nil {
-				return err
-			}
+			run = r.enterRun(o.Run)
 		}
 		s := settling{recorder: r, Outcome: &o, run: run, logs: c.logs, now: c.instant().UnixMicro()}
-		if err := s.settle(); err != nil {
-			return err
-		}
-		if o.Cursor != nil { // members is already counted
-			if err := r.noteExtent(o.Cursor.Set, o.At.UnixMicro()); err != nil {
-				return err
-			}
-		}
-		if ready != nil {
+		s.settle()
+		if r.err == nil && ready != nil {
 			unready = ready()
+			r.stop(unready)
 		}
-		return unready
 	})
 	if err := cmp.Or(unready, err); err != nil {
 		return err
@@ -202,10 +182,8 @@ func (c *db) indexContents(ctx context.Context) error {
 		return nil
 	}
 	err := spilling(ctx, c.write, func() error {
-		return c.transact(ctx, "index the contents of the catalog", func(r *recorder) error {
-			_, err := r.exec("CREATE INDEX IF NOT EXISTS " + contentIndex + " ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
-			return err
-		})
+		return c.execute(ctx, "index the contents of the catalog",
+			"CREATE INDEX IF NOT EXISTS "+contentIndex+" ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
 	})
 	if err == nil {
 		c.contents.Store(true)
@@ -221,8 +199,7 @@ func (c *db) canFind(ctx context.Context) (bool, error) {
 	if !c.readOnly {
 		return true, c.indexContents(ctx)
 	}
-	_, there, err := value[int](c.reading(ctx, "find content in the catalog"), "SELECT 1 FROM sqlite_master WHERE name = $1", contentIndex)
-	return there, err
+	return exists(c.reading(ctx, "find content in the catalog"), "sqlite_master WHERE name = $1", contentIndex)
 }
 
 // settling is the state of Settle while it writes an outcome.
@@ -236,54 +213,42 @@ type settling struct {
 	now   int64                // microseconds
 }
 
-func (s *settling) settle() error {
-	if err := s.find(); err != nil {
-		return err
-	}
+func (s *settling) settle() {
+	s.find()
 	counts := s.counts()
 	known := slices.Collect(maps.Values(s.rows))
-	if err := s.tally(known, counts, -1); err != nil {
-		return err
-	}
-	for _, step := range []func() error{s.end, s.newcomers, s.stored, s.note, s.begin, s.log, s.drop} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	if err := s.tally(known, counts, 1); err != nil {
-		return err
-	}
+	s.tally(known, counts, -1)
+	s.end()
+	s.newcomers()
+	s.stored()
+	s.note()
+	s.begin()
+	s.log()
+	s.drop()
+	s.tally(known, counts, 1)
 	for set, n := range counts {
-		if err := s.count(set, n[0], n[1]); err != nil {
-			return err
-		}
+		s.count(set, n[0], n[1])
 	}
-	if err := s.move(); err != nil {
-		return err
-	}
-	if err := s.forgetPlaces(); err != nil {
-		return err
-	}
-	_, err := s.exec("DELETE FROM intent")
-	return err
+	s.move()
+	s.forgetPlaces()
+	s.exec("DELETE FROM intent")
 }
 
 // forgetPlaces removes directories that were recorded for new resources that were not
 // stored in the end.
-func (s *settling) forgetPlaces() error {
+func (s *settling) forgetPlaces() {
 	if len(s.Fresh) > 0 { // if there were new resources, all of them were stored
-		return nil
+		return
 	}
-	paths, err := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
-	for i := 0; i < len(paths) && err == nil; i++ {
-		dir, _ := split(paths[i])
-		err = s.dropDirectory(s.fold(dir))
+	paths, _ := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
+	for _, path := range paths {
+		dir, _ := split(path)
+		s.dropDirectory(s.fold(dir))
 	}
-	return err
 }
 
 // find looks up the row numbers of the resources that are not new.
-func (s *settling) find() (err error) {
+func (s *settling) find() {
 	s.fresh = make(map[string]*Resource, len(s.Fresh))
 	for i := range s.Fresh {
 		s.fresh[s.Fresh[i].URI] = nil
@@ -298,12 +263,10 @@ func (s *settling) find() (err error) {
 			s.fresh[one.URI] = one
 		}
 	}
-	known := slices.DeleteFunc(uris, func(uri string) bool {
+	s.rows = s.rowsOf(slices.DeleteFunc(uris, func(uri string) bool {
 		_, fresh := s.fresh[uri]
 		return fresh
-	})
-	s.rows, err = s.numbers(known)
-	return err
+	}))
 }
 
 // counts returns for each set the number of new resources and their bytes.
@@ -326,25 +289,24 @@ func (s *settling) counts() map[SetID][2]int64 {
 }
 
 // newcomers inserts the rows of new resources.
-func (s *settling) newcomers() error {
+func (s *settling) newcomers() {
 	rows := make([]newResource, len(s.Fresh))
 	for i := range s.Fresh {
 		in := &s.Fresh[i]
 		_, name := split(in.Path)
 		rows[i] = newResource{in.URI, in.Path, s.fresh[in.URI], s.fold(name)}
 	}
-	n, err := s.insertResources("INSERT OR FAIL", s.fold, rows)
+	n := s.insertResources("INSERT OR FAIL", s.fold, rows)
 	for i := range rows {
 		s.rows[rows[i].uri] = s.last - int64(len(rows)-1-i)
 	}
-	if err == nil && n != int64(len(rows)) {
-		err = fmt.Errorf("%w: expected only new resources, but %d of %d were new", ErrState, n, len(rows))
+	if n != int64(len(rows)) {
+		s.stop(fmt.Errorf("%w: expected only new resources, but %d of %d were new", ErrState, n, len(rows)))
 	}
-	return err
 }
 
 // stored records the bytes of resources that are not new.
-func (s *settling) stored() error {
+func (s *settling) stored() {
 	args := make([]any, 0, 7*len(s.Stored))
 	for i := range s.Stored {
 		one := &s.Stored[i]
@@ -353,29 +315,26 @@ func (s *settling) stored() error {
 		}
 		row := s.rows[one.URI]
 		if row == 0 {
-			return fmt.Errorf("%w: bytes were stored for %q, which has no path", ErrState, one.URI)
+			s.stop(fmt.Errorf("%w: bytes were stored for %q, which has no path", ErrState, one.URI))
 		}
-		args = append(args, row, writeLength(one.Length), writeSHA256(one.Digests), writeDigests(one.Digests), one.Verified, one.Type, one.Stat)
+		digests, sha256 := writeDigests(one.Digests)
+		args = append(args, row, writeLength(one.Length), sha256, digests, one.Verified, one.Type, one.Stat)
 	}
-	_, err := s.eachRow(`UPDATE OR FAIL resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
+	s.eachRow(`UPDATE OR FAIL resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
 		type = column6, stat = column7 FROM (`, "(?,?,?,?,?,?,?)", ") WHERE id = column1", args)
-	return err
 }
 
 // note records Verified and Type of resources whose bytes did not change.
-func (s *settling) note() error {
+func (s *settling) note() {
 	for i := range s.Noted {
 		n := &s.Noted[i]
-		if _, err := s.exec("UPDATE resource SET verified = $2, type = $3 WHERE id = $1", s.rows[n.URI], n.Verified, n.Type); err != nil {
-			return err
-		}
+		s.exec("UPDATE resource SET verified = $2, type = $3 WHERE id = $1", s.rows[n.URI], n.Verified, n.Type)
 	}
-	return nil
 }
 
 // begin inserts or changes memberships in the order of the row numbers, so that
 // consecutive ones are on the same page of the table.
-func (s *settling) begin() error {
+func (s *settling) begin() {
 	all := slices.Clone(s.Members)
 	slices.SortFunc(all, func(a, b Membership) int { return cmp.Compare(s.rows[a.URI], s.rows[b.URI]) })
 	args := make([]any, 0, 10*len(all))
@@ -383,60 +342,53 @@ func (s *settling) begin() error {
 		m := &all[i]
 		row := s.rows[m.URI]
 		if row == 0 {
-			return fmt.Errorf("%w: a membership was recorded for %q, which has no path", ErrState, m.URI)
+			s.stop(fmt.Errorf("%w: a membership was recorded for %q, which has no path", ErrState, m.URI))
 		}
-		args = append(args, m.Set, row, m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted, s.at, s.run, s.run, writeText(m.Remainder))
+		args = append(args, m.Set, row, m.Changed.UnixMicro(), m.LastMod.String(), m.Due, m.Wanted, s.at, s.run, s.run, writeText(m.Remainder))
 	}
-	_, err := s.eachRow("INSERT INTO member (set_id, resource, changed, lastmod, due, wanted, since, run, born, remainder) ", "(?,?,?,?,?,?,?,?,?,?)",
+	s.eachRow("INSERT INTO member (set_id, resource, changed, lastmod, due, wanted, since, run, born, remainder) ", "(?,?,?,?,?,?,?,?,?,?)",
 		` ON CONFLICT (set_id, resource) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
 		due = excluded.due, wanted = excluded.wanted, remainder = excluded.remainder`, args)
-	return errors.Join(err, s.noteEvidence(s.Members, s.Gone))
+	s.noteEvidence(s.Members, s.Gone)
 }
 
 // drop removes the resources that are in no set any more.
-func (s *settling) drop() error {
+func (s *settling) drop() {
 	for i := range s.Ended {
-		if err := s.dropUnheld(s.rows[s.Ended[i].URI]); err != nil {
-			return err
-		}
+		s.dropUnheld(s.rows[s.Ended[i].URI])
 	}
 	for _, uri := range s.Dropped {
-		if err := s.dropUnheld(s.rows[uri]); err != nil {
-			return err
-		}
+		s.dropUnheld(s.rows[uri])
 	}
-	return nil
 }
 
 // dropUnheld removes a resource that is in no set, and the row for the directory of its
 // URI if it was the last one there.
-func (r *recorder) dropUnheld(id int64) error {
+func (r *recorder) dropUnheld(id int64) {
 	var base, dir int64
-	found, err := first(r, []any{&base, &dir}, "DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id)
-	if err != nil || !found {
-		return err
+	if !r.first([]any{&base, &dir}, "DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id) {
+		return
 	}
 	r.leave(dir)
-	n, err := r.exec("DELETE FROM base WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE base = $1)", base)
-	if n > 0 {
+	if r.exec("DELETE FROM base WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE base = $1)", base) > 0 {
 		clear(r.bases)
 	}
-	return err
 }
 
-// move stores the cursor of the set.
-func (s *settling) move() error {
+// move stores the cursor of the set, notes its number of members, which is counted
+// already, and removes the evidence from before the moment of a list that was read.
+func (s *settling) move() {
 	if s.Cursor == nil {
-		return nil
+		return
 	}
-	if _, err := s.exec(`INSERT INTO cursor (set_id, body) VALUES ($1, $2)
-		ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, s.Cursor.Set, s.Cursor.Body); err != nil {
-		return err
+	set := s.Cursor.Set
+	s.exec(`INSERT INTO cursor (set_id, body) VALUES ($1, $2)
+		ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, set, s.Cursor.Body)
+	s.keepNumber(committedSetting(set), s.At.UnixMicro())
+	if !s.Cursor.Listed.IsZero() {
+		s.exec("DELETE FROM evidence WHERE set_id = $1 AND moment < $2", set, s.Cursor.Listed.UnixMicro())
 	}
-	if err := s.keepNumber(committedSetting(s.Cursor.Set), s.At.UnixMicro()); err != nil {
-		return err
-	}
-	return s.forgetEvidence(s.Cursor.Set, s.Cursor.Listed)
+	s.noteExtent(set, s.At.UnixMicro())
 }
 
 // committedSetting is the name of the setting with the moment at which the cursor of a
@@ -453,40 +405,26 @@ func (c *Mirror) Committed(ctx context.Context, set SetID) (time.Time, error) {
 
 // Holders returns all memberships of the resources with these URIs.
 func (c *Mirror) Holders(ctx context.Context, uris []string) (all []Membership, err error) {
-	err = lookup(c.reading(ctx, "look up memberships in the catalog"), func(rows *sql.Rows) error {
-		var m Membership
-		var i, micros int64
-		var lastmod string
-		var remainder sql.NullString
-		err := rows.Scan(&i, &m.Set, &micros, &lastmod, &m.Due, &m.Wanted, &remainder)
-		m.URI, m.Remainder, m.Changed = uris[i], remainder.String, readTime(micros)
-		if err == nil {
-			m.LastMod, err = readDatetime(m.URI, lastmod)
-		}
-		all = append(all, m)
-		return err
-	}, `SELECT v.column1, m.set_id, m.changed, m.lastmod, m.due, m.wanted, m.remainder
-		FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3
-		CROSS JOIN member m ON m.resource = r.id`, "(?,?,?)", splitKeys(uris))
+	var m Membership
+	err = lookup(c.reading(ctx, "look up memberships in the catalog"), []any{&m.URI, &m.Set, timeTo(&m.Changed), datetimeTo(&m.URI, &m.LastMod), &m.Due, &m.Wanted, textTo(&m.Remainder)},
+		func() { all = append(all, m) }, "SELECT b.uri || r.rest, m.set_id, m.changed, m.lastmod, m.due, m.wanted, m.remainder"+byURI+
+			"CROSS JOIN member m ON m.resource = r.id", "(?,?,?)", splitKeys(uris))
 	return all, err
 }
 
 // The + keeps SQLite from using the primary key, with which it would read the whole
 // set.
-const dueQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
+const dueQuery = "SELECT " + resourceColumns + memberColumns + `
 	FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `
 	WHERE m.due <> '' AND m.resource > $1 AND +m.set_id = $3 ORDER BY m.resource LIMIT $2`
 
 // Due yields the members of a set whose Due is not empty, in the order in which they
 // were first recorded.
 func (c *Mirror) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(c.reading(ctx, "list the resources that are due in the catalog"), dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
-		err := scanResource(rows, r)
-		return r.ID, err
-	}, set)
+	return listing(c.reading(ctx, "list the resources that are due in the catalog"), dueQuery, 0, (*Resource).byID, set)
 }
 
-const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NULL, NULL FROM resource r` + placed + `
+const contentQuery = "SELECT " + resourceColumns + noMember + " FROM resource r" + placed + `
 	WHERE r.sha256 = $1 AND r.fold IS NOT NULL AND r.length = $2 AND r.stored
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.resource = r.id AND m.due <> '')
 	ORDER BY r.id LIMIT 1`

@@ -426,18 +426,16 @@ func openSource(source string, conns int) (*sql.DB, error) {
 
 // transact runs do in one transaction, which is durable when transact returns nil. If
 // it returns an error, the transaction has no effect.
-func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error) error {
+func (c *db) transact(ctx context.Context, op string, do func(r *recorder)) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return c.fail(op, err)
 	}
-	r := c.newRecorder(ctx, tx)
-	err = do(r)
-	if err == nil {
-		err = r.dropDirectories()
-	}
+	r := &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, fold: c.folding()}
+	do(r)
+	r.dropDirectories()
 	r.close()
-	if err == nil {
+	if err = r.err; err == nil {
 		err = tx.Commit()
 	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // already rolled back, because the context ended
 		err = errors.Join(err, undo)
@@ -446,6 +444,11 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error
 		return c.fail(op, err)
 	}
 	return nil
+}
+
+// execute executes one statement in a transaction.
+func (c *db) execute(ctx context.Context, op, statement string, args ...any) error {
+	return c.transact(ctx, op, func(r *recorder) { r.exec(statement, args...) })
 }
 
 // spilling runs do, which sorts more than fits in memory. During the call, SQLite

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 )
 
@@ -25,14 +24,13 @@ func DirOf(path string) string {
 // KeepPieces stores pieces of a set. They replace those with the same directory and
 // part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
-	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) error {
+	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) {
 		args := make([]any, 0, 4*len(pieces))
 		for i := range pieces {
 			args = append(args, set, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 		}
-		_, err := r.eachRow("INSERT INTO piece (set_id, dir, part, digest) ", "(?,?,?,?)",
+		r.eachRow("INSERT INTO piece (set_id, dir, part, digest) ", "(?,?,?,?)",
 			" ON CONFLICT (set_id, dir, part) DO UPDATE SET digest = excluded.digest", args)
-		return err
 	})
 }
 
@@ -43,27 +41,22 @@ func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) 
 	for i := range pieces {
 		keys = append(keys, i, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 	}
-	err := lookup(c.reading(ctx, "look up the results of a scan in the catalog"), func(rows *sql.Rows) error {
-		var i int
-		err := rows.Scan(&i)
-		known[i] = true
-		return err
-	}, `SELECT v.column1 FROM (VALUES KEYS) v CROSS JOIN piece p
+	var i int
+	err := lookup(c.reading(ctx, "look up the results of a scan in the catalog"), []any{&i}, func() { known[i] = true },
+		`SELECT v.column1 FROM (VALUES KEYS) v CROSS JOIN piece p
 		WHERE p.set_id = ? AND p.dir = v.column2 AND p.part = v.column3 AND p.digest = v.column4`, "(?,?,?,?)", keys, set)
 	return known, err
 }
 
 // touch removes the pieces of the directory of a path.
-func (r *recorder) touch(path string) error {
+func (r *recorder) touch(path string) {
 	dir := DirOf(path)
+	if r.touched[dir] {
+		return
+	}
 	if r.touched == nil {
 		r.touched = map[string]bool{}
 	}
-	if r.touched[dir] {
-		return nil
-	}
 	r.touched[dir] = true
-	key := SumOf(dir)
-	_, err := r.exec("DELETE FROM piece WHERE set_id = $1 AND dir = $2", r.set, key[:])
-	return err
+	r.exec("DELETE FROM piece WHERE set_id = $1 AND dir = $2", r.set, key(dir))
 }

@@ -29,27 +29,26 @@ func number(a asker, name string) (n int64, ok bool, err error) {
 
 // SetSettings stores all values, or none.
 func (c *Facts) SetSettings(ctx context.Context, values map[string]string) error {
-	return c.transact(ctx, "write settings of the catalog", func(r *recorder) error { return r.keepAll(values) })
+	return c.transact(ctx, "write settings of the catalog", func(r *recorder) { r.keepAll(values) })
 }
 
-func (r *recorder) keepAll(values map[string]string) error {
+func (r *recorder) keepAll(values map[string]string) {
 	for name, value := range values {
-		if err := r.keep(name, value); err != nil {
-			return err
-		}
+		r.keep(name, value)
 	}
-	return nil
 }
 
-func (r *recorder) keep(name, value string) error {
-	_, err := r.exec(`INSERT INTO setting (name, value) VALUES ($1, $2)
+func (r *recorder) keep(name, value string) {
+	r.exec(`INSERT INTO setting (name, value) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
-	return err
 }
 
-func (r *recorder) keepNumber(name string, n int64) error {
-	return r.keep(name, strconv.FormatInt(n, 10))
+func (r *recorder) number(name string) (n int64, ok bool) {
+	n, ok, _ = number(r, name)
+	return n, ok
 }
+
+func (r *recorder) keepNumber(name string, n int64) { r.keep(name, strconv.FormatInt(n, 10)) }
 
 // A catalog belongs to a mirror or to a publication. It has one of these settings
 // accordingly.

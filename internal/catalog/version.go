@@ -33,22 +33,29 @@ type Version struct {
 	Overtaken    bool                // set by RunVersions and RunOvertaken: a later run changed the resource again
 }
 
+// The columns of an ended and of a present state: those of a Resource and its
+// membership, and then the others of a Version.
 const (
-	versionColumns = "v.uri, v.path, v.length, v.sha256, v.digests, v.verified, v.type, v.changed, v.lastmod, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended, v.remainder"
-	presentColumns = "b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, 0, m.set_id, '', m.since, 0, '', m.run, 0, m.remainder"
+	versionColumns = "0, v.uri, NULL, v.path, TRUE, v.length, " + digestsColumn + ", v.verified, v.type, '', '', FALSE, v.changed, v.lastmod, '', '', '', v.remainder, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended"
+	presentColumns = resourceColumns + ", FALSE, m.changed, m.lastmod, '', '', '', m.remainder, 0, m.set_id, '', m.since, 0, '', m.run, 0"
 )
 
+// columns returns the destinations for versionColumns and presentColumns.
+func (v *Version) columns() []any {
+	return append(v.Resource.columns(), &v.ID, &v.Set, &v.Kept, microsTo(&v.Since), microsTo(&v.Until), &v.Why, &v.Began, &v.Ended)
+}
+
 // enterRun inserts a run, or adds to its counts, and returns its ID.
-func (r *recorder) enterRun(run *Run) (id int64, err error) {
+func (r *recorder) enterRun(run *Run) (id int64) {
 	if run.ID != 0 {
-		_, err = r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
+		r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
 			run.ID, run.Created, run.Updated, run.Deleted)
-		return run.ID, err
+		return run.ID
 	}
-	id, _, err = value[int64](r, `INSERT INTO run (id, begun, what, created, updated, deleted)
+	r.first([]any{&id}, `INSERT INTO run (id, begun, what, created, updated, deleted)
 		VALUES (max($6, COALESCE((SELECT max(id) FROM run), 0) + 1), $1, $2, $3, $4, $5) RETURNING id`,
 		run.Begun.UnixMicro(), run.What, run.Created, run.Updated, run.Deleted, run.Number)
-	return id, err
+	return id
 }
 
 // memberOf returns a FROM clause that joins the membership m and its resource r to a
@@ -74,88 +81,36 @@ const (
 
 // end ends memberships and stores every state that ends with the outcome. It has to run
 // before the statements that change these states.
-func (s *settling) end() error {
+func (s *settling) end() {
 	for i := range s.Ended {
 		m := &s.Ended[i]
 		row := s.rows[m.URI]
-		if err := s.lose(m, row, s.Meant); err != nil {
-			return err
-		}
-		if err := s.keepState(m, resourcesync.Deleted); err != nil {
-			return err
-		}
-		if _, err := s.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", m.Set, row); err != nil {
-			return err
+		s.lose(m, row, s.Meant)
+		s.keepState(m, resourcesync.Deleted)
+		s.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", m.Set, row)
+	}
+	if s.run != 0 {
+		s.exec(keepReplaced, s.at, resourcesync.Updated, s.run)
+		s.exec(beginNew, s.at, s.run)
+		for i := range s.Members {
+			if m := &s.Members[i]; m.Relabel {
+				s.keepState(m, resourcesync.Updated)
+				s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.at, s.run)
+			}
 		}
 	}
-	if s.run == 0 {
-		return s.endFound()
-	}
-	if _, err := s.exec(keepReplaced, s.at, resourcesync.Updated, s.run); err != nil {
-		return err
-	}
-	if _, err := s.exec(beginNew, s.at, s.run); err != nil {
-		return err
-	}
-	for i := range s.Members {
-		m := &s.Members[i]
-		if !m.Relabel {
-			continue
-		}
-		if err := s.keepState(m, resourcesync.Updated); err != nil {
-			return err
-		}
-		if _, err := s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.at, s.run); err != nil {
-			return err
-		}
-	}
-	return s.endFound()
-}
-
-// endFound stores the states of files that were moved to free the path of a resource.
-func (s *settling) endFound() error {
 	for i := range s.Found {
 		f := &s.Found[i]
-		_, err := s.exec(`INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
+		s.exec(`INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
 			VALUES ($1, $2, $3, $4, $5, NULL, '', FALSE, '', 0, '', 0, $6, 0, $7, $8)`,
 			f.Set, f.URI, f.Path, f.Kept, writeLength(f.Length), s.at, resourcesync.Updated, s.run)
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
-func (s *settling) keepState(m *Membership, why resourcesync.Change) error {
-	if s.run == 0 {
-		return nil
+func (s *settling) keepState(m *Membership, why resourcesync.Change) {
+	if s.run != 0 {
+		s.exec(keepOne, s.at, why, s.run, m.Set, s.rows[m.URI], m.URI)
 	}
-	_, err := s.exec(keepOne, s.at, why, s.run, m.Set, s.rows[m.URI], m.URI)
-	return err
-}
-
-// scanVersion reads versionColumns or presentColumns, followed by extra.
-func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
-	var (
-		sha256                []byte
-		length                sql.NullInt64
-		digests, lastmod      string
-		changed, since, until int64
-		remainder             sql.NullString
-	)
-	dest := append(make([]any, 0, 20), &v.URI, &v.Path, &length, &sha256, &digests, &v.Verified, &v.Type, &changed, &lastmod,
-		&v.ID, &v.Set, &v.Kept, &since, &until, &v.Why, &v.Began, &v.Ended, &remainder)
-	if err := rows.Scan(append(dest, extra...)...); err != nil {
-		return err
-	}
-	var err error
-	if v.Digests, err = readDigests(v.URI, digests, sha256); err != nil {
-		return err
-	}
-	v.Stored, v.Length, v.Changed, v.Remainder = true, readLength(length), readTime(changed), remainder.String
-	v.Since, v.Until = readMicros(since), readMicros(until)
-	v.LastMod, err = readDatetime(v.URI, lastmod)
-	return err
 }
 
 // versions yields the ended states for which the condition only is true, in the order
@@ -170,20 +125,16 @@ func (c *db) lastVersions(ctx context.Context, only string, args ...any) iter.Se
 }
 
 func (c *db) versionsBy(ctx context.Context, query string, start int64, args ...any) iter.Seq2[Version, error] {
-	return listing(c.reading(ctx, "list earlier states in the catalog"), query, start, func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v, &v.Overtaken)
-		return v.ID, err
+	return listing(c.reading(ctx, "list earlier states in the catalog"), query, start, func(v *Version) (any, []any) {
+		return &v.ID, append(v.columns(), &v.Overtaken)
 	}, args...)
 }
 
 // Present returns the present states of a resource, in the order of the sets.
 func (c *Mirror) Present(ctx context.Context, uri string) ([]Version, error) {
 	base, rest := split(uri)
-	return rows(c.reading(ctx, "look up states in the catalog"), func(r *sql.Rows) (v Version, err error) {
-		err = scanVersion(r, &v)
-		return v, err
-	}, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN directory d ON d.id = r.dir
-		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
+	return rows(c.reading(ctx, "look up states in the catalog"), nil, (*Version).columns, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id
+		CROSS JOIN directory d ON d.id = r.dir CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
 }
 
 // VersionsOf yields the states of a resource that have ended, the last one first.
@@ -215,8 +166,6 @@ func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, 
 			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod AND m.remainder IS v.remainder)`, run)
 }
 
-const presentFrom = " FROM member m CROSS JOIN resource r ON r.id = m.resource" + placed
-
 // RunCreated yields the members that a run added to a set and that have not changed
 // since, in the order in which they were first recorded.
 func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
@@ -227,11 +176,9 @@ func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2
 // present yields the present states in the set $3 for which a condition is true, in the
 // order in which the resources were first recorded.
 func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
-	return listing(c.reading(ctx, "list states in the catalog"), "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
-		" ORDER BY m.resource LIMIT $2", 0, func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v, &v.Resource.ID)
-		return v.Resource.ID, err
-	}, args...)
+	return listing(c.reading(ctx, "list states in the catalog"), "SELECT "+presentColumns+" FROM member m CROSS JOIN resource r ON r.id = m.resource"+placed+
+		"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+" ORDER BY m.resource LIMIT $2", 0,
+		func(v *Version) (any, []any) { return &v.Resource.ID, v.columns() }, args...)
 }
 
 // RunOvertaken yields the first states of the members that a run added to a set and a
@@ -309,17 +256,13 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	}
 	for {
 		var n int64
-		err := c.transact(ctx, "remove earlier states from the catalog", func(r *recorder) (err error) {
-			n, err = r.exec("DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
+		err := c.transact(ctx, "remove earlier states from the catalog", func(r *recorder) {
+			n = r.exec("DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
 				begin.UnixMicro(), begin.AddDate(0, 0, 1).UnixMicro(), forgetRows)
-			if err != nil || n == 0 {
-				return err
+			if n > 0 {
+				purged, _ := r.number(purgedSetting)
+				r.keepNumber(purgedSetting, max(purged, known.UnixMicro()))
 			}
-			purged, _, err := number(r, purgedSetting)
-			if err != nil {
-				return err
-			}
-			return r.keepNumber(purgedSetting, max(purged, known.UnixMicro()))
 		})
 		if err != nil || n < forgetRows {
 			return err
@@ -332,10 +275,7 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 func (c *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	return listing(c.reading(ctx, "list the runs of the catalog"), `SELECT id, begun, what, created, updated, deleted FROM run
 		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,
-		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
-			var begun int64
-			err := rows.Scan(&r.ID, &begun, &r.What, &r.Created, &r.Updated, &r.Deleted)
-			r.Begun = readTime(begun)
-			return r.ID, err
+		int64(math.MaxInt64), func(r *Run) (any, []any) {
+			return &r.ID, []any{&r.ID, timeTo(&r.Begun), &r.What, &r.Created, &r.Updated, &r.Deleted}
 		})
 }

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"iter"
 	"math"
 	"time"
@@ -76,37 +75,28 @@ func stepOf(from, to int64) time.Duration {
 	return time.Duration(min(to-from, maxStep.Microseconds())) * time.Microsecond
 }
 
-const extentsQuery = "SELECT id, at, run, members FROM extent WHERE set_id = $1 ORDER BY id"
-
-func scanExtent(r *sql.Rows) (e extent, err error) {
-	return e, r.Scan(&e.id, &e.at, &e.run, &e.members)
+// extents returns the recorded extents of a set in order.
+func extents(a asker, set SetID) ([]extent, error) {
+	return rows(a, nil, func(e *extent) []any { return []any{&e.id, &e.at, &e.run, &e.members} },
+		"SELECT id, at, run, members FROM extent WHERE set_id = $1 ORDER BY id", set)
 }
 
 // noteExtent records the number of members of a set that is in sync, unless it did so
 // recently, and removes extents from before the window.
-func (r *recorder) noteExtent(set SetID, at int64) error {
-	all, err := rows(r, scanExtent, extentsQuery, set)
-	if err != nil {
-		return err
-	}
+func (r *recorder) noteExtent(set SetID, at int64) {
+	all, _ := extents(r, set)
 	if n := len(all); n > 0 && at >= all[n-1].at && at-all[n-1].at < extentEvery.Microseconds() {
-		return nil
+		return
 	}
 	last := extent{at: at}
-	last.id, _, err = value[int64](r, `INSERT INTO extent (set_id, at, run, members)
+	r.first([]any{&last.id}, `INSERT INTO extent (set_id, at, run, members)
 		SELECT id, $2, (SELECT COALESCE(MAX(id), 0) FROM run), members FROM sets WHERE id = $1 RETURNING id`, set, at)
-	if err != nil {
-		return err
-	}
 	start := windowStart(append(all, last), at)
 	if len(all) == 0 || start.id == all[0].id {
-		return nil
+		return
 	}
-	if _, err := r.exec("DELETE FROM extent WHERE set_id = $1 AND id < $2", set, start.id); err != nil {
-		return err
-	}
-	_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND extent < $2", set, start.id)
-	return err
+	r.exec("DELETE FROM extent WHERE set_id = $1 AND id < $2", set, start.id)
+	r.exec("DELETE FROM loss WHERE set_id = $1 AND extent < $2", set, start.id)
 }
 
 // insertLoss records a loss. If the membership has already ended once in the window,
@@ -119,13 +109,12 @@ const insertLoss = `INSERT INTO loss (set_id, uri, extent, born, sha256)
 
 // lose records the end of a membership as a loss, or removes an earlier loss if the end
 // was approved. It has to run before the membership ends.
-func (r *recorder) lose(m *Membership, row int64, meant bool) (err error) {
+func (r *recorder) lose(m *Membership, row int64, meant bool) {
 	if meant {
-		_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND uri = $2", m.Set, m.URI)
-	} else {
-		_, err = r.exec(insertLoss, m.Set, row, m.URI)
+		r.exec("DELETE FROM loss WHERE set_id = $1 AND uri = $2", m.Set, m.URI)
+		return
 	}
-	return err
+	r.exec(insertLoss, m.Set, row, m.URI)
 }
 
 // lost is the FROM clause for the losses after the URI $1. $2 is the page size: see
@@ -135,7 +124,7 @@ var lost = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 A
 // Losses returns the losses of a set in the window that ends now; false if the set was
 // never in sync.
 func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
-	all, err := rows(c.reading(ctx, "read extents of the catalog"), scanExtent, extentsQuery, set)
+	all, err := extents(c.reading(ctx, "read extents of the catalog"), set)
 	if err != nil || len(all) == 0 {
 		return l, false, err
 	}
@@ -147,23 +136,16 @@ func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err 
 
 // EachLoss yields the resources that l counts.
 func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
-	return listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
-		"", func(rows *sql.Rows, v *Loss) (any, error) {
-			var uri string
-			var sum []byte
-			var born int64
-			err := rows.Scan(&uri, &sum, &born)
-			if err == nil {
-				v.SHA256, err = readSHA256(sum)
-			}
-			v.Old = born <= l.start.run
-			return uri, err
-		}, l.set, l.start.id)
+	return listing(c.reading(ctx, "list the losses in the catalog"), "SELECT l.uri, l.sha256, l.born <= $5"+lost+" ORDER BY l.uri LIMIT $2",
+		"", func(v *Loss) (any, []any) {
+			uri := new(string)
+			return uri, []any{uri, digestTo(&v.SHA256), &v.Old}
+		}, l.set, l.start.id, l.start.run)
 }
 
 // Newcomers yields, in ascending order of keys, the members that were added to the set
 // of l since the window began and were not members before.
 func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const only = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
-	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, only, scanKey, l.set, l.start.run, l.start.id)
+	return c.memberKeys(ctx, l.set, only, l.start.run, l.start.id)
 }
