@@ -101,57 +101,45 @@ type db struct {
 	fold     atomic.Pointer[func(path string) string] // see FoldBy
 }
 
-func newCatalog(path string, now func() time.Time) *Catalog {
-	d := &db{path: path, now: now}
-	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
-}
-
 // Open opens the catalog at o.Path and migrates its schema. If the file is missing and
 // o.Create is not set, it returns fs.ErrNotExist; if it is not a catalog, ErrDamaged;
 // if it has another UUID, ErrOther; if its schema is newer than this program's,
 // ErrNewerSchema. None of these errors changes the file.
-func Open(ctx context.Context, o Options) (*Catalog, error) {
-	now := o.Now
-	if now == nil {
-		now = time.Now
-	}
-	return openCatalog(ctx, o.Path, now, o.UUID, func(c *Catalog) (err error) {
-		if err = ensure(ctx, c.path, o.Create); err == nil {
-			err = sweep(c.path)
-		}
-		if err == nil {
-			c.write, err = openFile(c.path, 1, false)
-		}
-		if err == nil {
-			c.read, err = openFile(c.path, readers, true)
-		}
-		return err
-	}, func(c *Catalog, have, want int64) error {
-		if have == want {
-			return nil
-		}
-		if err := c.prepare(ctx, have, o.space); err != nil {
-			return err
-		}
-		return migrate(ctx, c.write)
-	})
-}
+func Open(ctx context.Context, o Options) (*Catalog, error) { return openCatalog(ctx, o, false) }
 
-// openCatalog opens a catalog: connect opens its connections, and upgrade migrates an
-// older schema or refuses it.
-func openCatalog(ctx context.Context, path string, now func() time.Time, id string, connect func(*Catalog) error, upgrade func(c *Catalog, have, want int64) error) (*Catalog, error) {
-	path, err := filepath.Abs(path)
+func openCatalog(ctx context.Context, o Options, readOnly bool) (*Catalog, error) {
+	path, err := filepath.Abs(o.Path)
 	if err != nil {
-		return nil, fmt.Errorf("open the catalog %q: %w", path, err)
+		return nil, fmt.Errorf("open the catalog %q: %w", o.Path, err)
 	}
-	c := newCatalog(path, now)
-	if err = connect(c); err == nil {
-		err = c.recognise(ctx, id, upgrade)
+	d := &db{path: path, now: o.Now, readOnly: readOnly}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	c := &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
+	if err = ensure(ctx, path, o.Create); err == nil {
+		err = c.connect()
+	}
+	if err == nil {
+		err = c.recognise(ctx, o)
 	}
 	if err != nil {
 		return nil, errors.Join(c.fail("open the catalog", err), c.Close())
 	}
 	return c, nil
+}
+
+func (c *Catalog) connect() (err error) {
+	if c.readOnly {
+		return c.connectReadOnly()
+	}
+	if err = sweep(c.path); err == nil {
+		c.write, err = openFile(c.path, 1, false)
+	}
+	if err == nil {
+		c.read, err = openFile(c.path, readers, true)
+	}
+	return err
 }
 
 // Close ends all use of the catalog.
@@ -165,10 +153,9 @@ func (c *Catalog) Close() error {
 	return errors.Join(errs...)
 }
 
-// recognise returns an error unless the database is a catalog with the UUID want ("":
-// any) and a schema that this program can read or upgrade. Everything but upgrade works
-// with every schema.
-func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Catalog, have, want int64) error) error {
+// recognise migrates an older schema. It returns an error unless the database is a
+// catalog with the expected UUID and a schema that this program can read or upgrade.
+func (c *Catalog) recognise(ctx context.Context, o Options) error {
 	var app, have int64
 	if err := c.write.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app); err != nil {
 		return err
@@ -188,20 +175,25 @@ func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Ca
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: the catalog has no UUID; %s", ErrDamaged, hint)
 	}
-	if err == nil && want != "" && id != want {
-		err = fmt.Errorf("%w: expected the UUID %s, found %s", ErrOther, want, id)
+	if err == nil && o.UUID != "" && id != o.UUID {
+		err = fmt.Errorf("%w: expected the UUID %s, found %s", ErrOther, o.UUID, id)
 	}
 	if err != nil {
 		return err
 	}
 	newest, err := newestSchema()
-	if err == nil && have > newest {
-		err = fmt.Errorf("%w: the catalog has the schema version %d, and this program supports up to %d; use that newer version, or restore a copy of the catalog from before it ran", ErrNewerSchema, have, newest)
+	switch {
+	case err != nil || have == newest:
+		return err
+	case have > newest:
+		return fmt.Errorf("%w: the catalog has the schema version %d, and this program supports up to %d; use that newer version, or restore a copy of the catalog from before it ran", ErrNewerSchema, have, newest)
+	case c.readOnly:
+		return fmt.Errorf("%w: the catalog has the schema version %d, and this program needs %d; a run that may write migrates it", ErrOlderSchema, have, newest)
 	}
-	if err != nil {
+	if err := c.prepare(ctx, have, o.space); err != nil {
 		return err
 	}
-	return upgrade(c, have, newest)
+	return migrate(ctx, c.write)
 }
 
 // NewUUID gives the catalog a new UUID and returns it, so that whoever has stored the
@@ -387,35 +379,30 @@ func syncPath(path string) error {
 
 // openFile prepares a pool of at most conns connections to an existing file.
 func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
-	q := url.Values{"_txlock": {"immediate"}}
-	for _, p := range []string{
+	pragmas := []string{
 		"busy_timeout(10000)", // the first one, since the others may have to wait
 		"journal_mode(WAL)",
 		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power cut
 		"foreign_keys(ON)",
 		"mmap_size(0)",                 // with mmap, an I/O error would be a signal
 		"journal_size_limit(16777216)", // largest size of a write-ahead log after a checkpoint, in bytes
-	} {
-		q.Add("_pragma", p)
 	}
-	extra := []string{
+	if readOnly {
+		pragmas = append(pragmas, "cache_size(-8192)", "query_only(ON)") // in KiB for each connection
+		return openSource(path, url.Values{"_txlock": {"deferred"}, "_pragma": pragmas}, conns)
+	}
+	pragmas = append(pragmas,
 		"cache_size(-32768)",        // in KiB
 		"temp_store(MEMORY)",        // data to undo one statement: at most some pages for each of its rows
 		"wal_autocheckpoint(16000)", // in pages; each checkpoint waits for the disk twice
-	}
-	if readOnly {
-		q.Set("_txlock", "deferred")
-		extra = []string{"cache_size(-8192)", "query_only(ON)"} // in KiB for each connection
-	}
-	for _, p := range extra {
-		q.Add("_pragma", p)
-	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	return openSource(u.String(), conns)
+	)
+	return openSource(path, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, conns)
 }
 
-func openSource(source string, conns int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", source)
+// openSource prepares a pool of connections with parameters of the driver.
+func openSource(path string, parameters url.Values, conns int) (*sql.DB, error) {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: parameters.Encode()}
+	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
 	}

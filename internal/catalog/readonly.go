@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -20,18 +19,7 @@ var ErrOlderSchema = errors.New("written by an older version of this program")
 // catalog does not have the UUID id ("": any), it returns ErrOther, whatever the schema
 // is.
 func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
-	return openCatalog(ctx, path, now, id, func(c *Catalog) error {
-		c.readOnly = true
-		if err := ensure(ctx, c.path, false); err != nil {
-			return err
-		}
-		return c.connectReadOnly()
-	}, func(_ *Catalog, have, want int64) error {
-		if have < want {
-			return fmt.Errorf("%w: the catalog has the schema version %d, and this program needs %d; a run that may write migrates it", ErrOlderSchema, have, want)
-		}
-		return nil
-	})
+	return openCatalog(ctx, Options{Path: path, UUID: id, Now: now}, true)
 }
 
 // ErrWritten means that another process has written to a catalog that was opened
@@ -66,15 +54,15 @@ func (c *Catalog) connectReadOnly() error {
 	if err != nil {
 		return err
 	}
-	source, logged, err := readOnlySource(c.path)
+	parameters, logged, err := readOnlyParameters(c.path)
 	if err != nil {
 		return err
 	}
 	if !logged {
 		c.still = before
 	}
-	if c.write, err = openSource(source, readers); err == nil { // SQLite refuses every write
-		c.read, err = openSource(source, readers)
+	if c.write, err = openSource(c.path, parameters, readers); err == nil { // SQLite refuses every write
+		c.read, err = openSource(c.path, parameters, readers)
 	}
 	return err
 }
@@ -83,27 +71,23 @@ func (c *Catalog) connectReadOnly() error {
 // SQLite cannot read such a log without writing, and tries for ten seconds.
 const walHeader = 32
 
-// readOnlySource returns the data source name for a database that is opened read-only.
-// It reads the write-ahead log of a run that is active or was killed. If there is no
+// readOnlyParameters returns the parameters with which a database is opened read-only.
+// SQLite reads the write-ahead log of a run that is active or was killed. If there is no
 // log, or an empty one, an option keeps SQLite from creating one.
-func readOnlySource(path string) (source string, logged bool, err error) {
-	q := url.Values{"mode": {"ro"}, "_txlock": {"immediate"}}
-	for _, p := range []string{"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"} {
-		q.Add("_pragma", p)
-	}
+func readOnlyParameters(path string) (q url.Values, logged bool, err error) {
+	q = url.Values{"mode": {"ro"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"}}
 	wal, err := os.Stat(path + "-wal")
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && wal.Size() <= walHeader:
 		q.Set("immutable", "1")
 	case err != nil:
-		return "", false, err
+		return nil, false, err
 	default:
 		if _, err := os.Stat(path + "-shm"); err != nil {
-			return "", false, fmt.Errorf("the changes of an interrupted run in %q cannot be read without writing; run once with writing allowed: %w", path+"-wal", err)
+			return nil, false, fmt.Errorf("the changes of an interrupted run in %q cannot be read without writing; run once with writing allowed: %w", path+"-wal", err)
 		}
 		q.Set("readonly_shm", "1")
 		logged = true
 	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	return u.String(), logged, nil
+	return q, logged, nil
 }
