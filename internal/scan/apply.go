@@ -75,19 +75,13 @@ func (a *applier) take(h hashed) error {
 	switch {
 	case h.err != nil:
 		a.unlabeled = a.unlabeled || h.only
-		a.failed(h.path, h.err)
+		a.d.fail(&a.r.Failures, a.d.fileError(h.path, h.err))
 	case h.gone:
 		a.r.Gone++
 	default:
 		a.batch = append(a.batch, h)
 	}
 	return nil
-}
-
-func (a *applier) failed(name string, err error) {
-	e := a.d.fileError(name, err)
-	a.r.Failures.add(e)
-	a.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
 }
 
 // outcome is what is to be recorded of a round.
@@ -358,7 +352,7 @@ func (a *applier) remove(resources []catalog.Resource) error {
 			changes = append(changes, catalog.Change{Change: resourcesync.Deleted,
 				Resource: catalog.Resource{URI: r.URI, Path: r.Path}})
 		case err != nil:
-			a.failed(r.Path, err)
+			a.d.fail(&a.r.Failures, a.d.fileError(r.Path, err))
 		default:
 			a.r.Gone++ // the file exists again
 		}

@@ -226,19 +226,28 @@ func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Alg
 
 // copy copies about size bytes, and determines the media type from the first of them.
 func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int64, error) {
-	first := r.buffer[:min(int64(len(r.buffer)), max(size, 1))]
-	n, err := io.ReadFull(from, first)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return int64(n), err
+	first, err := readPrefix(from, r.buffer[:min(int64(len(r.buffer)), max(size, 1))])
+	n := int64(len(first))
+	if err != nil {
+		return n, err
 	}
 	if h.label.Type == "" {
-		h.label.Type = mediatype.Of(h.path, first[:n])
+		h.label.Type = mediatype.Of(h.path, first)
 	}
-	if _, err := to.Write(first[:n]); err != nil || int64(n) >= size {
-		return int64(n), err
+	if _, err := to.Write(first); err != nil || n >= size {
+		return n, err
 	}
 	more, err := io.CopyBuffer(to, from, r.buffer)
-	return int64(n) + more, err
+	return n + more, err
+}
+
+// readPrefix reads until the buffer is full or the bytes end.
+func readPrefix(from io.Reader, buffer []byte) ([]byte, error) {
+	n, err := io.ReadFull(from, buffer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return buffer[:n], err
 }
 
 // discard deletes the copy.

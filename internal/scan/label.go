@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"instep/internal/catalog"
@@ -38,13 +37,11 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 		return r.link(ctx, h)
 	}
 	h.err = r.open(it, &h, func(f fs.File, _ fs.FileInfo) error {
-		prefix := r.buffer[:mediatype.PrefixSize]
-		n, err := io.ReadFull(contextReader{ctx, f}, prefix)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
+		prefix, err := readPrefix(contextReader{ctx, f}, r.buffer[:mediatype.PrefixSize])
+		if err == nil {
+			h.label.Type = mediatype.Of(h.path, prefix)
 		}
-		h.label.Type = mediatype.Of(h.path, prefix[:n])
-		return nil
+		return err
 	})
 	return r.link(ctx, h.settle())
 }

@@ -190,7 +190,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 		x := &looks[i]
 		a.r.Hashed += x.read
 		if x.err != nil {
-			a.failed(x.URI, x.place(), x.err)
+			a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), x.err})
 			continue
 		}
 		if taken[uris[i]] {
@@ -203,7 +203,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 		}
 		kind, err := o.listed(&known[i], x)
 		if err != nil {
-			a.failed(x.URI, x.place(), err)
+			a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), err})
 		}
 		if kind != "" && x.kept != nil {
 			keep.Put(x.kept, blob.Put{Key: KeepKey(x.all.Get(resourcesync.SHA256))})
@@ -254,12 +254,6 @@ func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Ch
 		o.relabelled = append(o.relabelled, now)
 	}
 	return "", nil
-}
-
-func (a *listApplier) failed(uri, place string, err error) {
-	f := &FileError{uri, place, err}
-	a.r.Failures.add(f)
-	a.l.observe(Event{URI: uri, Path: place, Bytes: -1, Err: f})
 }
 
 // remove records the deletion of resources that are no longer listed.

@@ -150,14 +150,7 @@ func coding(h http.Header) string {
 
 // digest reads the bytes of a resource to their end, and copies them to keep.
 func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Batch, buffer []byte) error {
-	algorithms := slices.Clone(l.algorithms())
-	if x.Also != "" {
-		algorithms = append(algorithms, resourcesync.Algorithm(x.Also))
-	}
-	if keep != nil && !slices.Contains(algorithms, resourcesync.SHA256) {
-		algorithms = append(algorithms, resourcesync.SHA256)
-	}
-	hasher := resourcesync.NewHasher(algorithms...)
+	hasher := resourcesync.NewHasher(l.needed(resourcesync.Algorithm(x.Also), keep != nil)...)
 	to := io.Writer(hasher)
 	if keep != nil {
 		copied, err := keep.Create(ctx)
@@ -191,16 +184,15 @@ func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) err
 		ds = x.Digests
 	}
 	body = resourcesync.NewVerifyReader(body, length, ds)
-	prefix := buffer[:mediatype.PrefixSize]
-	n, err := io.ReadFull(body, prefix)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	prefix, err := readPrefix(body, buffer[:mediatype.PrefixSize])
+	if err != nil {
 		return err
 	}
-	x.read = int64(n)
+	x.read = int64(len(prefix))
 	if x.mimeType == "" {
-		x.mimeType = mediatype.Of(l.name(&x.Listed), prefix[:n])
+		x.mimeType = mediatype.Of(l.name(&x.Listed), prefix)
 	}
-	if _, err := to.Write(prefix[:n]); err != nil {
+	if _, err := to.Write(prefix); err != nil {
 		return err
 	}
 	more, err := io.CopyBuffer(to, body, buffer)

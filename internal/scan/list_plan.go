@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"instep/internal/catalog"
@@ -101,7 +100,7 @@ func (b *listPlanner) guard() error {
 // failed records a line or entry of the listing that could not be read. Without a valid
 // URI it may concern any resource, so nothing is deleted.
 func (b *listPlanner) failed(e *Listed, err error) error {
-	b.failure(e, err)
+	b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 	if isURL(e.URI) {
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
 	}
@@ -110,12 +109,6 @@ func (b *listPlanner) failed(e *Listed, err error) error {
 	}
 	b.p.Doubt = true
 	return nil
-}
-
-func (b *listPlanner) failure(e *Listed, err error) {
-	f := &FileError{e.URI, e.place(), err}
-	b.p.Failures.add(f)
-	b.l.observe(Event{URI: e.URI, Path: e.place(), Bytes: -1, Err: f})
 }
 
 // take adds an entry of the listing to the plan.
@@ -228,7 +221,7 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	b.p.Files++
 	unchanged, err := b.unchanged(known, e)
 	if err != nil {
-		b.failure(e, err)
+		b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 		return nil
 	}
 	if unchanged {
@@ -272,7 +265,7 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) err
 	stays, err := b.stays(known, e)
 	switch {
 	case err != nil:
-		b.failure(e, err)
+		b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
 	case !stays && b.l.Changes:
 		return b.drop(known, e, was)
@@ -329,11 +322,6 @@ func (b *listPlanner) stays(known *catalog.Resource, e *Listed) (bool, error) {
 		return false, nil
 	}
 	return is, err
-}
-
-// complete reports whether ds contains all digests that are to be published.
-func (l *List) complete(ds resourcesync.Digests) bool {
-	return !slices.ContainsFunc(l.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
 
 // reads reports whether the bytes of a possibly changed resource have to be read.

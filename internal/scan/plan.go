@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,10 +81,12 @@ func (p *Plan) Close() error {
 	return err
 }
 
-// Fail adds and reports a failure that concerns no known resource.
-func (d *Deps) Fail(p *Plan, e *FileError) {
-	p.Failures.add(e)
-	d.observe(Event{Path: e.Path, Bytes: -1, Err: e})
+// Fail adds a failure to the plan and passes it to Observe.
+func (d *Deps) Fail(p *Plan, e *FileError) { d.fail(&p.Failures, e) }
+
+func (d *Deps) fail(all *Failures, e *FileError) {
+	all.add(e)
+	d.observe(Event{URI: e.URI, Path: e.Path, Bytes: -1, Err: e})
 }
 
 // Action is one action of Apply, as far as known before hashing.
@@ -254,7 +257,7 @@ func (b *planner) see(s sight) error {
 		return nil // deleted since the directory was read
 	case s.err != nil:
 		b.other = true
-		b.failed(s.name, s.err)
+		b.d.Fail(b.p, b.d.fileError(s.name, s.err))
 		return b.name([]sight{s})
 	case s.reason != "":
 		b.p.Excluded[s.reason]++
@@ -297,18 +300,12 @@ func (b *planner) name(files []sight) error {
 	return nil
 }
 
-func (b *planner) failed(name string, err error) {
-	e := b.d.fileError(name, err)
-	b.p.Failures.add(e)
-	b.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
-}
-
 func (b *planner) failedDir(name string, err error) error {
 	if name == "." {
 		return fmt.Errorf("%w: %w", ErrRoot, err)
 	}
 	b.p.Doubt = true
-	b.failed(name, err)
+	b.d.Fail(b.p, b.d.fileError(name, err))
 	return nil
 }
 
@@ -416,12 +413,12 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	if !known.Member || known.Due != "" || !known.Stored || known.Path != name || known.Stat != p.String() {
 		return false
 	}
-	for _, a := range d.algorithms() {
-		if known.Digests.Get(a).IsZero() {
-			return false
-		}
-	}
-	return true
+	return d.complete(known.Digests)
+}
+
+// complete reports whether ds contains all digests that are to be published.
+func (d *Deps) complete(ds resourcesync.Digests) bool {
+	return !slices.ContainsFunc(d.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
 
 // also returns one more algorithm to compute: that of the strongest recorded digest, if no recorded
