@@ -14,8 +14,8 @@ import (
 	"instep/resourcesync"
 )
 
-// outageAfter is the number of consecutive unreachable resources after which the whole
-// host counts as unreachable.
+// outageAfter is the number of consecutive unreachable resources after which Apply
+// treats the whole host as unreachable.
 const outageAfter = 20
 
 // Apply reads the new resources and those that may have changed, unless their digests
@@ -49,7 +49,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // the present, if the list's clock is ahead: otherwise later lists would be too old
+		moment := earliest(p.moment, l.Now()) // the current time, if the clock of the list is ahead: otherwise later lists would count as too old
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -63,7 +63,8 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	return r, nil
 }
 
-// unmark clears the position in a log of changes until a complete listing is recorded.
+// unmark clears the recorded position in a log of changes before a complete listing is
+// recorded.
 func (l *List) unmark(ctx context.Context) error {
 	if l.Marks == "" || l.Changes {
 		return nil
@@ -75,7 +76,8 @@ func (l *List) unmark(ctx context.Context) error {
 	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
 }
 
-// mark returns the setting with the position up to which a log of changes was recorded.
+// mark returns the setting with the position in a log of changes. The position is empty
+// if there were failures.
 func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
 	if doubt || r.Failures.Count > 0 {
 		mark = ""
@@ -83,20 +85,21 @@ func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
 	return map[string]string{l.Marks: mark}
 }
 
-// listApplier records the results of examining resources, round by round.
+// listApplier examines resources and records the results, round by round.
 type listApplier struct {
 	ctx         context.Context
 	l           *List
 	r           *Result
-	buffers     [][]byte // one buffer for each worker
+	buffers     [][]byte // a buffer for each worker
 	unreachable int      // number of consecutive unreachable resources
 }
 
-// all processes the plan in rounds, so that little work is repeated after a crash.
+// all examines and records the resources of the plan in rounds, so that a crash costs
+// little repeated work.
 func (a *listApplier) all(p *Plan) error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // URIs in the round; in a listing of changes a resource appears at most once per round
+	in := map[string]bool{} // URIs in the round, since a resource may occur only once in a round of changes
 	for w, err := range p.listed.All() {
 		if err != nil {
 			return err
@@ -224,14 +227,16 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	return a.l.finish(a.ctx, a.r, o)
 }
 
-// remove adds the deletion of a resource, unless it has already left the set.
+// remove adds the deletion of a resource to the outcome, unless the resource has
+// already left the set.
 func (o *outcome) remove(known *catalog.Resource) {
 	if known.Member {
 		o.changes = append(o.changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: known.URI, Path: known.Path}})
 	}
 }
 
-// listed adds the result of a listed resource; kind is the change, "" if there is none.
+// listed adds the result for a listed resource to the outcome. It returns the kind of
+// the change, "" if there is none.
 func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Change, err error) {
 	var now catalog.Resource
 	if x.Label {
@@ -265,7 +270,7 @@ func (a *listApplier) remove(resources []catalog.Resource) error {
 	return a.l.record(a.ctx, a.r, o.changes, nil)
 }
 
-// reach counts consecutive unreachable resources.
+// reach counts consecutive resources that could not be reached.
 type reach struct {
 	mu  sync.Mutex
 	row int
