@@ -7,25 +7,27 @@ import (
 	"time"
 )
 
-// How long an approval is valid, and how long a withheld plan is stored.
+// The time for which an approval is valid, and the time for which a withheld plan is
+// stored.
 const (
 	ApprovalHolds  = 24 * time.Hour
 	planRemembered = 30 * 24 * time.Hour
 )
 
-// ErrUnknownPlan means that no withheld plan with that hash is stored: there was none,
-// or it was forgotten.
+// ErrUnknownPlan means that no withheld plan with the hash is stored: either there was
+// none, or it was too old and was deleted.
 var ErrUnknownPlan = errors.New("no such plan was withheld")
 
-// HeldPlan is a plan that a guard withheld.
+// HeldPlan is a plan that a guard has withheld.
 type HeldPlan struct {
 	Hash, Set, Summary string
-	Made               time.Time // time at which it was last withheld
-	Approved           time.Time // end of the approval; zero if never approved
+	Made               time.Time // time at which the plan was last withheld
+	Approved           time.Time // time at which the approval ends; zero if the plan was never approved
 }
 
-// Withhold stores a plan so that it can be approved. A plan that is withheld again keeps
-// its approval. Plans withheld 30 days ago are forgotten.
+// Withhold stores a plan so that it can be approved. A plan that is withheld again
+// keeps its approval. Withhold also deletes plans that were withheld more than 30 days
+// ago.
 func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
 	return c.transact(ctx, "store a withheld plan in the catalog", func(r *recorder) {
 		now := c.instant()
@@ -62,7 +64,7 @@ func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) 
 }
 
 // Approved reports whether the plan with this hash has a valid approval. An approval
-// with a time in the future, as after the clock was set back, is not valid.
+// that ends too late is not valid, since the clock was set back after it.
 func (c *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	p, err := c.heldPlan(ctx, hash)
 	if errors.Is(err, ErrUnknownPlan) {

@@ -7,13 +7,14 @@ import (
 	"instep/resourcesync"
 )
 
-// bulkRows is the largest number of rows in one statement. Such statements use "?"
-// parameters: SQLite looks up each named or numbered parameter separately, which takes
+// bulkRows is the largest number of rows in one statement. These statements use "?" as
+// parameters, because SQLite searches for each named or numbered parameter, which takes
 // quadratic time.
 const bulkRows = 50
 
-// eachRow executes the statement of head, VALUES with up to bulkRows rows, and tail
-// until all args are used. It returns the number of rows affected.
+// eachRow inserts or changes rows, up to bulkRows in one statement. Each statement
+// consists of head, VALUES with the rows, and tail; args has the parameters of all
+// rows. It returns the number of rows affected.
 func (r *recorder) eachRow(head, row, tail string, args []any) (n int64) {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(args, bulkRows*width) {
@@ -22,8 +23,8 @@ func (r *recorder) eachRow(head, row, tail string, args []any) (n int64) {
 	return n
 }
 
-// creations returns the number of creations at the beginning of the list, at most
-// bulkRows.
+// creations returns how many changes at the beginning of the list are creations, at
+// most bulkRows.
 func creations(changes []Change) (n int) {
 	for n < min(len(changes), bulkRows) && changes[n].Change == resourcesync.Created {
 		n++
@@ -31,16 +32,16 @@ func creations(changes []Change) (n int) {
 	return n
 }
 
-// newResource is a row to insert. bytes is nil if no bytes are stored yet. fold is NULL
-// at a Source, which never marks bytes as verified.
+// newResource is a row to insert for a new resource. bytes is nil if no bytes are
+// stored yet. fold is NULL at a Source, which never marks bytes as verified.
 type newResource struct {
 	uri, path string
 	bytes     *Resource
 	fold      any
 }
 
-// insertResources inserts rows with consecutive IDs, of which the last is r.last, and
-// returns how many it inserted.
+// insertResources inserts rows for resources, and returns how many were inserted. Their
+// row numbers are consecutive, and the last one is r.last.
 func (r *recorder) insertResources(insert string, fold func(string) string, all []newResource) int64 {
 	bases, dirs := make([]string, len(all)), make([]string, len(all))
 	for i := range all {
@@ -70,11 +71,12 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 		"(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "", args)
 }
 
-// unfolded is the fold function of a Source, which compares file names exactly.
+// unfolded is the fold function of a Source: it returns paths unchanged, since a Source
+// compares file names exactly.
 func unfolded(path string) string { return path }
 
-// recordSome records changes: a single one of any kind, or creations, all in one
-// statement if all resources are new.
+// recordSome records a single change of any kind, or several creations. Several
+// creations take one statement if all resources are new.
 func (r *recorder) recordSome(changes []Change) {
 	if len(changes) > 1 && r.createMany(changes) {
 		return
@@ -84,8 +86,8 @@ func (r *recorder) recordSome(changes []Change) {
 	}
 }
 
-// createMany records creations in one statement. It returns false and records nothing
-// if one of the resources exists already, in this set or in another.
+// createMany records creations with one statement. If one of the resources exists
+// already, in this set or another, createMany records nothing and returns false.
 func (r *recorder) createMany(changes []Change) bool {
 	rows := make([]newResource, len(changes))
 	for i := range changes {
@@ -94,7 +96,7 @@ func (r *recorder) createMany(changes []Change) bool {
 		r.touch(row.Path)
 		rows[i] = newResource{row.URI, row.Path, row, nil}
 	}
-	// With OR IGNORE, SQLite keeps no copies of pages to undo the statement.
+	// With OR IGNORE, SQLite does not copy pages in order to undo the statement.
 	n := r.insertResources("INSERT OR IGNORE", unfolded, rows)
 	before := r.last - int64(len(changes))
 	if n != int64(len(changes)) {

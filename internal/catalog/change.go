@@ -16,30 +16,30 @@ import (
 // member, or the update or deletion of a resource that is not a member.
 var ErrState = errors.New("the change contradicts the recorded state")
 
-// dueChanged is the Due of a member whose bytes were changed by a change in another
-// set.
+// dueChanged is the reason in the field Due of a member whose bytes were changed
+// through another set.
 const dueChanged = "changed in another set"
 
-// floorSetting is the name of the setting with the last moment given to Reserve, in
-// microseconds since 1970.
+// floorSetting is the name of the setting with the latest moment that was given to
+// Reserve, in microseconds since 1970.
 const floorSetting = "floor"
 
 // MaxChanges is the largest number of changes in one call of Record. All of them have
-// the same Datetime, so a Change List cannot be divided between them.
+// the same Datetime, so a Change List cannot end between them.
 const MaxChanges = 500
 
 // Record records at most MaxChanges changes of a set in order, all or none, and sets
-// their Seq and Datetime. Datetime is the moment of recording: the same for all changes
-// of a call, later than in every call before and not before a reserved moment, whatever
-// the clock shows. Record uses the fields Change, URI, Path, LastMod, Length, Digests,
-// Type, Encoding, ChangeFreq, Remainder and Stat; of a deletion only the URI. It
-// returns ErrState for the creation of a member, and for the update or deletion of a
-// resource that is not a member.
+// their Seq and Datetime. All changes of a call have the same Datetime: the time of
+// recording, but later than in every earlier call and not before a reserved moment,
+// whatever the clock shows. Record uses the fields Change, URI, Path, LastMod, Length,
+// Digests, Type, Encoding, ChangeFreq, Remainder and Stat; for a deletion it uses only
+// the URI. It returns ErrState for the creation of a member, and for the update or
+// deletion of a resource that is not a member.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	return c.RecordWith(ctx, set, changes, nil)
 }
 
-// RecordWith is like Record, and stores settings in the same transaction.
+// RecordWith does what Record does, and stores settings in the same transaction.
 func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, settings map[string]string) error {
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("record changes in the catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
@@ -47,20 +47,20 @@ func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, set
 	return c.record(ctx, set, changes, true, func(r *recorder) { r.keepAll(settings) })
 }
 
-// Enroll is like Record for a set that was never published. It logs no changes, since
-// nobody reads them yet, so Seq stays 0. It accepts any number of changes. For a
-// published set it returns ErrState.
+// Enroll records changes of a set that was never published. Unlike Record it writes
+// nothing to the change log, since nobody reads the log yet, so Seq stays 0. It accepts
+// any number of changes. For a published set it returns ErrState.
 func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 	return c.record(ctx, set, changes, false, func(r *recorder) {
 		if r.exists("publication WHERE set_id = $1 AND state <> $2", set, begun) {
 			r.stop(fmt.Errorf("%w: set %d has been published, so its changes have to be logged", ErrState, set))
 		}
-		r.keepNumber(floorSetting, r.at+1) // no later change has this moment
+		r.keepNumber(floorSetting, r.at+1) // every later change gets a later moment
 	})
 }
 
-// record records changes with one Datetime in a transaction, after it has called begin.
-// New resources are inserted many at a time.
+// record records changes with the same Datetime in one transaction, in which it first
+// calls begin. It inserts many new resources in one statement.
 func (c *db) record(ctx context.Context, set SetID, changes []Change, logged bool, begin func(*recorder)) error {
 	var at time.Time
 	seqs := make([]int64, len(changes))
@@ -87,9 +87,10 @@ func (c *db) record(ctx context.Context, set SetID, changes []Change, logged boo
 	return nil
 }
 
-// Moment returns the earliest moment that the next change could have: after every
-// recorded change, not before a reserved moment, and not before the clock's time. If
-// the caller reserves it, the changes before it are complete.
+// Moment returns the earliest moment that the next change can have: after every
+// recorded change, and neither before a reserved moment nor before the time of the
+// clock. Once the caller has reserved this moment, no more changes before it are
+// recorded.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
 	return c.next(c.reading(ctx, "read the change log of the catalog"))
 }
@@ -107,7 +108,7 @@ func (c *db) next(a asker) (time.Time, error) {
 	return readTime(next), err
 }
 
-// Reserve gives every change that is recorded from now on a Datetime of at least t,
+// Reserve makes sure that changes recorded from now on have a Datetime of at least t,
 // even if the clock is set back.
 func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 	return c.transact(ctx, "reserve a moment in the catalog", func(r *recorder) {
@@ -120,9 +121,10 @@ func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 // instant returns the clock's time in the precision of the catalog.
 func (c *db) instant() time.Time { return readTime(c.now().UnixMicro()) }
 
-// recorder is the state of one transaction that writes. After an error its methods do
-// nothing and return zero values, and transact returns that error. So code that calls
-// several of them checks err only before effects outside of the database.
+// recorder is the state of one transaction that writes. After an error, its methods do
+// nothing and return zero values, and transact returns the first error. So code that
+// calls several methods has to check err only before it does something outside of the
+// database.
 type recorder struct {
 	ctx      context.Context
 	tx       *sql.Tx
@@ -132,21 +134,22 @@ type recorder struct {
 	prepared map[string]*sql.Stmt
 
 	fold           func(path string) string
-	members, bytes int64            // changes of the set's member and byte counts
-	touched        map[string]bool  // directories whose pieces were forgotten
-	bases, dirs    map[string]int64 // caches of row numbers: see enterBases and enterDirectories
-	left           map[int64]bool   // directories from which a file was moved or removed
-	last           int64            // the greatest ID of a resource; 0: not read yet
+	members, bytes int64            // changes to the numbers of members and bytes of the set
+	touched        map[string]bool  // directories whose pieces were already deleted
+	bases, dirs    map[string]int64 // caches of the row numbers of directories: see enterBases and enterDirectories
+	left           map[int64]bool   // row numbers of directories from which a file was moved or removed
+	last           int64            // the greatest row number of a resource; 0 if it has not been read yet
 }
 
-// stop ends the transaction with an error, unless it is nil.
+// stop stores an error that makes the transaction fail; nil has no effect.
 func (r *recorder) stop(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// failed stops the transaction. It does not add the operation: transact does.
+// failed stores an error that makes the transaction fail. transact adds the name of the
+// operation.
 func (r *recorder) failed(err error) error {
 	r.stop(err)
 	return r.err
@@ -154,7 +157,7 @@ func (r *recorder) failed(err error) error {
 
 func (r *recorder) close() {
 	for _, s := range r.prepared {
-		_ = s.Close() // closed in any case when the transaction ends
+		_ = s.Close() // the end of the transaction closes the statement in any case
 	}
 }
 
@@ -196,8 +199,8 @@ func (r *recorder) exec(query string, args ...any) (n int64) {
 	return n
 }
 
-// each, first, exists and lookup are the functions of these names, which stop the transaction
-// if they fail.
+// The following methods call the function of the same name. If it fails, the
+// transaction fails.
 func (r *recorder) each(dest []any, do func(), query string, args ...any) {
 	_ = each(r, dest, do, query, args...)
 }
@@ -247,7 +250,7 @@ func (ch *Change) check() error {
 	return nil
 }
 
-// create makes a resource a member. id is 0 if the resource is new.
+// create makes a resource a member of the set. id is 0 if the resource is new.
 func (r *recorder) create(id int64, ch *Change) {
 	known := id != 0
 	if !known {
@@ -262,7 +265,7 @@ func (r *recorder) create(id int64, ch *Change) {
 	r.members++
 	r.bytes += ch.Length.Int64()
 	if known {
-		r.rewrite(id, ch) // the resource is in another set already
+		r.rewrite(id, ch) // the resource already belongs to another set
 	}
 }
 
@@ -276,7 +279,7 @@ func (r *recorder) update(id int64, ch *Change) {
 	r.bytes += ch.Length.Int64() - old.length.Int64
 }
 
-// held is the recorded state of a resource's bytes.
+// held is the recorded state of the bytes of a resource.
 type held struct {
 	dir     int64
 	path    string
@@ -285,8 +288,8 @@ type held struct {
 	digests string
 }
 
-// rewrite replaces the recorded state of a resource's bytes and returns the previous
-// one.
+// rewrite replaces the recorded state of the bytes of a resource, and returns the
+// previous state.
 func (r *recorder) rewrite(id int64, ch *Change) held {
 	old, found := r.held(id)
 	if !found {
@@ -316,7 +319,7 @@ func (r *recorder) held(id int64) (h held, found bool) {
 	return h, found
 }
 
-// same reports whether both states have the same length and digests.
+// same reports whether two states have the same length and digests.
 func (h held) same(o held) bool {
 	if h.sha256 != nil && o.sha256 != nil {
 		return h.length == o.length && bytes.Equal(h.sha256, o.sha256)
@@ -324,9 +327,9 @@ func (h held) same(o held) bool {
 	return h.length == o.length && h.digests == o.digests && h.sha256 == nil && o.sha256 == nil
 }
 
-// tellOthers marks a resource whose bytes changed as due in its other sets. Comparing
-// file and catalog would not find the change for these sets, since all sets share the
-// state of the bytes.
+// tellOthers marks a resource whose bytes changed as due in its other sets. A later
+// scan for these sets could not find the change by comparing the file with the catalog,
+// since all sets share the recorded state of the bytes.
 func (r *recorder) tellOthers(id int64, longer int64, path string) {
 	if r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged) == 0 {
 		return
@@ -347,8 +350,8 @@ func (r *recorder) remove(id int64, ch *Change) {
 	r.dropUnheld(id)
 }
 
-// log writes changes to the change log and their numbers to seqs. The rows of one
-// statement have consecutive numbers.
+// log writes changes to the change log, and their numbers to seqs. The rows of one
+// statement get consecutive numbers.
 func (r *recorder) log(changes []Change, seqs []int64) {
 	const row = "(?,?,?,?,?,?,?,?,?,?,?)"
 	for len(changes) > 0 && r.err == nil {
@@ -357,7 +360,7 @@ func (r *recorder) log(changes []Change, seqs []int64) {
 		for i := range changes[:n] {
 			ch := &changes[i]
 			state := &ch.Resource
-			if ch.Change == resourcesync.Deleted { // a deletion describes no bytes
+			if ch.Change == resourcesync.Deleted { // the row of a deletion describes no bytes
 				state = &Resource{}
 			}
 			args = append(args, r.set, r.at, string(ch.Change), ch.URI, state.LastMod.String(), writeLength(state.Length),
@@ -376,8 +379,8 @@ func (r *recorder) log(changes []Change, seqs []int64) {
 	}
 }
 
-// Restat stores Stat and Digests of resources whose bytes are unchanged, all or none.
-// It records no change. It skips unknown resources.
+// Restat stores Stat and Digests of resources whose bytes did not change, all or none.
+// It records no change, and skips unknown resources.
 func (c *Facts) Restat(ctx context.Context, resources []Resource) error {
 	return c.transact(ctx, "store file times in the catalog", func(rec *recorder) {
 		ids := rec.rowsOf(urisOf(resources))
@@ -419,22 +422,23 @@ func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) er
 	})
 }
 
-// Relabelled returns the number of Relabel calls for a set. If it differs from an
-// earlier result, Type, Encoding, ChangeFreq or Remainder may have changed.
+// Relabelled returns how often Relabel was called for a set. If the number has grown,
+// Type, Encoding, ChangeFreq or Remainder of members may have changed.
 func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
 	times, _, err := number(c.reading(ctx, "read the number of relabellings in the catalog"), relabelSetting(set))
 	return times, err
 }
 
-// changeColumns are the columns of a change: those of a Resource, of which only the log
-// of a mirror has all, and then the others of a Logged.
+// changeColumns are the columns of a row in the change log. They begin with the columns
+// of a Resource, some of which only the log of a mirror fills.
 const (
 	changeColumns = `0, uri, NULL, COALESCE(path, ''), FALSE, length, digests, COALESCE(verified, FALSE), type, encoding, COALESCE(stat, ''),
 		FALSE, changed, lastmod, changefreq, due, '', remainder, seq, datetime, change, set_id`
 	changesQuery = "SELECT " + changeColumns + " FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2"
 )
 
-// columns returns the destinations for changeColumns, with that for the set.
+// columns returns the destinations for changeColumns. set is the one for the last
+// column.
 func (ch *Change) columns(set *SetID) []any {
 	return append(ch.Resource.columns(), &ch.Seq, timeTo(&ch.Datetime), &ch.Change, set)
 }
@@ -446,9 +450,9 @@ func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) it
 	}, set, through)
 }
 
-// Deletions returns, for each URI in the given order, Seq, Datetime, Change and URI of
-// its last deletion in the log of a set; the zero Change if there is none. A resource
-// that was created again has one, too.
+// Deletions returns the last deletion of each URI in the log of a set, in the given
+// order. It sets only Seq, Datetime, Change and URI. A URI that was never deleted has
+// the zero Change. A resource that was created again after its deletion has one, too.
 func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Change, error) {
 	all := make([]Change, len(uris))
 	keys := make([]any, 0, 2*len(uris))
@@ -463,15 +467,16 @@ func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Chan
 	return all, err
 }
 
-// LastSeq returns the number and Datetime of the last change of a set; zero if there is
-// none.
+// LastSeq returns the number and Datetime of the last change of a set, or zero values
+// if there is none.
 func (c *Facts) LastSeq(ctx context.Context, set SetID) (seq int64, at time.Time, err error) {
 	_, err = first(c.reading(ctx, "read the change log of the catalog"), []any{&seq, timeTo(&at)},
 		"SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set)
 	return seq, at, err
 }
 
-// CountChanges returns the number of changes that Changes would yield.
+// CountChanges returns the number of changes that Changes would yield for the same
+// arguments.
 func (c *Facts) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
 	n, _, err := value[int64](c.reading(ctx, "count changes in the catalog"),
 		"SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3", set, after, through)

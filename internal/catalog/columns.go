@@ -8,8 +8,8 @@ import (
 	"instep/resourcesync"
 )
 
-// converted is a destination for Scan that converts a column of type C to a value of
-// type V. NULL becomes the zero value.
+// converted is a destination for Scan that converts the value of a column from C to V.
+// NULL becomes the zero value.
 type converted[C, V any] struct {
 	to      *V
 	convert func(C) (V, error)
@@ -29,14 +29,15 @@ func (c converted[C, V]) Scan(src any) error {
 	return err
 }
 
-// The functions below convert between Go values and columns. Those that take a pointer
-// return a destination for Scan; the others return a query parameter.
+// The functions below connect Go values and columns. Those with a name that ends in To
+// return a destination for Scan, and those that begin with write return a query
+// parameter.
 
 func textTo[S ~string](s *S) sql.Scanner {
 	return converted[string, S]{s, func(c string) (S, error) { return S(c), nil }}
 }
 
-// keyTo is for the key of a URI.
+// keyTo is for a column with a URI, of which the key is wanted.
 func keyTo(k *resourcesync.Key) sql.Scanner {
 	return converted[string, resourcesync.Key]{k, func(uri string) (resourcesync.Key, error) { return resourcesync.KeyOf(uri), nil }}
 }
@@ -53,12 +54,12 @@ func readMicros(micros int64) time.Time {
 	return readTime(micros)
 }
 
-// timeTo is for a time in microseconds since 1970.
+// timeTo is for a column with a time in microseconds since 1970.
 func timeTo(t *time.Time) sql.Scanner {
 	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readTime(c), nil }}
 }
 
-// microsTo is like timeTo, and reads 0 as the zero time.
+// microsTo is for the same columns as timeTo, but 0 becomes the zero time.
 func microsTo(t *time.Time) sql.Scanner {
 	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readMicros(c), nil }}
 }
@@ -79,14 +80,14 @@ func writeLength(l resourcesync.Length) sql.NullInt64 {
 	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}
 }
 
-// digestTo is for a SHA-256.
+// digestTo is for a column with a SHA-256.
 func digestTo(d *resourcesync.Digest) sql.Scanner {
 	return converted[[]byte, resourcesync.Digest]{d, func(sum []byte) (resourcesync.Digest, error) {
 		return resourcesync.NewDigest(resourcesync.SHA256, sum)
 	}}
 }
 
-// digestsTo is for all digests of the bytes of a URI, as in digestsColumn.
+// digestsTo is for digestsColumn. An error names the given URI.
 func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 	return converted[string, resourcesync.Digests]{ds, func(c string) (resourcesync.Digests, error) {
 		if c == "" {
@@ -100,11 +101,11 @@ func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 	}}
 }
 
-// digestsColumn is the column for all digests. A single SHA-256 is stored only in the
-// column sha256.
+// digestsColumn is an SQL expression for all digests of the bytes. A single SHA-256 is
+// stored only in the column sha256.
 const digestsColumn = "CASE WHEN digests <> '' OR sha256 IS NULL THEN digests ELSE 'sha-256:' || lower(hex(sha256)) END"
 
-// writeDigests returns the columns digests and sha256.
+// writeDigests returns the values of the columns digests and sha256.
 func writeDigests(ds resourcesync.Digests) (others string, sha256 []byte) {
 	if len(ds) != 1 || ds[0].Algorithm() != resourcesync.SHA256 {
 		others = ds.String()
@@ -121,8 +122,8 @@ func datetimeTo(uri *string, d *resourcesync.Datetime) sql.Scanner {
 	}}
 }
 
-// checksumOf compares a URI that was scanned before with its CRC-32C. NULL is always
-// right.
+// checksumOf is for a column with the CRC-32C of the given URI, which must be scanned
+// before. A wrong value is an error, and NULL is none.
 func checksumOf(uri *string) sql.Scanner {
 	return converted[int64, bool]{new(bool), func(crc int64) (bool, error) {
 		if crc != int64(crcOf(*uri)) {

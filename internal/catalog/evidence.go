@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Evidence is the last statement about a URI that a change of the Source made, or a
-// list whose statement needs the arrival time of the bytes, which a Membership does not
-// store.
+// Evidence is the last statement about a URI that the Source made in a change. It is
+// also stored for the statement of a list if the time at which the bytes arrived is
+// needed to understand the statement, since a Membership does not store that time.
 type Evidence struct {
 	Set    SetID
 	URI    string
-	Told   bool      // a change made the statement; otherwise a list made it, and Came is known
-	Gone   bool      // the statement was that the resource is deleted
-	Moment time.Time // moment of the change, in microseconds
-	Until  time.Time // if the time of the change is unknown, the latest possible one; otherwise zero
-	Came   time.Time // time at which the bytes arrived, by the clock of their server; zero if unknown
+	Told   bool      // the statement was made in a change; otherwise it was made in a list, and Came is known
+	Gone   bool      // the statement says that the resource is deleted
+	Moment time.Time // time of the change, in microseconds
+	Until  time.Time // latest possible time of the change, if the exact time is unknown; otherwise zero
+	Came   time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if unknown
 }
 
-// Evidence returns the stored statements about these URIs in a set. If a member's
-// Changed differs from Moment, a list has made a later statement.
+// Evidence returns the stored evidence about URIs in a set. If the field Changed of a
+// member is not the Moment of its evidence, a list has made a later statement.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	var i int
@@ -38,18 +38,19 @@ func (m *Membership) evidence() Evidence {
 	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
-// tells reports whether a membership needs stored evidence: a change made its
-// statement, or a list was written so soon after lastmod that only the arrival time of
-// the bytes distinguishes them from the version before.
+// tells reports whether evidence has to be stored for a membership. That is so if its
+// statement was made in a change, or in a list that was written soon after lastmod:
+// then only the time at which the bytes arrived shows whether they are the stated
+// version or the one before.
 func (m *Membership) tells() bool {
 	return m.Told || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
 }
 
-// soon is the smallest distance at which two moments in whole seconds cannot be the
-// same moment.
+// soon is the smallest difference of two times in whole seconds that cannot be the same
+// moment.
 const soon = 2 * time.Second
 
-// noteEvidence stores the evidence of memberships that need it, and of deletions.
+// noteEvidence stores the evidence for memberships that need it, and for deletions.
 func (r *recorder) noteEvidence(states []Membership, gone []Evidence) {
 	all := slices.Clone(gone)
 	for i := range states {

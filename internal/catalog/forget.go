@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// forgetRows is the number of changes, or states, that one transaction removes.
+// forgetRows is the largest number of changes or states that one transaction deletes.
 const forgetRows = 5000
 
 // forgottenSetting returns the name of the setting with the Datetime of the last
 // removed change of a set, in microseconds since 1970.
 func forgottenSetting(set SetID) string { return fmt.Sprint("forgotten ", set) }
 
-// ForgetChanges removes the oldest changes of a set up to the number through, except
-// the last change of the set, and returns how many it removed. It works in transactions
-// of some thousand changes and stops after most changes. After an error, the completed
-// transactions are kept.
+// ForgetChanges deletes the oldest changes of a set in the log, and returns how many it
+// deleted. It keeps changes with a number greater than through, and the last change of
+// the set. Each transaction deletes some thousand changes, and none begins after most
+// changes were deleted. After an error, the completed transactions stay.
 func (c *Facts) ForgetChanges(ctx context.Context, set SetID, through, most int64) (n int64, err error) {
 	for n < most {
 		var some int64
@@ -39,7 +39,7 @@ func (c *Facts) ForgetChanges(ctx context.Context, set SetID, through, most int6
 }
 
 // Forgotten returns the Datetime of the last change of a set that ForgetChanges
-// removed: the change log has all later ones. It is zero if nothing was removed.
+// deleted, so that the log has all later changes. It is zero if nothing was deleted.
 func (c *Facts) Forgotten(ctx context.Context, set SetID) (time.Time, error) {
 	micros, _, err := number(c.reading(ctx, "read the change log of the catalog"), forgottenSetting(set))
 	return readMicros(micros), err

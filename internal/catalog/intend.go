@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Intend records the intents of o, all or none, before files are touched. If an intent
-// has no path, place finds one, and the intent becomes New and is added to o.Fresh; no
-// other resource can get that path until the intents are settled. A Run without an ID
-// gets its ID here.
+// Intend records intents, all or none, before files are touched. For an intent without
+// a path it calls place, which finds a path that no other resource can get until
+// Settle. Such an intent becomes New and is added to o.Fresh. If o.Run has no ID,
+// Intend sets it.
 func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
 	begins := o.Run != nil && o.Run.ID == 0
 	err := c.transact(ctx, "record intents in the catalog", func(r *recorder) {
@@ -26,7 +26,7 @@ func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place
 	return err
 }
 
-// place finds paths for the intents without a path.
+// place finds paths for the new resources, which are the intents without a path.
 func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) {
 	n := newNames(r, r.fold)
 	r.stop(n.expect(intents))
@@ -64,27 +64,27 @@ func (r *recorder) intend(intents []Intent) {
 		in := &intents[i]
 		row := sql.NullInt64{Int64: rows[in.URI], Valid: !in.New}
 		if row.Valid && row.Int64 == 0 {
-			r.stop(fmt.Errorf("%w: an intent for %q, which has no path", ErrState, in.URI))
+			r.stop(fmt.Errorf("%w: expected a path for the intent for %q, found none", ErrState, in.URI))
 		}
 		args = append(args, in.URI, row, in.Path, in.Kept, writeLength(in.Length), in.SHA256.Sum(), in.Taken)
 	}
 	r.eachRow("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
 }
 
-// names implements Names with a cache.
+// names implements Names. It caches the answers.
 type names struct {
 	asker
 	fold  func(path string) string
-	files map[string]bool   // by folded path: whether it is the path of a resource
-	dirs  map[string]string // by folded path: the directory, or "" if there is none
+	files map[string]bool   // whether a folded path is the path of a resource
+	dirs  map[string]string // path of the directory with a folded path, or "" if there is none
 }
 
 func newNames(a asker, fold func(string) string) names {
 	return names{a, fold, map[string]bool{}, map[string]string{}}
 }
 
-// expect fills the cache for many new URIs at once: their guessed paths, and the
-// directories above these.
+// expect fills the cache with what place will need: the guessed paths of new resources,
+// and the directories above these paths.
 func (n names) expect(intents []Intent) error {
 	var uris, guesses []string
 	var dirs []any
@@ -127,11 +127,12 @@ func (n names) expect(intents []Intent) error {
 	return err
 }
 
-// fileAt finds resources by their folded paths, given as splitKeys.
+// fileAt is a FROM clause that finds resources by folded paths, which are given as
+// splitKeys.
 const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
 	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 
-// take reserves a place until it is recorded.
+// take marks a place as used until it is recorded.
 func (n names) take(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
@@ -163,7 +164,7 @@ func (n names) Directory(fold string) (path string, ok bool, err error) {
 	return path, ok, err
 }
 
-// Files returns which of the folded paths belong to resources.
+// Files returns which of the folded paths are paths of resources.
 func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
 	taken := make(map[string]bool, len(folds))
 	var i int
@@ -172,8 +173,8 @@ func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, er
 	return taken, err
 }
 
-// Names returns a Names that reads this catalog. It caches answers, so use it only for
-// a short time, in one goroutine.
+// Names returns a Names for this catalog. It caches answers, so it must be used for a
+// short time only, and by one goroutine.
 func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(c.reading(ctx, "look up a path in the catalog"), c.folding())
 }

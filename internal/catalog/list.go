@@ -5,21 +5,22 @@ import (
 	"iter"
 )
 
-// pageSize is the number of rows that a listing holds at a time. It uses no connection
-// between pages, so a slow consumer blocks nobody, may call any method, and does not
-// make the write-ahead log grow.
+// pageSize is the number of rows of a listing that are in memory at a time. Between two
+// pages a listing holds no connection. So a slow consumer blocks nobody, may call any
+// method, and does not make the write-ahead log grow.
 const pageSize = 1000
 
-// prefetch is the number of rows of a page after which the next page is queried, so
-// that the database works concurrently with the consumer, but not for a consumer that
-// needs only a few rows.
+// prefetch is the number of yielded rows of a page after which the next page is read.
+// So the database works concurrently with the consumer, but reads nothing in vain for a
+// consumer that stops early.
 const prefetch = pageSize / 4
 
-// listing yields the rows of query page by page. In query, $1 is the cursor of the last
-// row (start for the first page), $2 is the page size, and args begin at $3. The rows
-// must be in ascending order of their cursors. dest returns the destinations for the
-// columns, and the one of them that gets the cursor. A row that is added or removed
-// during the listing may or may not be yielded; every other row is yielded once.
+// listing yields the rows of a query page by page. The rows must be in ascending order
+// of their cursors. In the query, $1 is the cursor of the last row that was read, which
+// begins with start, $2 is the page size, and args begin at $3. dest returns the
+// destinations for the columns, and the one among them that receives the cursor. A row
+// that is added or removed during the listing may be missing or not; every other row is
+// yielded once.
 func listing[T any](of reading, query string, start any, dest func(*T) (cursor any, columns []any), args ...any) iter.Seq2[T, error] {
 	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {
 		var cursor any
@@ -31,16 +32,16 @@ func listing[T any](of reading, query string, start any, dest func(*T) (cursor a
 	})
 }
 
-// page holds the rows of one page, and the cursor of the last one.
+// page has the rows of one page, and the cursor of the last row.
 type page[T, C any] struct {
 	rows []T
 	last C
 	err  error
 }
 
-// pages yields the values that fetch appends, page by page. fetch returns the values
-// after a cursor, and the cursor of the last one. A page with fewer than pageSize
-// values is the last.
+// pages yields values page by page. fetch appends the values after a cursor, and
+// returns the cursor of the last one. A page with fewer than pageSize values is the
+// last page.
 func pages[T, C any](of reading, cursor C, fetch func(of reading, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		of := of
@@ -61,7 +62,7 @@ func pages[T, C any](of reading, cursor C, fetch func(of reading, into []T, afte
 				<-next
 			}
 		}()
-		var spare []T // the slice of the page before, to be reused
+		var spare []T // the slice of the previous page, to be reused
 		for begin(nil, cursor); begun > 0; {
 			p := <-next
 			begun--

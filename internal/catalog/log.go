@@ -8,43 +8,45 @@ import (
 	"time"
 )
 
-// Settings of a mirror's log. Both are moments in microseconds since 1970.
+// The following settings belong to the log of a mirror. Both are moments in
+// microseconds since 1970.
 const (
-	// loggedSetting exists while the log is complete since that moment. It is "" once
-	// the oldest entries were removed.
+	// loggedSetting is the moment since which the log has all changes. It does not
+	// exist while no log is written, and is "" once the oldest entries were deleted.
 	loggedSetting = "logged since"
-	// heldSetting is the moment of the last commit that changed resources. Each is
-	// later than the one before, whatever the clock shows.
+	// heldSetting is the moment of the last commit that changed resources. Every commit
+	// has a later moment than the one before, whatever the clock shows.
 	heldSetting = "held since"
 )
 
-// ownSets matches the names of the sets of this program, which belong to no Source and
-// are never synchronized.
+// ownSets matches the names of sets that this program uses for itself. They belong to
+// no Source and are never synchronized.
 const ownSets = "instep:%"
 
-// LogPosition is the position of a reader in the log of a mirror.
+// LogPosition is a position in the log of a mirror, up to which somebody has read.
 type LogPosition struct {
-	Seq int64     // number of the last change read; 0: none
-	At  time.Time // Datetime of that change, or the moment of the last commit if there was no change
+	Seq int64     // number of the last change that was read; 0 if there was none
+	At  time.Time // Datetime of the last change that was read, or the moment of the last commit if there was none
 }
 
-// Logged is the state of a resource in a set after a commit. The entries that one
-// commit makes for a resource have the same Datetime and are consecutive: one Updated
-// entry for each set that has the resource, or one Deleted entry if none has. Of a
-// deletion only URI and Path are set.
+// Logged is an entry in the log of a mirror: the state of a resource in a set after a
+// commit. The entries of one commit for one resource have the same Datetime and follow
+// each other. They are one Updated entry for each set with the resource, or one Deleted
+// entry if no set has it any more. A Deleted entry has only URI and Path.
 type Logged struct {
 	Change
 	Set SetID
 }
 
-// LogIf makes each commit of the mirror write the log if wanted returns true. Commit
-// calls wanted in its transaction; false ends the log, which would have a gap. With
-// nil, the default, no log is written.
+// LogIf sets a function that says whether the log is wanted. Settle calls it in its
+// transaction. If it returns true, Settle writes the changes to the log. If it returns
+// false, Settle ends the log, since the log would lack these changes. With nil, the
+// default, no log is written.
 func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 
 // log writes an entry for each set and resource of an outcome, before resources without
-// a set are dropped. It omits resources that only an unfinished first baseline has,
-// since nobody may see them yet.
+// a set are deleted. It omits resources that only a set with an unfinished first
+// baseline has, since nobody may see them yet.
 func (s *settling) log() {
 	ids := slices.DeleteFunc(slices.Collect(maps.Values(s.rows)), func(id int64) bool { return id == 0 })
 	if len(ids) == 0 || s.err != nil {
@@ -75,19 +77,19 @@ func (s *settling) log() {
 	}
 }
 
-// breakLog ends the log, because it does not contain the commit at this moment.
+// breakLog ends the log, because it lacks the commit at the given moment.
 func (r *recorder) breakLog(at int64) {
 	r.cutLog()
 	r.keepNumber(heldSetting, at)
 }
 
-// logState returns the moment of the last commit, and whether a log is being written.
+// logState returns the moment of the last commit, and whether a log is written.
 func (r *recorder) logState() (at int64, logging bool) {
 	at, _ = r.number(heldSetting)
 	return at, r.exists("setting WHERE name = $1", loggedSetting)
 }
 
-// cutLog ends the log of a mirror.
+// cutLog ends the log and deletes its entries.
 func (r *recorder) cutLog() {
 	r.exec("DELETE FROM change")
 	r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)
@@ -100,13 +102,14 @@ const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, l
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
 	WHERE r.id IN (`
 
-// visible is the end of the condition after heldQuery: a set that readers may see holds the
-// resource, or none does.
+// visible is the end of the condition that begins in heldQuery: a set that readers may
+// see has the resource, or no set has it.
 const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
 	AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `')))) ORDER BY r.id, m.set_id`
 
-// logHeld writes the entries of resources for a commit at a moment, and returns the number of
-// entries. It leaves out those that only first baselines hold, unless a set gave them up.
+// logHeld writes the log entries of resources for a commit, and returns their number.
+// It omits resources that only sets with an unfinished first baseline have, unless a
+// set has lost the resource.
 func (s *settling) logHeld(ids []int64, at int64) (n int64) {
 	ended := make(map[int64]bool, len(s.Ended))
 	for i := range s.Ended {
@@ -128,11 +131,11 @@ func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
 	return p, err
 }
 
-// LogHas reports whether the log has all changes after a position, which is a result of
-// LogEnd or the position of a Logged.
+// LogHas reports whether the log has all changes after a position, which must come from
+// LogEnd or from a Logged.
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
-	// A position without a change is still valid if no commit was made since, log or
-	// not.
+	// A position without a change stays valid until the next commit, even if no log is
+	// written.
 	has, _, err = value[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
 			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
 		ELSE COALESCE((SELECT value FROM setting WHERE name = $3), (SELECT value FROM setting WHERE name = $4), '0') = CAST($2 AS TEXT) END`,
@@ -140,13 +143,13 @@ func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error
 	return has, err
 }
 
-// Log yields the entries with after < Seq <= through, in order of Seq.
+// Log yields the entries with after < Seq <= through, in the order of Seq.
 func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
 	return listing(c.reading(ctx, "read the log of the catalog"), "SELECT "+changeColumns+" FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2", after,
 		func(l *Logged) (any, []any) { return &l.Seq, l.columns(&l.Set) }, through)
 }
 
-// TrimLog removes the entries before a change, in transactions of some thousand
+// TrimLog deletes the entries before a change. Each transaction deletes some thousand
 // entries.
 func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	for {
@@ -163,7 +166,8 @@ func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	}
 }
 
-// CutLog ends the log. Its readers then have to compare all resources.
+// CutLog ends the log and deletes its entries, so that its readers have to compare all
+// resources.
 func (c *Mirror) CutLog(ctx context.Context) error {
 	if _, logging, err := setting(c.reading(ctx, "read the log of the catalog"), loggedSetting); err != nil || !logging {
 		return err

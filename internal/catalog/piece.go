@@ -5,15 +5,17 @@ import (
 	"strings"
 )
 
-// Piece is a part of a directory with its files, at a moment when the catalog matched
-// all of them. It is removed when a file of that directory is recorded again.
+// Piece is a part of a directory with its files. It is stored when the catalog has all
+// of these files as they are, and deleted when a file of the directory is recorded
+// again.
 type Piece struct {
-	Dir    Sum // digest of the path of the directory; see DirOf
+	Dir    Sum // Sum of the path of the directory: see DirOf
 	Part   int64
 	Digest Sum
 }
 
-// DirOf returns the directory of a slash-separated path: "." for a single name.
+// DirOf returns the directory of a slash-separated path, or "." for a path without a
+// slash.
 func DirOf(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i]
@@ -21,8 +23,8 @@ func DirOf(path string) string {
 	return "."
 }
 
-// KeepPieces stores pieces of a set. They replace those with the same directory and
-// part.
+// KeepPieces stores pieces of a set. A piece replaces the stored one with the same
+// directory and part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
 	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) {
 		args := make([]any, 0, 4*len(pieces))
@@ -34,7 +36,7 @@ func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) e
 	})
 }
 
-// KnownPieces reports which of the pieces are stored unchanged.
+// KnownPieces reports, for each piece, whether it is stored with the same digest.
 func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
 	known := make([]bool, len(pieces))
 	keys := make([]any, 0, 4*len(pieces))
@@ -48,7 +50,7 @@ func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) 
 	return known, err
 }
 
-// touch removes the pieces of the directory of a path.
+// touch deletes the stored pieces of the directory of a path.
 func (r *recorder) touch(path string) {
 	dir := DirOf(path)
 	if r.touched[dir] {

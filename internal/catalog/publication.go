@@ -14,18 +14,18 @@ type Document struct {
 	Key       string
 	Length    int64
 	SHA256    [32]byte
-	Immutable bool // the bytes at this key never change
+	Immutable bool // the bytes at the key never change
 }
 
-// States of a publication, in their order.
+// States of a publication, in the order in which it passes through them.
 const (
-	begun     = "begun"     // its id is reserved
-	committed = "committed" // committed but not written to the bucket yet
+	begun     = "begun"     // the id of the publication is reserved
+	committed = "committed" // the publication is committed, but not written to the bucket yet
 	done      = "done"
 )
 
-// BeginPublication reserves and returns the id of the next publication, which is
-// greater than every earlier one.
+// BeginPublication reserves an id for the next publication and returns it. The id is
+// greater than that of every earlier publication.
 func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, err error) {
 	err = c.transact(ctx, "begin a publication in the catalog", func(r *recorder) {
 		r.exec("DELETE FROM publication WHERE set_id = $1 AND state = $2", set, begun)
@@ -34,8 +34,8 @@ func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, 
 	return id, err
 }
 
-// CommitPublication commits the publication with that id and stores its body. It is not
-// written to the bucket yet.
+// CommitPublication commits the publication with the id and stores its body. At that
+// time the publication is not yet written to the bucket.
 func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, made time.Time, body string) error {
 	return c.transact(ctx, "commit a publication in the catalog", func(r *recorder) {
 		n := r.exec("UPDATE publication SET made = $3, state = $4, body = $5 WHERE id = $1 AND set_id = $2 AND state = $6",
@@ -44,20 +44,20 @@ func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, 
 	})
 }
 
-// Item is a document of a set that remains when later publications add others.
+// Item is a document of a set that stays when later publications add further ones.
 type Item struct {
 	Kind   string
 	Number int64
 	Body   string // JSON: see source.Item
 }
 
-// Finished is the data that the catalog stores when a publication has been written to
-// the bucket.
+// Finished has what the catalog stores when a publication has been written to the
+// bucket.
 type Finished struct {
-	Documents []Document // documents that were written
-	Retired   []string   // keys that no document links to since At; the key of one of Documents is in use again
-	Items     []Item     // new items; they replace items of the same kind and number
-	Dropped   []Item     // items to remove, by Kind and Number
+	Documents []Document // the documents that were written
+	Retired   []string   // keys to which no document links any more since At; a key of one of Documents is in use again
+	Items     []Item     // new items, which replace items of the same kind and number
+	Dropped   []Item     // items to delete, given by Kind and Number
 	At        time.Time
 }
 
@@ -71,7 +71,7 @@ func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished)
 			r.exec("UPDATE document SET retired = $2 WHERE key = $1 AND retired IS NULL", key, f.At.UnixMicro())
 		}
 		r.keepDocuments(id, f)
-		// Keep the last two publications of a set.
+		// The last two publications of a set are kept.
 		r.exec("DELETE FROM publication WHERE set_id = "+setOf+` AND id < (
 			SELECT MAX(id) FROM publication WHERE id < $1 AND state <> $2 AND set_id = `+setOf+")", id, begun)
 	})
@@ -86,7 +86,7 @@ func (r *recorder) expectOne(n, id int64, state string) {
 	}
 }
 
-// keepDocuments stores the documents and items of the publication id.
+// keepDocuments stores the documents and items of a publication.
 func (r *recorder) keepDocuments(id int64, f Finished) {
 	for _, d := range f.Documents {
 		r.exec(`INSERT INTO document (key, length, sha256, immutable, publication) VALUES ($1, $2, $3, $4, $5)
@@ -102,8 +102,8 @@ func (r *recorder) keepDocuments(id int64, f Finished) {
 	}
 }
 
-// Items yields the items of one kind in a set with a number of at least from, in
-// ascending order.
+// Items yields the items of one kind in a set whose number is at least from, in
+// ascending order of numbers.
 func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
 	const query = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
 	return listing(c.reading(ctx, "list items in the catalog"), query, from-1, func(it *Item) (any, []any) {
@@ -111,13 +111,14 @@ func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int6
 	}, set, kind)
 }
 
-// PublishedSets returns the names of the sets with a written publication, ascending.
+// PublishedSets returns the names of the sets with a publication that was written to
+// the bucket, in ascending order.
 func (c *Publisher) PublishedSets(ctx context.Context) ([]string, error) {
 	return column[string](c.reading(ctx, "list the published sets of the catalog"), "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
 }
 
-// LastPublication returns the last committed publication of a set, and whether it has
-// been written to the bucket; id 0 if there is none.
+// LastPublication returns the last committed publication of a set, and whether it was
+// written to the bucket. The id is 0 if there is no publication.
 func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, body string, isDone bool, err error) {
 	var state string
 	_, err = first(c.reading(ctx, "read the last publication of the catalog"), []any{&id, &body, &state},
@@ -125,7 +126,8 @@ func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, b
 	return id, body, state == done, err
 }
 
-// Document returns the document that was last written at key; false if we wrote none.
+// Document returns the document that this publisher last wrote at the key, or false if
+// there is none.
 func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, error) {
 	var sum resourcesync.Digest
 	d := Document{Key: key}
@@ -138,14 +140,14 @@ func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, e
 	return d, true, nil
 }
 
-// Documents yields the keys of all documents that were written and not removed yet, in
-// ascending order.
+// Documents yields the keys of all documents that were written and not deleted since,
+// in ascending order.
 func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys that were retired before the given time and last written by a
-// publication before the given one.
+// ExpiredDocuments yields the keys of documents that were retired before the given time
+// and last written before the given publication.
 func (c *Publisher) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(expired), before.UnixMicro(), publication)
 }
@@ -162,7 +164,7 @@ func (c *db) documents(ctx context.Context, query string, args ...any) iter.Seq2
 	}, args...)
 }
 
-// ForgetDocument records that our document at key was removed.
+// ForgetDocument records that the document at the key was deleted.
 func (c *Publisher) ForgetDocument(ctx context.Context, key string) error {
 	return c.execute(ctx, "forget a document in the catalog", "DELETE FROM document WHERE key = $1", key)
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// lookupSize is the number of keys in one query of lookup.
+// lookupSize is the largest number of keys in one query of lookup.
 const lookupSize = 500
 
-// asker runs queries: a reading outside of a transaction, a recorder inside one.
+// asker runs queries: a reading runs them outside of a transaction, a recorder inside.
 type asker interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	failed(err error) error // the error to return to the caller of the operation; nil if err is nil
+	failed(err error) error // returns the error for the caller of the operation; nil stays nil
 }
 
 // reading is an operation that uses the read connections.
@@ -51,25 +51,26 @@ func each(a asker, dest []any, do func(), query string, args ...any) error {
 	return a.failed(errors.Join(err, rows.Err(), rows.Close()))
 }
 
-// first scans the only row of a query into dest; false if there is none.
+// first scans the only row of a query into dest. It returns false if there is no row.
 func first(a asker, dest []any, query string, args ...any) (found bool, err error) {
 	err = each(a, dest, func() { found = true }, query, args...)
 	return found && err == nil, err
 }
 
-// value returns the only column of the only row of a query; false if there is no row.
+// value returns the value of a query for one row and one column. It returns false if
+// there is no row.
 func value[T any](a asker, query string, args ...any) (v T, found bool, err error) {
 	found, err = first(a, []any{&v}, query, args...)
 	return v, found, err
 }
 
-// exists reports whether there is a row; from is a query from its FROM clause on.
+// exists reports whether a query has a row. from is the query without "SELECT … FROM".
 func exists(a asker, from string, args ...any) (yes bool, err error) {
 	return first(a, []any{new(int)}, "SELECT 1 FROM "+from+" LIMIT 1", args...)
 }
 
-// rows appends all rows of a query, whose number is bounded. dest returns the
-// destinations for the columns.
+// rows appends all rows of a query to a slice, so the number of rows must be bounded.
+// dest returns the destinations for the columns of a row.
 func rows[T any](a asker, all []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
 	var v T
 	if err := each(a, dest(&v), func() { all = append(all, v) }, query, args...); err != nil {
@@ -78,14 +79,15 @@ func rows[T any](a asker, all []T, dest func(*T) []any, query string, args ...an
 	return all, nil
 }
 
-// column returns the only column of all rows of a query whose number is bounded.
+// column returns all values of a query for one column, whose number must be bounded.
 func column[T any](a asker, query string, args ...any) ([]T, error) {
 	return rows(a, nil, func(v *T) []any { return []any{v} }, query, args...)
 }
 
-// lookup is like each for a query with keys, and asks for lookupSize keys at a time.
-// keys has the parameters of row for each key; KEYS in query is replaced by the rows,
-// and the parameters in more come after them. All parameters are "?": see bulkRows.
+// lookup runs a query for many keys, lookupSize at a time, and scans the rows as each
+// does. keys has the values of all keys one after the other. row is one key as SQL,
+// such as (?,?), and KEYS in the query is replaced by the keys. The parameters in more
+// follow those of the keys. All parameters are "?": see bulkRows.
 func lookup(a asker, dest []any, do func(), query, row string, keys []any, more ...any) error {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(keys, lookupSize*width) {
@@ -97,10 +99,11 @@ func lookup(a asker, dest []any, do func(), query, row string, keys []any, more 
 	return nil
 }
 
-// repeated returns row n times, separated by commas.
+// repeated returns a text n times, separated by commas.
 func repeated(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
-// splitKeys returns the keys of texts for lookup with (?,?,?): index, directory, rest.
+// splitKeys returns keys for lookup of the form (?,?,?): the index of a text, its
+// directory, and the rest of the text.
 func splitKeys(texts []string) []any {
 	keys := make([]any, 0, 3*len(texts))
 	for i, t := range texts {
@@ -110,7 +113,7 @@ func splitKeys(texts []string) []any {
 	return keys
 }
 
-// sumKeys returns the keys of texts for lookup with (?,?): index, sum.
+// sumKeys returns keys for lookup of the form (?,?): the index of a text, and its Sum.
 func sumKeys(texts []string) []any {
 	keys := make([]any, 0, 2*len(texts))
 	for i, t := range texts {
@@ -119,7 +122,7 @@ func sumKeys(texts []string) []any {
 	return keys
 }
 
-// key returns the sum of a text as a query parameter.
+// key returns the Sum of a text as a query parameter.
 func key(text string) []byte {
 	sum := SumOf(text)
 	return sum[:]

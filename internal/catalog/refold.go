@@ -5,30 +5,31 @@ import (
 	"fmt"
 )
 
-// Refolding describes how the paths of a mirror are folded again, because its file
-// system now treats different names as the same one, or refuses names that it accepted.
+// Refolding says how the paths of a mirror are folded again, because its file system
+// treats different names as one now, or refuses names that it accepted before.
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
-	Takes func(path string) bool   // whether the file system accepts the path
-	// Place finds another path for the resource lost, whose path is refused or is now
-	// the path of holder, which is zero if there is no such resource. The returned
-	// memberships replace the present ones of their resources.
+	Takes func(path string) bool   // reports whether the file system accepts a path
+	// Place finds another path for the resource lost, because the file system refuses
+	// its path, or the resource holder has the same path now. holder is zero if there
+	// is no such resource. The memberships that Place returns replace the recorded
+	// ones.
 	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
-	// Settings are stored in the same transaction.
+	// Settings are settings to store in the same transaction.
 	Settings map[string]string
 }
 
-// refoldPage is the number of rows that are read at a time.
+// refoldPage is the number of rows that Refold reads at a time.
 const refoldPage = 500
 
-// Refold folds all paths again in one transaction, and uses f.Fold from then on. It can
-// be repeated.
+// Refold folds all paths again in one transaction, and makes f.Fold the fold function
+// of the catalog. It can be called again.
 func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
 	err := c.transact(ctx, "fold the paths in the catalog", func(r *recorder) {
-		// If several directories have the same fold now, the first one gets it; the
-		// others keep theirs until their files have moved.
+		// If several directories have the same folded path now, the first one gets it.
+		// The others keep theirs until their files have moved.
 		r.refoldDirectories("UPDATE OR IGNORE directory SET fold = $2 WHERE id = $1", func(id int64, fold string) []any { return []any{id, fold} })
 		lost := r.refoldFiles(f)
 		n := newNames(r, r.fold)
@@ -36,7 +37,7 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 			c.placeAnew(r, f, &lost[i], n)
 		}
 		r.refoldDirectories("DELETE FROM directory WHERE id = $1", func(id int64, _ string) []any { return []any{id} })
-		if len(lost) > 0 { // their new paths have to be published
+		if len(lost) > 0 { // the log lacks the new paths, so readers have to compare all resources
 			at, _ := r.logState()
 			r.breakLog(max(c.instant().UnixMicro(), at+1))
 		}
@@ -48,9 +49,9 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	return err
 }
 
-// eachPage calls do for the rows of a query, which it reads some at a time, so that do
-// may change them. The query returns rows with an ID greater than $1, in ascending
-// order; id returns the ID of a row.
+// eachPage calls do for each row of a query. It reads some rows at a time, so that do
+// may change them. The query returns the rows with an ID greater than $1 in ascending
+// order, and id returns the ID of a row.
 func eachPage[T any](r *recorder, query string, dest func(*T) []any, id func(*T) int64, do func(*T)) {
 	for after := int64(0); ; {
 		page, err := rows(r, nil, dest, query, after, refoldPage)
@@ -64,8 +65,9 @@ func eachPage[T any](r *recorder, query string, dest func(*T) []any, id func(*T)
 	}
 }
 
-// refoldDirectories executes a statement for each directory whose fold is not that of
-// its path. args returns its arguments for the ID and the fold of the path.
+// refoldDirectories executes a statement for each directory whose recorded fold is not
+// the fold of its path. args returns the arguments of the statement for the ID and the
+// new fold.
 func (r *recorder) refoldDirectories(statement string, args func(id int64, fold string) []any) {
 	type directory struct {
 		id         int64
@@ -80,16 +82,16 @@ func (r *recorder) refoldDirectories(statement string, args func(id int64, fold 
 		})
 }
 
-// pathOf is a resource and its path.
+// pathOf is a resource with its path.
 type pathOf struct {
 	id              int64
 	uri, path, fold string
 	dir             int64
-	holder          string // URI of the resource that has the path now
+	holder          string // URI of the resource that has the same path now; "" if there is none
 }
 
-// refoldFiles returns the resources that lose their paths. They block no name until
-// they get new ones.
+// refoldFiles folds the paths of files again, and returns the resources that need
+// another path. Until they get one, no folded path is theirs.
 func (r *recorder) refoldFiles(f Refolding) (lost []pathOf) {
 	eachPage(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
 		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2",
@@ -120,12 +122,12 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool) {
 	}
 	r.first([]any{&v.holder}, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
 		r.dirs[dir], name, v.id)
-	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // no file has this path
+	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // a folded name with a slash, which no file has
 	return false
 }
 
 func (c *db) placeAnew(r *recorder, f Refolding, l *pathOf, n names) {
-	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // reads their state before the transaction
+	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // this reads the state before the transaction
 	if err != nil || r.err != nil {
 		r.stop(err)
 		return

@@ -10,13 +10,13 @@ import (
 	"instep/resourcesync"
 )
 
-// The columns and joins for a resource and its path. r is the row with which the query
-// begins.
+// Columns and joins for a resource and its path. r is the row of the resource, with
+// which the query has to begin.
 const (
 	resourceColumns = "r.id, b.uri || r.rest, r.crc, d.path || COALESCE(r.name, r.rest), r.stored, r.length, " + digestsColumn + ", r.verified, r.type, r.encoding, r.stat"
 	placed          = " CROSS JOIN base b ON b.id = r.base CROSS JOIN directory d ON d.id = r.dir "
 	memberColumns   = ", m.set_id IS NOT NULL, m.changed, m.lastmod, m.changefreq, m.due, m.wanted, m.remainder"
-	noMember        = ", FALSE, NULL, NULL, NULL, NULL, NULL, NULL" // memberColumns of a resource without a set
+	noMember        = ", FALSE, NULL, NULL, NULL, NULL, NULL, NULL" // the values of memberColumns for a resource that is read without a set
 )
 
 // columns returns the destinations for resourceColumns and memberColumns.
@@ -25,8 +25,8 @@ func (r *Resource) columns() []any {
 		&r.Member, timeTo(&r.Changed), datetimeTo(&r.URI, &r.LastMod), textTo(&r.ChangeFreq), textTo(&r.Due), textTo(&r.Wanted), textTo(&r.Remainder)}
 }
 
-// Lookup returns the resource of each URI as seen from set, in the order of the URIs;
-// the zero Resource for an unknown URI.
+// Lookup returns the resource of each URI as it is in a set, in the order of the URIs.
+// For an unknown URI it returns the zero Resource.
 func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resource, error) {
 	all := make([]Resource, len(uris))
 	var i int
@@ -40,19 +40,20 @@ func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resourc
 	return all, nil
 }
 
-// byURI finds resources by their URIs, given as splitKeys.
+// byURI is a FROM clause that finds resources by their URIs, which are given as
+// splitKeys.
 const byURI = " FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3 "
 
-// CROSS JOIN makes SQLite read the tables in this order, in which it does not have to
-// sort rows.
+// CROSS JOIN makes SQLite read the tables in this order, so that it does not have to
+// sort the rows.
 const (
 	membersQuery = "SELECT " + resourceColumns + memberColumns + " FROM member m CROSS JOIN resource r ON r.id = m.resource" + placed + `
 		WHERE m.set_id = $3 AND m.resource > $1 ORDER BY m.resource LIMIT $2`
 
 	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
 	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
-	// The keys after a given one: first the others in its directory, then those in
-	// later directories.
+	// Conditions for the keys after a given one: sameBase for those in the same
+	// directory, and then laterBase for those in later directories.
 	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
@@ -67,16 +68,16 @@ func (c *Facts) Members(ctx context.Context, set SetID) iter.Seq2[Resource, erro
 	return listing(c.reading(ctx, listMembers), membersQuery, 0, (*Resource).byID, set)
 }
 
-// byID returns the destinations for a listing in the order of IDs.
+// byID returns the destinations for a listing of resources in the order of IDs.
 func (r *Resource) byID() (cursor any, columns []any) { return &r.ID, r.columns() }
 
-// MembersFrom returns at most n members of a set whose ID is at least id, in the order
-// in which they were first recorded.
+// MembersFrom returns the first n members of a set with an ID of at least id, in the
+// order in which they were first recorded.
 func (c *Facts) MembersFrom(ctx context.Context, set SetID, id int64, n int) ([]Resource, error) {
 	return rows(c.reading(ctx, listMembers), nil, (*Resource).columns, membersQuery, id-1, n, set)
 }
 
-// LastID returns the greatest ID of a resource; 0 if there is none.
+// LastID returns the greatest ID of a resource, or 0 if there are none.
 func (c *Facts) LastID(ctx context.Context) (id int64, err error) {
 	id, _, err = value[int64](c.reading(ctx, listMembers), greatestID)
 	return id, err
@@ -88,19 +89,19 @@ func (c *Facts) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource,
 		func(r Resource) resourcesync.Key { return resourcesync.KeyOf(r.URI) }, set)
 }
 
-// seen is a resource as seen from one of several sets.
+// seen is a resource as it is in one of several sets.
 type seen struct {
 	Resource
 	set SetID
 }
 
-// byKeyOf is byKey for several sets: the first is $1, the others follow $4.
+// byKeyOf is byKey for several sets. The first set is $1, and the others follow $4.
 const byKeyOf = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id IN ($1%s) AND m.resource = r.id " + withPaths
 
 // MembersOf yields each resource that is a member of at least one of the sets, in
-// ascending order of keys. The slice has the resource as seen from each set, in the
-// order of sets, and the zero Resource for a set without it. Each slice was read by one
-// query, so a resource that moves from one set to another is not missed. The next
+// ascending order of keys. Each slice has the resource as it is in each set, in the
+// order of sets, and the zero Resource for a set without it. One query reads all of a
+// slice, so a resource that moves from one set to another is not missed. The next
 // iteration overwrites the slice.
 func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resource, error] {
 	return func(yield func([]Resource, error) bool) {
@@ -127,14 +128,14 @@ func (c *Facts) MembersOf(ctx context.Context, sets []SetID) iter.Seq2[[]Resourc
 	}
 }
 
-// seenFrom yields the members of sets in ascending order of their keys. All rows of one
-// key were read by the same query.
+// seenFrom yields the members of sets in ascending order of their keys. All rows with
+// the same key were read by one query.
 func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, error] {
 	query, others := membersOfQuery(len(sets)), make([]any, 0, len(sets))
 	for _, set := range sets[1:] {
 		others = append(others, set)
 	}
-	most := pageSize + len(sets) // so that pageSize rows remain without those of the last key
+	most := pageSize + len(sets) // so that at least pageSize rows stay if the rows with the last key are removed
 	return pages(c.reading(ctx, "list members of sets in the catalog"), resourcesync.Key(""), func(of reading, into []seen, after resourcesync.Key) ([]seen, resourcesync.Key, error) {
 		base, rest := after.Split()
 		dest := func(v *seen) []any { return append(v.columns(), &v.set) }
@@ -142,7 +143,7 @@ func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, erro
 		if n := most - len(into); err == nil && n > 0 {
 			into, err = rows(of, into, dest, query+laterBase+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{sets[0], base, "", n}, others...)...)
 		}
-		if len(into) == most { // there may be more rows of the last key
+		if len(into) == most { // there may be more rows with the last key than were read
 			last := into[most-1].URI
 			into = into[:slices.IndexFunc(into, func(v seen) bool { return v.URI == last })]
 		}
@@ -153,8 +154,7 @@ func (c *Facts) seenFrom(ctx context.Context, sets []SetID) iter.Seq2[seen, erro
 	})
 }
 
-// membersOfQuery returns the query of MembersOf for a number of sets, without its
-// condition.
+// membersOfQuery returns the beginning of the query of MembersOf for a number of sets.
 func membersOfQuery(sets int) string {
 	var others strings.Builder
 	for i := 1; i < sets; i++ {
@@ -168,14 +168,15 @@ func (c *Facts) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesyn
 	return c.memberKeys(ctx, set, "")
 }
 
-// memberKeys yields the keys of members for which a condition is true: see listByKey.
+// memberKeys yields the keys of those members for which the condition is true: see
+// listByKey.
 func (c *db) memberKeys(ctx context.Context, set SetID, only string, args ...any) iter.Seq2[resourcesync.Key, error] {
 	return listByKey(c.reading(ctx, listMembers), "SELECT b.uri || r.rest"+byKey, only, func(k *resourcesync.Key) []any { return []any{keyTo(k)} },
 		func(k resourcesync.Key) resourcesync.Key { return k }, set, args...)
 }
 
-// listByKey yields the members of the set $1 in ascending order of their keys, from a
-// byKey query with the condition only. The arguments of the condition begin at $5.
+// listByKey yields members of the set $1 in ascending order of their keys. query is a
+// byKey query, and only is a further condition, whose arguments begin at $5.
 func listByKey[T any](of reading, query, only string, dest func(*T) []any, key func(T) resourcesync.Key, set SetID, args ...any) iter.Seq2[T, error] {
 	return pages(of, resourcesync.Key(""), func(of reading, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()

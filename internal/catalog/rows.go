@@ -2,7 +2,8 @@ package catalog
 
 import "slices"
 
-// rowsOf returns the row numbers of resources by their URIs. It omits unknown ones.
+// rowsOf returns the row numbers of resources by URI, without those of unknown
+// resources.
 func (r *recorder) rowsOf(uris []string) map[string]int64 {
 	found := make(map[string]int64, len(uris))
 	var i, id int64
@@ -10,19 +11,20 @@ func (r *recorder) rowsOf(uris []string) map[string]int64 {
 	return found
 }
 
-// rowOf returns the row number of the resource with this URI, or 0 if it is unknown.
+// rowOf returns the row number of the resource with this URI, or 0 if the resource is
+// unknown.
 func (r *recorder) rowOf(uri string) int64 { return r.rowsOf([]string{uri})[uri] }
 
-// enterBases adds the row numbers of the URIs' directories to r.bases, and inserts
-// missing rows.
+// enterBases adds to r.bases the row numbers of the directories of URIs, and inserts
+// the rows that are missing.
 func (r *recorder) enterBases(uris []string) {
 	missing := r.missing(&r.bases, "SELECT uri, id FROM base WHERE uri", uris)
 	r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING uri, id", anys(missing))
 }
 
-// enterDirectories adds the row numbers of directories of paths to r.dirs, by their
-// folded paths, and inserts missing rows. It appends a slash to a path that does not
-// end in one.
+// enterDirectories adds to r.dirs the row numbers of directories, by their folded
+// paths, and inserts the rows that are missing. paths has the paths of the directories,
+// with or without a slash at the end.
 func (r *recorder) enterDirectories(paths []string, fold func(string) string) {
 	written := make(map[string]string, len(paths)) // by folded path
 	folds := make([]string, len(paths))
@@ -40,7 +42,8 @@ func (r *recorder) enterDirectories(paths []string, fold func(string) string) {
 	r.enterTexts(r.dirs, "INSERT INTO directory (fold, path) ", "(?,?)", " RETURNING fold, id", args)
 }
 
-// leave records that a file left the directory with this row number.
+// leave remembers that a file was moved or removed from the directory with this row
+// number.
 func (r *recorder) leave(dir int64) {
 	if r.left == nil {
 		r.left = map[int64]bool{}
@@ -48,8 +51,8 @@ func (r *recorder) leave(dir int64) {
 	r.left[dir] = true
 }
 
-// dropDirectories removes the directories that files left, and their parents, if they
-// are empty now, since a resource may get the name.
+// dropDirectories removes the directories from which files were moved or removed, and
+// the directories above them, if they are empty now. Then a file can get the same name.
 func (r *recorder) dropDirectories() {
 	for id := range r.left {
 		var fold string
@@ -60,19 +63,20 @@ func (r *recorder) dropDirectories() {
 	clear(r.left)
 }
 
-// dropDirectory removes a directory, given as its folded path, if it is empty, and then
-// each parent that is empty.
+// dropDirectory removes a directory, given by its folded path, if it is empty, and then
+// each directory above it that is empty.
 func (r *recorder) dropDirectory(fold string) {
 	for fold != "" {
 		above := fold[:len(fold)-1]
 		r.exec(`DELETE FROM directory WHERE fold = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE dir = directory.id)
-			AND NOT EXISTS (SELECT 1 FROM directory d WHERE d.fold > $1 AND d.fold < $2)`, fold, above+"0") // "0" is the character after "/"
+			AND NOT EXISTS (SELECT 1 FROM directory d WHERE d.fold > $1 AND d.fold < $2)`, fold, above+"0") // the character "0" follows "/", so the range has all paths below the directory
 		delete(r.dirs, fold)
 		fold, _ = split(above)
 	}
 }
 
-// missing adds the row numbers of texts to known, and returns the texts without a row.
+// missing adds the row numbers of texts to known, and returns the texts that have no
+// row yet.
 func (r *recorder) missing(known *map[string]int64, query string, texts []string) []string {
 	if *known == nil || len(*known) > maxTexts {
 		*known = map[string]int64{}
@@ -87,11 +91,10 @@ func (r *recorder) missing(known *map[string]int64, query string, texts []string
 	return slices.DeleteFunc(texts, isKnown)
 }
 
-// maxTexts is the largest number of directories that a recorder keeps in its cache
-// between the steps of a transaction.
+// maxTexts is the number of row numbers above which a cache of a recorder is emptied.
 const maxTexts = 10_000
 
-// enterTexts inserts rows and adds their numbers to known.
+// enterTexts inserts rows of directories, and adds their row numbers to known.
 func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, args []any) {
 	width := len(row) / 2
 	var text string
@@ -101,7 +104,8 @@ func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, ar
 	}
 }
 
-// nameBeside returns the file name for a row: NULL if the URI ends with it.
+// nameBeside returns the column name of a resource: NULL if the file name equals the
+// last part of the URI.
 func nameBeside(name, rest string) any {
 	if name == rest {
 		return nil

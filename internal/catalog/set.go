@@ -8,7 +8,7 @@ type NamedSet struct {
 	Name string
 }
 
-// Set returns the set with this name, and creates it if there is none.
+// Set returns the ID of the set with this name, and creates the set if it is missing.
 func (c *Facts) Set(ctx context.Context, name string) (SetID, error) {
 	const find = "SELECT id FROM sets WHERE name = $1"
 	id, ok, err := value[SetID](c.reading(ctx, "find a set in the catalog"), find, name)

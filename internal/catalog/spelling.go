@@ -2,14 +2,14 @@ package catalog
 
 import "context"
 
-// Spells reports whether an adopted publication spells the URI of any resource
-// differently than we would.
+// Spells reports whether an adopted publication uses another URI for any file than we
+// would.
 func (c *Publisher) Spells(ctx context.Context) (bool, error) {
-	return exists(c.reading(ctx, "look for adopted URIs in the catalog"), "spelling")
+	return exists(c.reading(ctx, "find out whether the catalog has adopted URIs"), "spelling")
 }
 
-// Spellings returns the URIs by which an adopted publication lists resources, by the
-// URI that we would give them. It omits those that are the same.
+// Spellings returns the URIs that an adopted publication uses for files, by the URIs
+// that we would use. It omits those that are the same.
 func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
 	spelled := map[string]string{}
 	var i int
@@ -19,9 +19,9 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 	return spelled, err
 }
 
-// Spell records that the publication lists the resource with our URI own as uri. The
-// last of several spellings counts; none counts if own is a member itself. A resource
-// with a spelling that does not count has no file.
+// Spell records that the adopted publication lists as uri the file to which we would
+// give the URI own. If it is called more than once, the last URI counts. No URI counts
+// if own is itself a member. A resource whose URI does not count has no file.
 func (a *Adoption) Spell(own, uri string) error {
 	var before string
 	if a.rec.first([]any{&before}, "SELECT uri FROM spelling WHERE key = $1", key(own)) && before != uri {
@@ -31,7 +31,7 @@ func (a *Adoption) Spell(own, uri string) error {
 	return a.rec.err
 }
 
-// withoutFile gives resources paths that no file has: their URIs.
+// withoutFile gives resources their URIs as paths, which no file has.
 func (a *Adoption) withoutFile(uris []string) {
 	for uri, id := range a.rec.rowsOf(uris) {
 		dir, name := split(uri)
@@ -40,7 +40,8 @@ func (a *Adoption) withoutFile(uris []string) {
 	}
 }
 
-// settleSpellings removes the spellings of files that are members under our URI.
+// settleSpellings deletes the recorded URIs of files that are members under the URI
+// that we would use.
 func (a *Adoption) settleSpellings() {
 	for {
 		var uris []string

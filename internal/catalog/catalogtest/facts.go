@@ -14,12 +14,12 @@ import (
 	"instep/resourcesync"
 )
 
-// Start is the time at which the clock of a suite begins.
+// Start is the time that the clock of a suite shows at first.
 var Start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 const host = "https://example.org/"
 
-// end is greater than the number of every change.
+// end is a number that is greater than that of every change.
 const end = 1 << 60
 
 // digest returns the digest of a text.
@@ -58,7 +58,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// all reads a listing to its end.
+// all reads a listing to its end and returns the values.
 func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	t.Helper()
 	for v, err := range seq {
@@ -68,7 +68,7 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	return values
 }
 
-// names returns the last parts of the URIs of values, joined by spaces.
+// names returns the last parts of the URIs of values, separated by spaces.
 func names[T any](values []T, uri func(T) string) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -95,12 +95,12 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// clock is a clock that a suite sets.
+// clock is a clock that shows the time that a suite sets.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-// begin creates an empty catalog with a clock.
+// begin creates an empty catalog with a clock that the suite sets.
 func begin(t *testing.T, make New) (Stores, *clock) {
 	c := &clock{at: Start}
 	return make(t, c.now), c
@@ -316,7 +316,7 @@ func forgotten(t *testing.T, s Stores, c *clock) {
 	n, err := s.Facts.CountChanges(t.Context(), other, 0, end)
 	must(t, err)
 	want(t, "changes of the other set", n, 3)
-	must(t, s.Facts.Record(t.Context(), id, created("d"))) // takes a number of the log, which all sets share
+	must(t, s.Facts.Record(t.Context(), id, created("d"))) // the change takes a number of the log, which all sets share
 	seq, _, err := s.Facts.LastSeq(t.Context(), id)
 	if must(t, err); seq <= log[2].Seq {
 		t.Errorf("the next change has the number %d, after %d", seq, log[2].Seq)
