@@ -147,8 +147,9 @@ func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, 
 	return c.lastVersions(ctx, "v.uri = $3", uri)
 }
 
-// Versions yields the states that ended at or after a moment, the last one first. The +
-// keeps SQLite from using an index with which it would have to sort.
+// Versions yields the states that ended at or after a moment. It begins with the state
+// that ended last. The + keeps SQLite from using an index with which it would have to
+// sort.
 func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.lastVersions(ctx, "+v.until >= $3", since.UnixMicro())
 }
@@ -223,8 +224,8 @@ func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, e
 // were deleted, in microseconds since 1970.
 const purgedSetting = "versions purged"
 
-// Known returns the moment since which all states are stored. Earlier states were
-// removed, or not stored yet. It returns false if no state was ever stored.
+// Known returns the moment since which the history is complete. Earlier states were
+// deleted, or not stored yet. It returns false if no state was ever stored.
 func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	micros, _, err := value[sql.NullInt64](c.reading(ctx, "read the runs of the catalog"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
 		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting)

@@ -506,7 +506,7 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	want(t, "the bytes have a name", has, false)
 }
 
-// wanted returns a function for LogIf that always returns yes.
+// wanted returns a function for LogIf that always returns the given answer.
 func wanted(are bool) func() (bool, error) { return func() (bool, error) { return are, nil } }
 
 // logOf returns the entries of the log after a position as text, with a | before those
