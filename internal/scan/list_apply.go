@@ -33,10 +33,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := l.unmark(ctx); err != nil {
 		return r, err
 	}
-	a := listApplier{ctx: ctx, l: l, r: &r, buffers: make([][]byte, l.workers())}
-	for i := range a.buffers {
-		a.buffers[i] = make([]byte, bufferSize)
-	}
+	a := listApplier{ctx: ctx, l: l, r: &r}
 	if err := a.all(p); err != nil {
 		return r, err
 	}
@@ -90,8 +87,7 @@ type listApplier struct {
 	ctx         context.Context
 	l           *List
 	r           *Result
-	buffers     [][]byte // a buffer for each worker
-	unreachable int      // number of consecutive unreachable resources
+	unreachable int // number of consecutive unreachable resources
 }
 
 // all examines and records the resources of the plan in rounds, so that a crash costs
@@ -104,24 +100,16 @@ func (a *listApplier) all(p *Plan) error {
 		if err != nil {
 			return err
 		}
-		if a.l.Changes && in[w.URI] {
+		if len(round) == batchSize || bytes >= batchBytes || a.l.Changes && in[w.URI] {
 			if err := a.round(round); err != nil {
 				return err
 			}
 			round, bytes = round[:0], 0
 			clear(in)
 		}
-		in[w.URI] = a.l.Changes
+		in[w.URI] = true
 		round = append(round, w)
 		bytes += w.Length.Int64()
-		if len(round) < batchSize && bytes < batchBytes {
-			continue
-		}
-		if err := a.round(round); err != nil {
-			return err
-		}
-		round, bytes = round[:0], 0
-		clear(in)
 	}
 	return a.round(round)
 }
@@ -147,29 +135,18 @@ func (a *listApplier) round(works []listWork) (err error) {
 
 func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, error) {
 	looks := make([]look, len(works))
-	next := make(chan int)
+	reach := reach{row: a.unreachable}
 	g, ctx := errgroup.WithContext(a.ctx)
-	g.Go(func() error {
-		defer close(next)
-		for i := range works {
-			select {
-			case next <- i:
-			case <-ctx.Done():
+	g.SetLimit(a.l.workers())
+	for i := range works {
+		g.Go(func() error {
+			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-		}
-		return nil
-	})
-	reach := reach{row: a.unreachable}
-	for _, buffer := range a.buffers {
-		g.Go(func() error {
-			for i := range next {
-				looks[i] = a.l.look(ctx, &works[i], keep, buffer)
-				if err := reach.take(looks[i].err); err != nil {
-					return err
-				}
-			}
-			return nil
+			buffer := buffers.Get().(*[]byte)
+			defer buffers.Put(buffer)
+			looks[i] = a.l.look(ctx, &works[i], keep, *buffer)
+			return reach.take(looks[i].err)
 		})
 	}
 	err := g.Wait()

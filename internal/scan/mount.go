@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,11 +96,11 @@ func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	for i, name := range now {
 		names[i] = []byte(name)
 	}
-	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(names); err != nil {
+	text, err := json.Marshal(names)
+	if err != nil {
 		return err
 	}
-	return d.Facts.SetSettings(ctx, map[string]string{d.mountsSetting(): text.String()})
+	return d.Facts.SetSettings(ctx, map[string]string{d.mountsSetting(): string(text)})
 }
 
 // lostMount returns a directory that was a mount point, is none now, and below which
