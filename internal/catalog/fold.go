@@ -45,7 +45,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// The migrations to schema 13 and 14 call these SQL functions.
+// init registers SQL functions that the migrations to the schemas 13 and 14 call.
 func init() {
 	for name, of := range map[string]func(string) (driver.Value, error){
 		"instep_fold":  func(s string) (driver.Value, error) { return Fold(s), nil },

@@ -17,7 +17,7 @@ type asker interface {
 	failed(err error) error // returns the error for the caller of the operation; nil stays nil
 }
 
-// reading is an operation that uses the read connections.
+// reading is an operation that only reads, on one of the connections for reading.
 type reading struct {
 	*db
 	ctx context.Context

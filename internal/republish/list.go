@@ -32,10 +32,10 @@ type lister struct {
 	spool      string       // directory for temporary files; "" means the directory of the operating system
 	taken      *spool.Index // URIs at the first origin under which resources are already listed, since two resources may state the same one
 	kept       int64        // number of resources that are listed under their URI at the Source although their via link has another origin
-	firstKept  string       // the URI of one of them
+	firstKept  string       // URI of one of these resources
 	doubtful   int64        // highest number in the log of a change that may already have been listed: see position.Doubtful
 	unfit      int64        // number of resources with statements that were left out because no document may contain them
-	firstUnfit string       // the URI of one of them
+	firstUnfit string       // URI of one of these resources
 }
 
 // maxOrigins is the largest number of origins that a message names.

@@ -42,8 +42,8 @@ type Mirror interface {
 	Kept(ctx context.Context, h *destination.Held) (path string, err error)
 	// Shares reports whether resources with the same bytes are stored in one file.
 	Shares() bool
-	// Steady returns an error if the mirror was opened in a mode in which a concurrent
-	// run disturbs reading, and a run has happened since.
+	// Steady returns an error if the mirror was opened while no run was active, and a
+	// run has begun since, so that what was read may be wrong.
 	Steady() error
 	io.Closer
 }

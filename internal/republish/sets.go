@@ -13,7 +13,7 @@ import (
 // entry at the Source.
 type member struct {
 	destination.Held
-	kept bool // the mirror keeps it in an earlier state, despite changes at the Source
+	kept bool // the mirror keeps the resource in an earlier state, despite changes at the Source
 	past bool // the bytes of this state are no longer at the path
 	said resourcesync.Remainder
 }

@@ -41,7 +41,7 @@ func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reaso
 	return found{name, info}, "", nil
 }
 
-// locate is like find, but also checks the directories above the path.
+// locate does what find does, after it has checked the directories above the path.
 func (d *Dir) locate(name string) (found, Reason, error) {
 	if r, err := d.entered(name); r != "" || err != nil {
 		return found{}, r, err

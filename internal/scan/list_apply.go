@@ -18,10 +18,10 @@ import (
 // treats the whole host as unreachable.
 const outageAfter = 20
 
-// Apply reads the new resources and those that may have changed, unless their digests
-// are given, and records the changes, then the deletions. It returns the errors of
-// Dir.Apply. After outageAfter consecutive unreachable resources it stops and returns
-// the last error.
+// Apply reads the new resources and those that may have changed, unless the listing has
+// their digests. It records the changes, and then the deletions. It returns the same
+// errors as Dir.Apply. After outageAfter consecutive unreachable resources it stops and
+// returns the last error.
 func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {

@@ -150,7 +150,8 @@ func coding(h http.Header) string {
 	return ""
 }
 
-// digest reads the bytes of a resource to their end, and copies them to keep.
+// digest reads and hashes the bytes of a resource, and copies them if they are to be
+// kept.
 func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Batch, buffer []byte) error {
 	hasher := resourcesync.NewHasher(l.needed(resourcesync.Algorithm(x.Also), keep != nil)...)
 	to := io.Writer(hasher)

@@ -20,7 +20,7 @@ import (
 const (
 	batchSize  = catalog.MaxChanges // number of resources in one query or one transaction
 	planSize   = 2000               // number of files that are compared at a time
-	keysMemory = 8 << 20            // memory for keys, in bytes
+	keysMemory = 8 << 20            // memory for the keys of a walk, in bytes; further keys are stored in a file
 )
 
 // Plan says what differs between a directory or listing and the recorded state. Close
@@ -69,7 +69,7 @@ type item struct {
 	Also  string // one more digest algorithm, for the comparison with a recorded digest; "" if none is needed
 }
 
-// Close frees the plan's temporary files.
+// Close deletes the temporary files of the plan.
 func (p *Plan) Close() error {
 	err := errors.Join(p.work.Close(), p.vanished.Close())
 	if p.listed != nil {

@@ -13,7 +13,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Stores are the stores of one catalog.
+// Stores has the three stores of one catalog.
 type Stores struct {
 	Facts     Facts
 	Mirror    Mirror
