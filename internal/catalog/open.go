@@ -94,7 +94,7 @@ type Publisher struct{ *db }
 type db struct {
 	path  string
 	now   func() time.Time
-	write *sql.DB // one connection, so that transactions wait for each other in this process and not in SQLite
+	write *sql.DB // a pool with one connection for writing, so that transactions wait for each other in this process and not in SQLite
 	read  *sql.DB
 
 	contents atomic.Bool // the index that finds resources by their SHA-256 exists
@@ -166,7 +166,7 @@ func (c *Catalog) recognise(ctx context.Context, o Options) error {
 	}
 	err := c.write.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+goose.DefaultTablename+" WHERE is_applied").Scan(&have)
 	if code(err) == sqlite3.SQLITE_ERROR {
-		err = fmt.Errorf("%w: its schema version cannot be read: %w; %s", ErrDamaged, err, hint)
+		err = fmt.Errorf("%w: the schema version of the catalog cannot be read: %w; %s", ErrDamaged, err, hint)
 	}
 	if err != nil {
 		return err
@@ -284,7 +284,7 @@ func checkMagic(path string) error {
 	return nil
 }
 
-const hint = "restore it, with its -wal and -shm files, from a backup; without a backup, begin again in another directory"
+const hint = "restore the catalog, with its -wal and -shm files, from a backup; without a backup, begin again in another directory"
 
 // blank returns the bytes of an empty catalog. They are made only once in a process,
 // and in memory, since creating the schema takes most of the time of creating a

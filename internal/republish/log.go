@@ -114,7 +114,7 @@ func (r *reader) register(ctx context.Context, read int64) bool {
 	}
 	err := r.Input.register(ctx, read)
 	if err != nil {
-		r.notes = append(r.notes, fmt.Sprintf("the mirror keeps no log of its changes for this publication, so each one compares all: %v", err))
+		r.notes = append(r.notes, fmt.Sprintf("the mirror keeps no log of its changes for this publication, so each publication compares the whole mirror: %v", err))
 	}
 	return err == nil
 }
@@ -172,7 +172,7 @@ func (in Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 }
 
 // errEnough makes EachLogged stop when the consumer of the listing stops.
-var errEnough = errors.New("no more changes are wanted")
+var errEnough = errors.New("the consumer wants no more changes")
 
 // step is one change in the log of the mirror.
 type step struct {

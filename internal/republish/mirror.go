@@ -76,7 +76,7 @@ var ErrNoBaseline = errors.New("the first synchronization of the mirror is not c
 
 // ErrDisturbed means that the mirror changed while it was listed: a run began, or
 // completed a set for the first time. Nothing was recorded.
-var ErrDisturbed = errors.New("a run on the mirror began while it was listed")
+var ErrDisturbed = errors.New("a run on the mirror began while the mirror was listed")
 
 // ErrShared means that resources of the mirror share files, so that they cannot have
 // URIs of their own.

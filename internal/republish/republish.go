@@ -93,7 +93,7 @@ func (l *lister) note(p *scan.Plan, base string) {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d resources have statements of their origin that no document can express, so these statements were left out; for example %q", l.unfit, l.firstUnfit))
 	}
 	if n := p.Excluded[scan.Loop]; n > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d resources came from %s in the first place: they are not published again", n, base))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources were first published at %s, so they are not published again", n, base))
 	}
 }
 

@@ -51,8 +51,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// maxUnsettled is the largest number of pieces that Apply remembers as unsettled. If
-// there are more, it stores no piece.
+// maxUnsettled is the largest number of pieces for which Apply remembers that a file
+// has changed since the walk. If there are more, it stores no piece at all.
 const maxUnsettled = 1 << 16
 
 // applier records the results of reading files. Its methods are not called

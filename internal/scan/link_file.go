@@ -45,7 +45,7 @@ func (d *Dir) linkFile(name string) ([]Link, error) {
 	}
 	links, err := readLinks(io.LimitReader(f, maxLinkFile))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("links in %q: %w", name, err)
+		return nil, fmt.Errorf("read the links in %q: %w", name, err)
 	}
 	return links, nil
 }

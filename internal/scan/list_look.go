@@ -97,11 +97,11 @@ func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer 
 // than the listing states.
 func (x *look) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
-		return fmt.Errorf("the listing says %d bytes, there are %d", x.Length.Int64(), length)
+		return fmt.Errorf("the listing states %d bytes, the resource has %d", x.Length.Int64(), length)
 	}
 	for _, want := range x.Digests {
 		if got := ds.Get(want.Algorithm()); !got.IsZero() && got != want {
-			return fmt.Errorf("the listing says %s, the bytes have %s", want, got)
+			return fmt.Errorf("the listing states the digest %s, the bytes have %s", want, got)
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 		x.mimeType = media
 	}
 	if err := (&Listed{URI: x.URI, LastMod: x.lastMod, Type: x.mimeType, Encoding: x.encoding}).Check(); err != nil {
-		return fmt.Errorf("the header of the answer: %w", err)
+		return fmt.Errorf("the header of the HTTP response: %w", err)
 	}
 	return l.digest(ctx, x, resp.Body, keep, buffer)
 }

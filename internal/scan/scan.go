@@ -194,7 +194,7 @@ type ChangedError struct {
 }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("it changed while it was read, %d times: expected %v, found %v; publish again when it is at rest",
+	return fmt.Sprintf("the file changed while it was read, %d times: expected %v, found %v; publish again when it no longer changes",
 		e.Times, e.Expected, e.Found)
 }
 

@@ -203,7 +203,7 @@ type rowTaker struct {
 func (t *rowTaker) header(names []string) error {
 	for i, n := range names {
 		if !slices.Contains(queryColumns, n) {
-			return fmt.Errorf("column %q of the query: expected names out of %s", n, strings.Join(queryColumns, ", "))
+			return fmt.Errorf("column %q of the query: expected one of the names %s", n, strings.Join(queryColumns, ", "))
 		}
 		if slices.Contains(names[:i], n) {
 			return fmt.Errorf("the query has two columns %q", n)

@@ -129,16 +129,16 @@ func intents(t *testing.T, s Stores, _ *clock) {
 		t.Errorf("intents: %+v", found)
 	}
 	if r, err := b.s.Mirror.Find(t.Context(), id, host+"old"); err != nil || r.Digests[0] != digest("bytes") || !r.Member {
-		t.Errorf("before the outcome: %+v, %v", r, err)
+		t.Errorf("the resource before Settle: %+v, %v", r, err)
 	}
 	must(t, b.s.Mirror.Settle(t.Context(), b.o, nil))
 	s = b.s.Reopen()
 	if found, err := s.Mirror.Intents(t.Context()); len(found) > 0 || err != nil {
-		t.Errorf("after the outcome: %+v, %v", found, err)
+		t.Errorf("the intents after Settle: %+v, %v", found, err)
 	}
 	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "old d/new")
 	if r, err := s.Mirror.Find(t.Context(), 0, host+"old"); err != nil || r.Digests[0] != digest("newer") || r.Member {
-		t.Errorf("seen from no set: %+v, %v", r, err)
+		t.Errorf("the resource as it is in no set: %+v, %v", r, err)
 	}
 }
 
@@ -149,10 +149,10 @@ func unready(t *testing.T, s Stores, _ *clock) {
 	must(t, b.intend(t))
 	failed := errors.New("the disk is full")
 	if err := s.Mirror.Settle(t.Context(), b.o, func() error { return failed }); !errors.Is(err, failed) {
-		t.Errorf("got %v, want the error of the files", err)
+		t.Errorf("Settle = %v, want the error of the function ready", err)
 	}
 	if _, ok, err := s.Mirror.Cursor(t.Context(), id); ok || err != nil {
-		t.Errorf("the cursor: %v, %v", ok, err)
+		t.Errorf("the cursor after Settle failed: %v, %v", ok, err)
 	}
 	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "")
 	if found, err := s.Mirror.Intents(t.Context()); len(found) != 1 || err != nil {
@@ -169,7 +169,7 @@ func paths(t *testing.T, s Stores, _ *clock) {
 	for _, name := range []string{"D/FILE", "d", "D"} {
 		b := s.batch(two, Start, nil).put("free", "bytes", "", "").put(name, "others", "", "")
 		if err := b.intend(t); !errors.Is(err, errTaken) {
-			t.Errorf("%s: got %v, want that it is taken", name, err)
+			t.Errorf("Intend with the path %s = %v, want an error because the path is in use", name, err)
 		}
 	}
 	// Settle has to return an error for the conflict even if place does not notice it
@@ -292,7 +292,7 @@ func cursors(t *testing.T, s Stores, _ *clock) {
 	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{At: later.Add(time.Minute)}, nil))
 	s = s.Reopen()
 	committed(later)
-	want(t, "evidence after a list", told(), " a")
+	want(t, "the evidence after a list was read", told(), " a")
 	if body, ok, err := s.Mirror.Cursor(t.Context(), id); body != "second" || !ok || err != nil {
 		t.Errorf("cursor: %q, %v, %v", body, ok, err)
 	}
@@ -347,7 +347,7 @@ func states(t *testing.T, s Stores, _ *clock) {
 		t.Helper()
 		since, ok, err := s.Mirror.Known(t.Context())
 		if !since.Equal(from) || !ok || err != nil {
-			t.Errorf("known from %s, %v, %v; want %s", since, ok, err, from)
+			t.Errorf("Known = %s, %v, %v; want %s", since, ok, err, from)
 		}
 		days, err := s.Mirror.VersionDays(t.Context(), func(string) bool { return false })
 		must(t, err)
@@ -445,10 +445,10 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		})
 	}
 	if err := fold(refused); !errors.Is(err, refused) {
-		t.Fatalf("got %v, want the error", err)
+		t.Fatalf("Refold = %v, want the error of the function Place", err)
 	}
 	if _, ok, err := s.Facts.Setting(t.Context(), "folded"); ok || err != nil {
-		t.Errorf("the setting: %v, %v", ok, err)
+		t.Errorf("the setting after Refold failed: %v, %v", ok, err)
 	}
 	want(t, "due", namesOf(all(t, s.Mirror.Due(t.Context(), id))), "")
 	for range 2 { // a second call has to change nothing
@@ -459,7 +459,7 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		seen := map[string]bool{}
 		for _, r := range all(t, s.Facts.Members(t.Context(), id)) {
 			if key := strings.ToLower(r.Path); seen[key] {
-				t.Errorf("%s has the path of another: %q", r.URI, r.Path)
+				t.Errorf("%s has the path of another resource: %q", r.URI, r.Path)
 			} else {
 				seen[key] = true
 			}
@@ -499,7 +499,7 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	days, err := s.Mirror.TrashDays(t.Context())
 	must(t, err)
 	want(t, "days of the trash", strings.Join(days, " "), "2026-05-01")
-	want(t, "names of that day", names(all(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
+	want(t, "names in the trash of that day", names(all(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
 	must(t, s.Mirror.NameContents(t.Context(), []catalog.ContentName{{Path: "a"}, {Path: "t/b"}}))
 	has, err := s.Mirror.HasContent(t.Context(), digest("x"))
 	must(t, err)
