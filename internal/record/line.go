@@ -68,7 +68,7 @@ func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return errTooLong // if the input has ended, the next call returns io.EOF
+			return errTooLong // if the input has ended or cannot be read, the next call returns that
 		}
 	}
 }
