@@ -8,69 +8,48 @@ import (
 	"instep/resourcesync"
 )
 
-// Adoption takes over a publication that was made without this catalog, in one transaction,
-// so that the catalog has all of it or nothing.
+// Adoption records a publication that was made without this catalog. It is one
+// transaction, so the catalog gets all of the publication or nothing.
 type Adoption struct {
 	rec  *recorder
-	last int64 // the latest moment there is, in microseconds
+	last int64 // the latest moment that the publication uses, in microseconds since 1970
 }
 
-// Adopt calls fill to record the content of a foreign publication in sets that were
-// never published and have no resources; for other sets it returns ErrState. The change
-// log continues with the number after+1, at a moment later than every moment that fill
-// uses. The settings are stored in the same transaction.
+// Adopt calls fill, which records the content of a foreign publication. It returns
+// ErrState if a set was published already, or has members or changes. The change log
+// continues with the number after+1, at a later moment than all that fill uses. The
+// settings are stored in the same transaction.
 func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
-	return c.transact(ctx, "adopt a publication in the catalog", func(r *recorder) error {
-		used, _, err := value[bool](r, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun)
-		if err == nil && used {
-			err = fmt.Errorf("%w: the catalog is not empty", ErrState)
+	return c.transact(ctx, "adopt a publication in the catalog", func(r *recorder) {
+		if r.exists("(SELECT 1 FROM publication WHERE state <> $1 UNION ALL SELECT 1 FROM member UNION ALL SELECT 1 FROM change)", begun) {
+			r.stop(fmt.Errorf("%w: the catalog is not empty", ErrState))
 		}
-		if err != nil {
-			return err
+		if after > 0 { // makes SQLite count on from the number after
+			r.exec("INSERT INTO change (seq, set_id, datetime, change, uri, lastmod, digests, type) SELECT $1, id, 0, '', '', '', '', '' FROM sets LIMIT 1", after)
+			r.exec("DELETE FROM change WHERE seq = $1", after)
+		}
+		if r.err != nil {
+			return
 		}
 		a := &Adoption{rec: r}
-		if err := a.skip(after); err != nil {
-			return err
-		}
 		if err := fill(a); err != nil {
-			return err
+			r.err = err
 		}
-		if err := a.settleSpellings(); err != nil {
-			return err
-		}
-		if err := r.keepAll(settings); err != nil {
-			return err
-		}
-		return r.keepNumber(floorSetting, a.last+1)
+		a.settleSpellings()
+		r.keepAll(settings)
+		r.keepNumber(floorSetting, a.last+1)
 	})
 }
 
-// skip marks the change numbers up to n as used.
-func (a *Adoption) skip(n int64) error {
-	if n <= 0 {
-		return nil
-	}
-	_, err := a.rec.exec(`INSERT INTO change (seq, set_id, datetime, change, uri, lastmod, digests, type) SELECT $1, id, 0, '', '', '', '', '' FROM sets LIMIT 1`, n)
-	if err == nil {
-		_, err = a.rec.exec("DELETE FROM change WHERE seq = $1", n)
-	}
-	return err
-}
-
-// Hold stores ch as the state of a resource in the set at ch.Datetime, without logging
-// a change. It ignores the deletion of a resource that is not a member.
+// Hold records a change as the state of a resource in a set at the Datetime of the
+// change, without writing to the log. It ignores the deletion of a resource that is not
+// a member.
 func (a *Adoption) Hold(set SetID, ch Change) error {
-	id, err := a.rec.number(ch.URI)
-	if err != nil {
-		return err
-	}
-	_, member, err := value[int](a.rec, "SELECT 1 FROM member WHERE set_id = $1 AND resource = $2", set, id)
-	if err != nil {
-		return err
-	}
+	id := a.rec.rowOf(ch.URI)
+	member := a.rec.exists("member WHERE set_id = $1 AND resource = $2", set, id)
 	switch {
 	case ch.Change == resourcesync.Deleted && !member:
-		return nil
+		return a.rec.err
 	case ch.Change == resourcesync.Deleted:
 	case member:
 		ch.Change = resourcesync.Updated
@@ -78,19 +57,18 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 		ch.Change = resourcesync.Created
 	}
 	a.at(set, ch.Datetime)
-	if err = a.rec.record(&ch); err == nil {
-		err = a.rec.count(set, a.rec.members, a.rec.bytes)
-	}
-	return err
+	a.rec.record(&ch)
+	a.rec.count(set, a.rec.members, a.rec.bytes)
+	return a.rec.err
 }
 
-// Log adds a change to the log and returns its number. Its Datetime must not be before that
-// of the change logged before it.
+// Log adds a change to the log and returns its number. The Datetime of the change must
+// not be before that of the previous one.
 func (a *Adoption) Log(set SetID, ch Change) (seq int64, err error) {
 	a.at(set, ch.Datetime)
 	seqs := []int64{0}
-	err = a.rec.log([]Change{ch}, seqs)
-	return seqs[0], err
+	a.rec.log([]Change{ch}, seqs)
+	return seqs[0], a.rec.err
 }
 
 func (a *Adoption) at(set SetID, t time.Time) {
@@ -98,15 +76,13 @@ func (a *Adoption) at(set SetID, t time.Time) {
 	a.Reserve(t)
 }
 
-// Reserve makes every change that is recorded from now on later than t.
+// Reserve makes every change that is recorded after the adoption later than t.
 func (a *Adoption) Reserve(t time.Time) { a.last = max(a.last, t.UnixMicro()) }
 
-// Publish stores body as the last publication of a set, already written out under this
-// id, with the documents and items of f.
+// Publish stores a publication as the last one of a set, with its documents and items.
+// The publication with this id was already written to the bucket.
 func (a *Adoption) Publish(set SetID, id int64, body string, f Finished) error {
-	_, err := a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
-	if err != nil {
-		return err
-	}
-	return a.rec.keepDocuments(id, f)
+	a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
+	a.rec.keepDocuments(id, f)
+	return a.rec.err
 }

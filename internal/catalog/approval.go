@@ -2,41 +2,39 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// How long an approval is valid, and how long a withheld plan is stored.
+// The time for which an approval is valid, and the time for which a withheld plan is
+// stored.
 const (
 	ApprovalHolds  = 24 * time.Hour
 	planRemembered = 30 * 24 * time.Hour
 )
 
-// ErrUnknownPlan means that no withheld plan with that hash is stored: there was none,
-// or it was forgotten.
+// ErrUnknownPlan means that no withheld plan with the hash is stored: either there was
+// none, or it was too old and was deleted.
 var ErrUnknownPlan = errors.New("no such plan was withheld")
 
-// HeldPlan is a plan that a guard withheld.
+// HeldPlan is a plan that a guard has withheld.
 type HeldPlan struct {
 	Hash, Set, Summary string
-	Made               time.Time // time at which it was last withheld
-	Approved           time.Time // end of the approval; zero if never approved
+	Made               time.Time // time at which the plan was last withheld
+	Approved           time.Time // time at which the approval ends; zero if the plan was never approved
 }
 
-// Withhold stores a plan so that it can be approved. A plan that is withheld again keeps
-// its approval. Plans withheld 30 days ago are forgotten.
+// Withhold stores a plan so that it can be approved. A plan that is withheld again
+// keeps its approval. Withhold also deletes plans that were withheld more than 30 days
+// ago.
 func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
-	return c.transact(ctx, "store a withheld plan in the catalog", func(r *recorder) error {
+	return c.transact(ctx, "store a withheld plan in the catalog", func(r *recorder) {
 		now := c.instant()
-		if _, err := r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro()); err != nil {
-			return err
-		}
-		_, err := r.exec(`INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
+		r.exec("DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro())
+		r.exec(`INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (hash) DO UPDATE SET set_id = excluded.set_id, made = excluded.made, summary = excluded.summary`,
 			hash, set, now.UnixMicro(), summary)
-		return err
 	})
 }
 
@@ -44,12 +42,10 @@ func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) 
 // ApprovalHolds.
 func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 	until := c.instant().Add(ApprovalHolds)
-	err := c.transact(ctx, "approve a withheld plan in the catalog", func(r *recorder) error {
-		n, err := r.exec("UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro())
-		if err == nil && n == 0 {
-			err = fmt.Errorf("%w: %q", ErrUnknownPlan, hash)
+	err := c.transact(ctx, "approve a withheld plan in the catalog", func(r *recorder) {
+		if r.exec("UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro()) == 0 {
+			r.stop(fmt.Errorf("%w: %q", ErrUnknownPlan, hash))
 		}
-		return err
 	})
 	if err != nil {
 		return HeldPlan{}, err
@@ -58,19 +54,17 @@ func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 }
 
 func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
-	var made int64
-	var approved sql.NullInt64
-	found, err := first(c.reading(ctx, "look up a withheld plan in the catalog"), []any{&p.Hash, &p.Set, &p.Summary, &made, &approved},
-		`SELECT p.hash, s.name, p.summary, p.made, p.approved FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1`, hash)
+	const op = "look up a withheld plan in the catalog"
+	found, err := first(c.reading(ctx, op), []any{&p.Hash, &p.Set, &p.Summary, timeTo(&p.Made), microsTo(&p.Approved)},
+		"SELECT p.hash, s.name, p.summary, p.made, p.approved FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1", hash)
 	if err == nil && !found {
-		err = c.fail("look up a withheld plan in the catalog", ErrUnknownPlan)
+		err = c.fail(op, ErrUnknownPlan)
 	}
-	p.Made, p.Approved = readTime(made), readMicros(approved.Int64)
 	return p, err
 }
 
 // Approved reports whether the plan with this hash has a valid approval. An approval
-// with a time in the future, as after the clock was set back, is not valid.
+// that ends too late is not valid, since the clock was set back after it.
 func (c *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	p, err := c.heldPlan(ctx, hash)
 	if errors.Is(err, ErrUnknownPlan) {

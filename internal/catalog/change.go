@@ -16,84 +16,67 @@ import (
 // member, or the update or deletion of a resource that is not a member.
 var ErrState = errors.New("the change contradicts the recorded state")
 
-// dueChanged is the Due of a member whose bytes were changed by a change in another
-// set.
+// dueChanged is the reason in the field Due of a member whose bytes were changed
+// through another set.
 const dueChanged = "changed in another set"
 
-// floorSetting is the name of the setting with the last moment given to Reserve, in
-// microseconds since 1970.
+// floorSetting is the name of the setting with the latest moment that was given to
+// Reserve, in microseconds since 1970.
 const floorSetting = "floor"
 
 // MaxChanges is the largest number of changes in one call of Record. All of them have
-// the same Datetime, so a Change List cannot be divided between them.
+// the same Datetime, so a Change List cannot end between them.
 const MaxChanges = 500
 
 // Record records at most MaxChanges changes of a set in order, all or none, and sets
-// their Seq and Datetime. Datetime is the moment of recording: the same for all changes
-// of a call, later than in every call before and not before a reserved moment, whatever
-// the clock shows. Record uses the fields Change, URI, Path, LastMod, Length, Digests,
-// Type, Encoding, ChangeFreq, Remainder and Stat; of a deletion only the URI. It
-// returns ErrState for the creation of a member, and for the update or deletion of a
-// resource that is not a member.
+// their Seq and Datetime. All changes of a call have the same Datetime: the time of
+// recording, but later than in every earlier call and not before a reserved moment,
+// whatever the clock shows. Record uses the fields Change, URI, Path, LastMod, Length,
+// Digests, Type, Encoding, ChangeFreq, Remainder and Stat; for a deletion it uses only
+// the URI. It returns ErrState for the creation of a member, and for the update or
+// deletion of a resource that is not a member.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	return c.RecordWith(ctx, set, changes, nil)
 }
 
-// RecordWith is like Record, and stores settings in the same transaction.
+// RecordWith does what Record does, and stores settings in the same transaction.
 func (c *Facts) RecordWith(ctx context.Context, set SetID, changes []Change, settings map[string]string) error {
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("record changes in the catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
 	}
-	return c.record(ctx, changes, func(r *recorder) error {
-		r.set, r.logs = set, true
-		return r.keepAll(settings)
-	})
+	return c.record(ctx, set, changes, true, func(r *recorder) { r.keepAll(settings) })
 }
 
-// Enroll is like Record for a set that was never published. It logs no changes, since
-// nobody reads them yet, so Seq stays 0. It accepts any number of changes. For a
-// published set it returns ErrState.
+// Enroll records changes of a set that was never published. Unlike Record it writes
+// nothing to the change log, since nobody reads the log yet, so Seq stays 0. It accepts
+// any number of changes. For a published set it returns ErrState.
 func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
-	return c.record(ctx, changes, func(r *recorder) error {
-		r.set = set
-		published, err := r.published()
-		if err == nil && published {
-			err = fmt.Errorf("%w: set %d has been published, so its changes have to be logged", ErrState, set)
+	return c.record(ctx, set, changes, false, func(r *recorder) {
+		if r.exists("publication WHERE set_id = $1 AND state <> $2", set, begun) {
+			r.stop(fmt.Errorf("%w: set %d has been published, so its changes have to be logged", ErrState, set))
 		}
-		if err != nil {
-			return err
-		}
-		return r.keepNumber(floorSetting, r.at+1) // no later change has this moment
+		r.keepNumber(floorSetting, r.at+1) // every later change gets a later moment
 	})
 }
 
-// record records changes with one Datetime in a transaction, after it has called begin.
-// New resources are inserted many at a time.
-func (c *db) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
+// record records changes with the same Datetime in one transaction, in which it first
+// calls begin. It inserts many new resources in one statement.
+func (c *db) record(ctx context.Context, set SetID, changes []Change, logged bool, begin func(*recorder)) error {
 	var at time.Time
 	seqs := make([]int64, len(changes))
-	err := c.transact(ctx, "record changes in the catalog", func(r *recorder) error {
-		var err error
-		if at, err = c.next(r); err != nil {
-			return err
-		}
-		r.at = at.UnixMicro()
-		if err := begin(r); err != nil {
-			return err
-		}
-		for rest := changes; len(rest) > 0; {
+	err := c.transact(ctx, "record changes in the catalog", func(r *recorder) {
+		at, _ = c.next(r)
+		r.set, r.at = set, at.UnixMicro()
+		begin(r)
+		for rest := changes; len(rest) > 0 && r.err == nil; {
 			n := max(1, creations(rest))
-			if err := r.recordSome(rest[:n]); err != nil {
-				return err
-			}
+			r.recordSome(rest[:n])
 			rest = rest[n:]
 		}
-		if r.logs {
-			if err := r.log(changes, seqs); err != nil {
-				return err
-			}
+		if logged {
+			r.log(changes, seqs)
 		}
-		return r.count(r.set, r.members, r.bytes)
+		r.count(set, r.members, r.bytes)
 	})
 	if err != nil {
 		return err
@@ -104,100 +87,89 @@ func (c *db) record(ctx context.Context, changes []Change, begin func(*recorder)
 	return nil
 }
 
-// Moment returns the earliest moment that the next change could have: after every
-// recorded change, not before a reserved moment, and not before the clock's time. If
-// the caller reserves it, the changes before it are complete.
+// Moment returns the earliest moment that the next change can have: after every
+// recorded change, and neither before a reserved moment nor before the time of the
+// clock. Once the caller has reserved this moment, no more changes before it are
+// recorded.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
 	return c.next(c.reading(ctx, "read the change log of the catalog"))
 }
 
 func (c *db) next(a asker) (time.Time, error) {
-	last, floor, err := latest(a)
-	if !last.IsZero() {
-		last = last.Add(time.Microsecond)
+	last, _, err := value[int64](a, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1")
+	if err != nil {
+		return time.Time{}, err
 	}
-	return maxTime(c.instant(), last, floor), err
+	floor, _, err := number(a, floorSetting)
+	next := max(c.instant().UnixMicro(), floor)
+	if last != 0 {
+		next = max(next, last+1)
+	}
+	return readTime(next), err
 }
 
-// Reserve gives every change that is recorded from now on a Datetime of at least t,
+// Reserve makes sure that changes recorded from now on have a Datetime of at least t,
 // even if the clock is set back.
 func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
-	return c.transact(ctx, "reserve a moment in the catalog", func(r *recorder) error {
-		_, floor, err := latest(r)
-		if err != nil || !t.After(floor) {
-			return err
+	return c.transact(ctx, "reserve a moment in the catalog", func(r *recorder) {
+		if floor, _ := r.number(floorSetting); t.After(readMicros(floor)) {
+			r.keepNumber(floorSetting, t.UnixMicro())
 		}
-		return r.keepNumber(floorSetting, t.UnixMicro())
 	})
 }
 
 // instant returns the clock's time in the precision of the catalog.
 func (c *db) instant() time.Time { return readTime(c.now().UnixMicro()) }
 
-func maxTime(t time.Time, others ...time.Time) time.Time {
-	for _, o := range others {
-		if o.After(t) {
-			t = o
-		}
-	}
-	return t
-}
-
-// latest returns the Datetime of the last change and the reserved moment; zero if there
-// is none.
-func latest(a asker) (last, floor time.Time, err error) {
-	recorded, _, err := value[int64](a, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1")
-	if err != nil {
-		return last, floor, err
-	}
-	reserved, _, err := number(a, floorSetting)
-	return readMicros(recorded), readMicros(reserved), err
-}
-
-// recorder is the state of one transaction that writes.
+// recorder is the state of one transaction that writes. After an error, its methods do
+// nothing and return zero values, and transact returns the first error. So code that
+// calls several methods has to check err only before it does something outside of the
+// database.
 type recorder struct {
 	ctx      context.Context
 	tx       *sql.Tx
+	err      error // the first error
 	set      SetID
-	logs     bool  // changes go to the change log
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
 
 	fold           func(path string) string
-	members, bytes int64            // changes of the set's member and byte counts
-	touched        map[string]bool  // directories whose pieces were forgotten
-	bases, dirs    map[string]int64 // caches of row numbers: see enterBases and enterDirectories
-	left           map[int64]bool   // directories from which a file was moved or removed
-	last           int64            // the greatest ID of a resource; 0: not read yet
+	members, bytes int64            // changes to the numbers of members and bytes of the set
+	touched        map[string]bool  // directories whose pieces were already deleted
+	bases, dirs    map[string]int64 // caches of the row numbers of directories: see enterBases and enterDirectories
+	left           map[int64]bool   // row numbers of directories from which a file was moved or removed
+	last           int64            // the greatest row number of a resource; 0 if it has not been read yet
 }
 
-func (c *db) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
-	return &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, fold: c.folding()}
+// stop stores an error that makes the transaction fail; nil has no effect.
+func (r *recorder) stop(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// failed stores an error that makes the transaction fail. transact adds the name of the
+// operation.
+func (r *recorder) failed(err error) error {
+	r.stop(err)
+	return r.err
 }
 
 func (r *recorder) close() {
 	for _, s := range r.prepared {
-		_ = s.Close() // closed in any case when the transaction ends
+		_ = s.Close() // the end of the transaction closes the statement in any case
 	}
 }
 
 func (r *recorder) stmt(query string) (*sql.Stmt, error) {
-	if s := r.prepared[query]; s != nil {
-		return s, nil
+	if s := r.prepared[query]; s != nil || r.err != nil {
+		return s, r.err
 	}
 	s, err := r.tx.PrepareContext(r.ctx, query)
 	if err == nil {
 		r.prepared[query] = s
 	}
 	return s, err
-}
-
-func (r *recorder) run(query string, args ...any) (sql.Result, error) {
-	s, err := r.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.ExecContext(r.ctx, args...)
 }
 
 func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
@@ -208,38 +180,62 @@ func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
 	return s.QueryContext(r.ctx, args...)
 }
 
-// failed returns the error unchanged: transact adds the name of the operation.
-func (r *recorder) failed(err error) error { return err }
-
-// exec returns the number of rows affected.
-func (r *recorder) exec(query string, args ...any) (int64, error) {
-	res, err := r.run(query, args...)
-	if err != nil {
-		return 0, err
+func (r *recorder) run(query string, args ...any) (res sql.Result) {
+	s, err := r.stmt(query)
+	if err == nil {
+		res, err = s.ExecContext(r.ctx, args...)
 	}
-	return res.RowsAffected()
+	r.stop(err)
+	return res
 }
 
-func (r *recorder) record(ch *Change) error {
+// exec executes a statement and returns the number of rows affected.
+func (r *recorder) exec(query string, args ...any) (n int64) {
+	if res := r.run(query, args...); r.err == nil {
+		var err error
+		n, err = res.RowsAffected()
+		r.stop(err)
+	}
+	return n
+}
+
+// The following methods call the function of the same name. If it fails, the
+// transaction fails.
+func (r *recorder) each(dest []any, do func(), query string, args ...any) {
+	_ = each(r, dest, do, query, args...)
+}
+
+func (r *recorder) first(dest []any, query string, args ...any) (found bool) {
+	found, _ = first(r, dest, query, args...)
+	return found
+}
+
+func (r *recorder) exists(from string, args ...any) (yes bool) {
+	yes, _ = exists(r, from, args...)
+	return yes
+}
+
+func (r *recorder) lookup(dest []any, do func(), query, row string, keys []any, more ...any) {
+	_ = lookup(r, dest, do, query, row, keys, more...)
+}
+
+func (r *recorder) record(ch *Change) {
 	if err := ch.check(); err != nil {
-		return err
+		r.stop(err)
+		return
 	}
-	id, err := r.number(ch.URI)
-	if err != nil {
-		return err
-	}
+	id := r.rowOf(ch.URI)
 	switch ch.Change {
 	case resourcesync.Created:
-		err = r.create(id, ch)
+		r.create(id, ch)
 	case resourcesync.Updated:
-		err = r.update(id, ch)
+		r.update(id, ch)
 	default:
-		err = r.remove(id, ch)
+		r.remove(id, ch)
 	}
-	if err == nil && ch.Path != "" {
-		err = r.touch(ch.Path)
+	if ch.Path != "" {
+		r.touch(ch.Path)
 	}
-	return err
 }
 
 func (ch *Change) check() error {
@@ -254,50 +250,36 @@ func (ch *Change) check() error {
 	return nil
 }
 
-func (r *recorder) published() (yes bool, err error) {
-	_, yes, err = value[int](r, "SELECT 1 FROM publication WHERE set_id = $1 AND state <> $2 LIMIT 1", r.set, begun)
-	return yes, err
-}
-
-// create makes a resource a member. id is 0 if the resource is new.
-func (r *recorder) create(id int64, ch *Change) (err error) {
+// create makes a resource a member of the set. id is 0 if the resource is new.
+func (r *recorder) create(id int64, ch *Change) {
 	known := id != 0
 	if !known {
-		if id, err = r.enterResource(&ch.Resource); err != nil {
-			return err
-		}
+		r.insertResources("INSERT", unfolded, []newResource{{ch.URI, ch.Path, &ch.Resource, nil}})
+		id = r.last
 	}
-	n, err := r.exec(`INSERT INTO member (set_id, resource, changed, lastmod, changefreq, due, wanted, remainder) VALUES ($1, $2, $3, $4, $5, '', '', $6)
-		ON CONFLICT (set_id, resource) DO NOTHING`, r.set, id, r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
-	if err != nil {
-		return err
-	}
+	n := r.exec(`INSERT INTO member (set_id, resource, changed, lastmod, changefreq, due, wanted, remainder) VALUES ($1, $2, $3, $4, $5, '', '', $6)
+		ON CONFLICT (set_id, resource) DO NOTHING`, r.set, id, r.at, ch.LastMod.String(), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if n == 0 {
-		return fmt.Errorf("%w: %q was created, but it is a member already", ErrState, ch.URI)
+		r.stop(fmt.Errorf("%w: %q was created, but it is a member already", ErrState, ch.URI))
 	}
 	r.members++
 	r.bytes += ch.Length.Int64()
 	if known {
-		_, err = r.rewrite(id, ch) // the resource is in another set already
+		r.rewrite(id, ch) // the resource already belongs to another set
 	}
-	return err
 }
 
-func (r *recorder) update(id int64, ch *Change) error {
-	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '', remainder = $6 WHERE set_id = $1 AND resource = $2",
-		r.set, id, r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
-	if err != nil {
-		return err
-	}
+func (r *recorder) update(id int64, ch *Change) {
+	n := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '', remainder = $6 WHERE set_id = $1 AND resource = $2",
+		r.set, id, r.at, ch.LastMod.String(), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if n == 0 {
-		return fmt.Errorf("%w: %q was updated, but it is not a member", ErrState, ch.URI)
+		r.stop(fmt.Errorf("%w: %q was updated, but it is not a member", ErrState, ch.URI))
 	}
-	old, err := r.rewrite(id, ch)
+	old := r.rewrite(id, ch)
 	r.bytes += ch.Length.Int64() - old.length.Int64
-	return err
 }
 
-// held is the recorded state of a resource's bytes.
+// held is the recorded state of the bytes of a resource.
 type held struct {
 	dir     int64
 	path    string
@@ -306,46 +288,38 @@ type held struct {
 	digests string
 }
 
-// rewrite replaces the recorded state of a resource's bytes and returns the previous
-// one.
-func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
-	old, found, err := r.held(id)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
-	}
-	if err != nil {
-		return old, err
-	}
-	now := held{old.dir, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests)}
-	if !old.same(now) {
-		if err := r.tellOthers(id, now.length.Int64-old.length.Int64, old.path); err != nil {
-			return old, err
-		}
-	}
-	if err := r.touch(old.path); err != nil {
-		return old, err
+// rewrite replaces the recorded state of the bytes of a resource, and returns the
+// previous state.
+func (r *recorder) rewrite(id int64, ch *Change) held {
+	old, found := r.held(id)
+	if !found {
+		r.stop(fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint))
 	}
 	dir, name := split(ch.Path)
+	now := held{path: ch.Path, length: writeLength(ch.Length)}
+	now.digests, now.sha256 = writeDigests(ch.Digests)
+	if !old.same(now) {
+		r.tellOthers(id, now.length.Int64-old.length.Int64, old.path)
+	}
+	r.touch(old.path)
 	if was, _ := split(old.path); was != dir {
 		r.leave(old.dir)
 	}
 	_, rest := split(ch.URI)
-	if err := r.enterDirectories([]string{dir}, unfolded); err != nil {
-		return old, err
-	}
-	_, err = r.exec(`UPDATE resource SET dir = $2, name = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
+	r.enterDirectories([]string{dir}, unfolded)
+	r.exec(`UPDATE resource SET dir = $2, name = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
 		verified = FALSE, type = $7, encoding = $8, stat = $9 WHERE id = $1`,
 		id, r.dirs[dir], nameBeside(name, rest), now.length, now.sha256, now.digests, ch.Type, ch.Encoding, ch.Stat)
-	return old, err
+	return old
 }
 
-func (r *recorder) held(id int64) (h held, found bool, err error) {
-	found, err = first(r, []any{&h.dir, &h.path, &h.length, &h.sha256, &h.digests},
+func (r *recorder) held(id int64) (h held, found bool) {
+	found = r.first([]any{&h.dir, &h.path, &h.length, &h.sha256, &h.digests},
 		"SELECT r.dir, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests FROM resource r JOIN directory d ON d.id = r.dir WHERE r.id = $1", id)
-	return h, found, err
+	return h, found
 }
 
-// same reports whether both states have the same length and digests.
+// same reports whether two states have the same length and digests.
 func (h held) same(o held) bool {
 	if h.sha256 != nil && o.sha256 != nil {
 		return h.length == o.length && bytes.Equal(h.sha256, o.sha256)
@@ -353,85 +327,68 @@ func (h held) same(o held) bool {
 	return h.length == o.length && h.digests == o.digests && h.sha256 == nil && o.sha256 == nil
 }
 
-// tellOthers marks a resource whose bytes changed as due in its other sets. Comparing
-// file and catalog would not find the change for these sets, since all sets share the
-// state of the bytes.
-func (r *recorder) tellOthers(id int64, longer int64, path string) error {
-	n, err := r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged)
-	if err != nil || n == 0 {
-		return err
+// tellOthers marks a resource whose bytes changed as due in its other sets. A later
+// scan for these sets could not find the change by comparing the file with the catalog,
+// since all sets share the recorded state of the bytes.
+func (r *recorder) tellOthers(id int64, longer int64, path string) {
+	if r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged) == 0 {
+		return
 	}
 	const others = "(SELECT set_id FROM member WHERE resource = $1 AND set_id <> $2)"
-	if err := r.addBytes(others, longer, id, r.set); err != nil {
-		return err
-	}
-	dir := SumOf(DirOf(path))
-	_, err = r.exec("DELETE FROM piece WHERE dir = $3 AND set_id IN "+others, id, r.set, dir[:])
-	return err
+	r.addBytes(others, longer, id, r.set)
+	r.exec("DELETE FROM piece WHERE dir = $3 AND set_id IN "+others, id, r.set, key(DirOf(path)))
 }
 
-func (r *recorder) remove(id int64, ch *Change) error {
-	n, err := r.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", r.set, id)
-	if err != nil {
-		return err
+func (r *recorder) remove(id int64, ch *Change) {
+	if r.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", r.set, id) == 0 {
+		r.stop(fmt.Errorf("%w: %q was deleted, but it is not a member", ErrState, ch.URI))
 	}
-	if n == 0 {
-		return fmt.Errorf("%w: %q was deleted, but it is not a member", ErrState, ch.URI)
-	}
-	old, _, err := r.held(id)
-	if err != nil {
-		return err
-	}
+	old, _ := r.held(id)
 	r.members--
 	r.bytes -= old.length.Int64
-	if err := r.touch(old.path); err != nil {
-		return err
-	}
-	return r.dropUnheld(id)
+	r.touch(old.path)
+	r.dropUnheld(id)
 }
 
-// log writes changes to the change log and their numbers to seqs. The rows of one
-// statement have consecutive numbers.
-func (r *recorder) log(changes []Change, seqs []int64) error {
+// log writes changes to the change log, and their numbers to seqs. The rows of one
+// statement get consecutive numbers.
+func (r *recorder) log(changes []Change, seqs []int64) {
 	const row = "(?,?,?,?,?,?,?,?,?,?,?)"
-	for len(changes) > 0 {
+	for len(changes) > 0 && r.err == nil {
 		n := min(len(changes), bulkRows)
 		args := make([]any, 0, n*len(row)/2)
 		for i := range changes[:n] {
 			ch := &changes[i]
 			state := &ch.Resource
-			if ch.Change == resourcesync.Deleted { // a deletion describes no bytes
+			if ch.Change == resourcesync.Deleted { // the row of a deletion describes no bytes
 				state = &Resource{}
 			}
-			args = append(args, r.set, r.at, string(ch.Change), ch.URI, writeDatetime(state.LastMod), writeLength(state.Length),
+			args = append(args, r.set, r.at, string(ch.Change), ch.URI, state.LastMod.String(), writeLength(state.Length),
 				state.Digests.String(), state.Type, state.Encoding, string(state.ChangeFreq), writeText(state.Remainder))
 		}
-		res, err := r.run("INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder) VALUES "+repeated(row, n), args...)
-		if err != nil {
-			return err
+		res := r.run("INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder) VALUES "+repeated(row, n), args...)
+		if r.err != nil {
+			return
 		}
 		last, err := res.LastInsertId()
-		if err != nil {
-			return fmt.Errorf("number the changes: %w", err)
-		}
+		r.stop(err)
 		for i := range n {
 			seqs[i] = last - int64(n-1-i)
 		}
 		changes, seqs = changes[n:], seqs[n:]
 	}
-	return nil
 }
 
-// Restat stores Stat and Digests of resources whose bytes are unchanged, all or none.
-// It records no change. It skips unknown resources.
+// Restat stores Stat and Digests of resources whose bytes did not change, all or none.
+// It records no change, and skips unknown resources.
 func (c *Facts) Restat(ctx context.Context, resources []Resource) error {
-	return c.transact(ctx, "store file times in the catalog", func(rec *recorder) error {
-		ids, err := rec.numbers(urisOf(resources))
-		for i := 0; i < len(resources) && err == nil; i++ {
+	return c.transact(ctx, "store file times in the catalog", func(rec *recorder) {
+		ids := rec.rowsOf(urisOf(resources))
+		for i := range resources {
 			r := &resources[i]
-			_, err = rec.exec("UPDATE resource SET stat = $2, sha256 = $3, digests = $4 WHERE id = $1", ids[r.URI], r.Stat, writeSHA256(r.Digests), writeDigests(r.Digests))
+			digests, sha256 := writeDigests(r.Digests)
+			rec.exec("UPDATE resource SET stat = $2, sha256 = $3, digests = $4 WHERE id = $1", ids[r.URI], r.Stat, sha256, digests)
 		}
-		return err
 	})
 }
 
@@ -443,107 +400,83 @@ func urisOf(resources []Resource) []string {
 	return uris
 }
 
-// relabelSetting, followed by the number of a set, is the name of the setting that
-// counts the calls of Relabel.
-const relabelSetting = "relabelled "
+// relabelSetting returns the name of the setting that counts the calls of Relabel for a
+// set.
+func relabelSetting(set SetID) string { return fmt.Sprint("relabelled ", set) }
 
 // Relabel stores Type, Encoding, ChangeFreq and Remainder of members, all or none. It
 // records no change, but Relabelled counts the call. It skips resources that are not
 // members.
 func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) error {
-	return c.transact(ctx, "store the attributes of members in the catalog", func(r *recorder) error {
-		ids, err := r.numbers(urisOf(resources))
-		if err != nil {
-			return err
-		}
+	return c.transact(ctx, "store the attributes of members in the catalog", func(r *recorder) {
+		ids := r.rowsOf(urisOf(resources))
 		for i := range resources {
 			m := &resources[i]
-			n, err := r.exec("UPDATE member SET changefreq = $3, remainder = $4 WHERE set_id = $1 AND resource = $2", set, ids[m.URI], string(m.ChangeFreq), writeText(m.Remainder))
-			if err == nil && n == 1 {
-				_, err = r.exec("UPDATE resource SET type = $2, encoding = $3 WHERE id = $1", ids[m.URI], m.Type, m.Encoding)
-			}
-			if err != nil {
-				return err
+			n := r.exec("UPDATE member SET changefreq = $3, remainder = $4 WHERE set_id = $1 AND resource = $2", set, ids[m.URI], string(m.ChangeFreq), writeText(m.Remainder))
+			if n == 1 {
+				r.exec("UPDATE resource SET type = $2, encoding = $3 WHERE id = $1", ids[m.URI], m.Type, m.Encoding)
 			}
 		}
-		times, _, err := number(r, fmt.Sprint(relabelSetting, set))
-		if err != nil {
-			return err
-		}
-		return r.keepNumber(fmt.Sprint(relabelSetting, set), times+1)
+		times, _ := r.number(relabelSetting(set))
+		r.keepNumber(relabelSetting(set), times+1)
 	})
 }
 
-// Relabelled returns the number of Relabel calls for a set. If it differs from an
-// earlier result, Type, Encoding, ChangeFreq or Remainder may have changed.
+// Relabelled returns how often Relabel was called for a set. If the number has grown,
+// Type, Encoding, ChangeFreq or Remainder of members may have changed.
 func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
-	times, _, err := number(c.reading(ctx, "read the number of relabellings in the catalog"), fmt.Sprint(relabelSetting, set))
+	times, _, err := number(c.reading(ctx, "read the number of relabellings in the catalog"), relabelSetting(set))
 	return times, err
 }
 
-const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder
-	FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2`
+// changeColumns are the columns of a row in the change log. They begin with the columns
+// of a Resource, some of which only the log of a mirror fills.
+const (
+	changeColumns = `0, uri, NULL, COALESCE(path, ''), FALSE, length, digests, COALESCE(verified, FALSE), type, encoding, COALESCE(stat, ''),
+		FALSE, changed, lastmod, changefreq, due, '', remainder, seq, datetime, change, set_id`
+	changesQuery = "SELECT " + changeColumns + " FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2"
+)
+
+// columns returns the destinations for changeColumns. set is the one for the last
+// column.
+func (ch *Change) columns(set *SetID) []any {
+	return append(ch.Resource.columns(), &ch.Seq, timeTo(&ch.Datetime), &ch.Change, set)
+}
 
 // Changes yields the changes of a set with after < Seq <= through, in order of Seq.
 func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
-	return listing(c.reading(ctx, "list changes in the catalog"), changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
-		err := scanChange(rows, ch)
-		return ch.Seq, err
+	return listing(c.reading(ctx, "list changes in the catalog"), changesQuery, after, func(ch *Change) (any, []any) {
+		return &ch.Seq, ch.columns(new(SetID))
 	}, set, through)
 }
 
-// Deletions returns, for each URI in the given order, Seq, Datetime, Change and URI of
-// its last deletion in the log of a set; the zero Change if there is none. A resource
-// that was created again has one, too.
+// Deletions returns the last deletion of each URI in the log of a set, in the given
+// order. It sets only Seq, Datetime, Change and URI. A URI that was never deleted has
+// the zero Change. A resource that was created again after its deletion has one, too.
 func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Change, error) {
 	all := make([]Change, len(uris))
 	keys := make([]any, 0, 2*len(uris))
 	for i, uri := range uris {
 		keys = append(keys, i, uri)
 	}
-	err := lookup(c.reading(ctx, "list deletions in the catalog"), func(rows *sql.Rows) error {
-		var i, seq, datetime int64
-		err := rows.Scan(&i, &seq, &datetime)
-		all[i] = Change{Seq: seq, Datetime: readTime(datetime), Change: resourcesync.Deleted, Resource: Resource{URI: uris[i]}}
-		return err
-	}, `SELECT v.column1, MAX(c.seq), c.datetime FROM (VALUES KEYS) v
+	var i int
+	ch := Change{Change: resourcesync.Deleted}
+	err := lookup(c.reading(ctx, "list deletions in the catalog"), []any{&i, &ch.Seq, timeTo(&ch.Datetime), &ch.URI}, func() { all[i] = ch },
+		`SELECT v.column1, MAX(c.seq), c.datetime, c.uri FROM (VALUES KEYS) v
 		CROSS JOIN change c ON c.uri = v.column2 AND c.set_id = ? AND c.change = 'deleted' GROUP BY v.column1`, "(?,?)", keys, set)
 	return all, err
 }
 
-// scanChange reads the columns of changesQuery, followed by extra.
-func scanChange(rows *sql.Rows, ch *Change, extra ...any) error {
-	var (
-		datetime         int64
-		length           sql.NullInt64
-		lastmod, digests string
-		remainder        sql.NullString
-	)
-	dest := append(make([]any, 0, 20), &ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type,
-		&ch.Encoding, &ch.ChangeFreq, &remainder)
-	if err := rows.Scan(append(dest, extra...)...); err != nil {
-		return err
-	}
-	ch.Remainder = remainder.String
-	ch.Datetime, ch.Length = readTime(datetime), readLength(length)
-	var err error
-	if ch.Digests, err = readDigests(ch.URI, digests, nil); err != nil {
-		return err
-	}
-	ch.LastMod, err = readDatetime(ch.URI, lastmod)
-	return err
-}
-
-// LastSeq returns the number and Datetime of the last change of a set; zero if there is
-// none.
-func (c *Facts) LastSeq(ctx context.Context, set SetID) (int64, time.Time, error) {
-	var seq, micros int64
-	_, err := first(c.reading(ctx, "read the change log of the catalog"), []any{&seq, &micros},
+// LastSeq returns the number and Datetime of the last change of a set, or zero values
+// if there is none.
+func (c *Facts) LastSeq(ctx context.Context, set SetID) (seq int64, at time.Time, err error) {
+	_, err = first(c.reading(ctx, "read the change log of the catalog"), []any{&seq, timeTo(&at)},
 		"SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set)
-	return seq, readMicros(micros), err
+	return seq, at, err
 }
 
-// CountChanges returns the number of changes that Changes would yield.
+// CountChanges returns the number of changes that Changes would yield for the same
+// arguments.
 func (c *Facts) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
 	n, _, err := value[int64](c.reading(ctx, "count changes in the catalog"),
 		"SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3", set, after, through)

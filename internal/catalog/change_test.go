@@ -454,7 +454,6 @@ func TestListingsNeverSort(t *testing.T) {
 		args  []any
 	}{
 		"Members":          {membersQuery, []any{0, 1, s}},
-		"MembersFrom":      {membersFromQuery, []any{s, 1, 1}},
 		"MembersByKey":     {"SELECT " + resourceColumns + byKey + withPaths + sameBase + "ORDER BY r.rest LIMIT $4", []any{s, "a", "b", 1}},
 		"MembersOf":        {membersOfQuery(3) + sameBase + "ORDER BY r.rest LIMIT $4", []any{s, "a", "b", 1, s, s}},
 		"MembersOf, later": {membersOfQuery(3) + laterBase + "ORDER BY b.uri, r.rest LIMIT $4", []any{s, "a", "", 1, s, s}},

@@ -2,51 +2,46 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math"
 )
 
-// Count returns the number of members of a set and the sum of their lengths; an unknown
-// length counts as 0. It takes the same time for a set of any size.
+// Count returns the number of members of a set, and the sum of their lengths, in which
+// an unknown length counts as 0. The time that it takes does not depend on the size of
+// the set.
 func (c *Facts) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
 	_, err = first(c.reading(ctx, "count the members of a set in the catalog"), []any{&n, &bytes}, "SELECT members, bytes FROM sets WHERE id = $1", set)
 	return n, bytes, err
 }
 
-// count adds to the recorded number of members of a set and to their bytes.
-func (r *recorder) count(set SetID, members, bytes int64) error {
-	if _, err := r.exec("UPDATE sets SET members = members + $2 WHERE id = $1", set, members); err != nil {
-		return err
-	}
-	return r.addBytes("($1)", bytes, set)
+// count adds to the recorded numbers of members and bytes of a set.
+func (r *recorder) count(set SetID, members, bytes int64) {
+	r.exec("UPDATE sets SET members = members + $2 WHERE id = $1", set, members)
+	r.addBytes("($1)", bytes, set)
 }
 
-// addBytes adds to the byte counts of sets. Lengths come from documents, so the sum is
-// bounded to avoid an overflow.
-func (r *recorder) addBytes(sets string, n int64, args ...any) error {
+// addBytes adds n to the recorded number of bytes of sets. Lengths come from documents,
+// so the sum is limited to avoid an overflow.
+func (r *recorder) addBytes(sets string, n int64, args ...any) {
 	if n == 0 {
-		return nil
+		return
 	}
 	least, most := int64(0), math.MaxInt64-n
 	if n < 0 {
 		least, most = -n, math.MaxInt64
 	}
 	i := len(args)
-	_, err := r.exec(fmt.Sprintf("UPDATE sets SET bytes = MIN(MAX(bytes, $%d), $%d) + $%d WHERE id IN %s", i+1, i+2, i+3, sets), append(args, least, most, n)...)
-	return err
+	r.exec(fmt.Sprintf("UPDATE sets SET bytes = MIN(MAX(bytes, $%d), $%d) + $%d WHERE id IN %s", i+1, i+2, i+3, sets), append(args, least, most, n)...)
 }
 
-// tally adds the memberships of resources and their bytes to counts, or subtracts them
-// if sign is -1.
-func (r *recorder) tally(rows []int64, counts map[SetID][2]int64, sign int64) error {
-	return lookup(r, func(rows *sql.Rows) error {
-		var set SetID
-		var members, bytes int64
-		err := rows.Scan(&set, &members, &bytes)
+// tally adds to counts, for each set, the number of memberships of resources and the
+// sum of their lengths. It subtracts them if sign is -1.
+func (r *recorder) tally(rows []int64, counts map[SetID][2]int64, sign int64) {
+	var set SetID
+	var members, bytes int64
+	r.lookup([]any{&set, &members, &bytes}, func() {
 		n := counts[set]
 		counts[set] = [2]int64{n[0] + sign*members, n[1] + sign*bytes}
-		return err
 	}, `SELECT m.set_id, COUNT(*), CAST(COALESCE(SUM(r.length), 0) AS BIGINT)
 		FROM resource r CROSS JOIN member m ON m.resource = r.id WHERE r.id IN (KEYS) GROUP BY m.set_id`, "?", anys(rows))
 }

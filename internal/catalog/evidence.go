@@ -2,37 +2,34 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 )
 
-// Evidence is the last statement about a URI that a change of the Source made, or a
-// list whose statement needs the arrival time of the bytes, which a Membership does not
-// store.
+// Evidence is the last statement about a URI that the Source made in a change. It is
+// also stored for the statement of a list if the time at which the bytes arrived is
+// needed to understand the statement, since a Membership does not store that time.
 type Evidence struct {
 	Set    SetID
 	URI    string
-	Told   bool      // a change made the statement; otherwise a list made it, and Came is known
-	Gone   bool      // the statement was that the resource is deleted
-	Moment time.Time // moment of the change, in microseconds
-	Until  time.Time // if the time of the change is unknown, the latest possible one; otherwise zero
-	Came   time.Time // time at which the bytes arrived, by the clock of their server; zero if unknown
+	Told   bool      // the statement was made in a change; otherwise it was made in a list, and Came is known
+	Gone   bool      // the statement says that the resource is deleted
+	Moment time.Time // time of the change, in microseconds
+	Until  time.Time // latest possible time of the change, if the exact time is unknown; otherwise zero
+	Came   time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if unknown
 }
 
-// Evidence returns the stored statements about these URIs in a set. If a member's
-// Changed differs from Moment, a list has made a later statement.
+// Evidence returns the stored evidence about URIs in a set. If the field Changed of a
+// member is not the Moment of its evidence, a list has made a later statement.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
-	err := lookup(c.reading(ctx, "look up evidence in the catalog"), func(rows *sql.Rows) error {
-		var i int
-		var moment, until, came int64
-		e := Evidence{Set: set}
-		err := rows.Scan(&i, &e.Told, &e.Gone, &moment, &until, &came)
-		e.URI, e.Moment, e.Until, e.Came = uris[i], readTime(moment), readMicros(until), readMicros(came)
-		found[e.URI] = e
-		return err
-	}, `SELECT v.column1, e.told, e.gone, e.moment, e.until, e.came
+	var i int
+	e := Evidence{Set: set}
+	err := lookup(c.reading(ctx, "look up evidence in the catalog"),
+		[]any{&i, &e.Told, &e.Gone, timeTo(&e.Moment), microsTo(&e.Until), microsTo(&e.Came)}, func() {
+			e.URI = uris[i]
+			found[e.URI] = e
+		}, `SELECT v.column1, e.told, e.gone, e.moment, e.until, e.came
 		FROM (VALUES KEYS) v CROSS JOIN evidence e ON e.set_id = ? AND e.key = v.column2`, "(?,?)", sumKeys(uris), set)
 	return found, err
 }
@@ -41,19 +38,20 @@ func (m *Membership) evidence() Evidence {
 	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
-// tells reports whether a membership needs stored evidence: a change made its
-// statement, or a list was written so soon after lastmod that only the arrival time of
-// the bytes distinguishes them from the version before.
+// tells reports whether evidence has to be stored for a membership. That is so if its
+// statement was made in a change, or in a list that was written soon after lastmod:
+// then only the time at which the bytes arrived shows whether they are the stated
+// version or the one before.
 func (m *Membership) tells() bool {
 	return m.Told || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
 }
 
-// soon is the smallest distance at which two moments in whole seconds cannot be the
-// same moment.
+// soon is the smallest difference of two times in whole seconds that cannot be the same
+// moment.
 const soon = 2 * time.Second
 
-// noteEvidence stores the evidence of memberships that need it, and of deletions.
-func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
+// noteEvidence stores the evidence for memberships that need it, and for deletions.
+func (r *recorder) noteEvidence(states []Membership, gone []Evidence) {
 	all := slices.Clone(gone)
 	for i := range states {
 		if s := &states[i]; s.tells() {
@@ -63,19 +61,8 @@ func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
 	args := make([]any, 0, 7*len(all))
 	for i := range all {
 		e := &all[i]
-		key := SumOf(e.URI)
-		args = append(args, e.Set, key[:], e.Told, e.Gone, e.Moment.UnixMicro(), writeMicros(e.Until), writeMicros(e.Came))
+		args = append(args, e.Set, key(e.URI), e.Told, e.Gone, e.Moment.UnixMicro(), writeMicros(e.Until), writeMicros(e.Came))
 	}
-	_, err := r.eachRow("INSERT INTO evidence (set_id, key, told, gone, moment, until, came) ", "(?,?,?,?,?,?,?)",
+	r.eachRow("INSERT INTO evidence (set_id, key, told, gone, moment, until, came) ", "(?,?,?,?,?,?,?)",
 		" ON CONFLICT (set_id, key) DO UPDATE SET told = excluded.told, gone = excluded.gone, moment = excluded.moment, until = excluded.until, came = excluded.came", args)
-	return err
-}
-
-// forgetEvidence removes the evidence from before the moment of a list that was read.
-func (r *recorder) forgetEvidence(set SetID, listed time.Time) error {
-	if listed.IsZero() {
-		return nil
-	}
-	_, err := r.exec("DELETE FROM evidence WHERE set_id = $1 AND moment < $2", set, listed.UnixMicro())
-	return err
 }

@@ -14,8 +14,9 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Fold returns the canonical caseless form of a path (Unicode D145). It is equal for
-// names that are one file in a file system that ignores case and Unicode normalisation.
+// Fold returns the canonical caseless form of a path (Unicode D145). Two paths have the
+// same form if they are the same file in a file system that ignores case and Unicode
+// normalization.
 func Fold(path string) string {
 	if isASCII(path) {
 		return strings.ToLower(path)
@@ -23,8 +24,8 @@ func Fold(path string) string {
 	return norm.NFD.String(strings.Map(capitalCherokee, cases.Fold().String(norm.NFD.String(path))))
 }
 
-// capitalCherokee returns the capital of a Cherokee letter. Unicode folds these letters
-// to capitals, but cases.Fold swaps capitals and small letters.
+// capitalCherokee returns the capital form of a Cherokee letter. Unicode folds Cherokee
+// letters to capitals, but cases.Fold exchanges capitals and small letters.
 func capitalCherokee(r rune) rune {
 	switch {
 	case 0xAB70 <= r && r <= 0xABBF:
@@ -44,7 +45,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// The migrations to schema 13 and 14 call these SQL functions.
+// init registers SQL functions that the migrations to the schemas 13 and 14 call.
 func init() {
 	for name, of := range map[string]func(string) (driver.Value, error){
 		"instep_fold":  func(s string) (driver.Value, error) { return Fold(s), nil },
@@ -65,8 +66,9 @@ func init() {
 	}
 }
 
-// FoldBy sets the function that returns equal values for paths that are one file in the
-// file system. It is called with directory and name separately. The default is Fold.
+// FoldBy sets the function that returns the same value for two paths if they are the
+// same file in the file system. The function is called for a directory and a name
+// separately. The default is Fold.
 func (c *Mirror) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
 
 func (c *db) folding() func(string) string {
@@ -76,7 +78,7 @@ func (c *db) folding() func(string) string {
 	return Fold
 }
 
-// split divides a URI or path after its last slash.
+// split divides a URI or path after its last slash into the directory and the rest.
 func split(s string) (dir, rest string) {
 	i := strings.LastIndexByte(s, '/') + 1
 	return s[:i], s[i:]
@@ -91,7 +93,7 @@ type Sum [16]byte
 
 // SumOf returns the sum of a text.
 func SumOf(text string) Sum {
-	var short [256]byte // on the stack; enough for most texts
+	var short [256]byte // an array on the stack, which is large enough for most texts
 	sum := sha256.Sum256(append(short[:0], text...))
 	return Sum(sum[:16])
 }

@@ -7,23 +7,28 @@ import (
 	"time"
 )
 
-const (
-	forgetRows = 5000 // number of changes, or states, that one transaction removes
-	// forgottenSetting, followed by the number of a set, is the name of the setting
-	// with the Datetime of the last removed change, in microseconds since 1970.
-	forgottenSetting = "forgotten "
-)
+// forgetRows is the largest number of changes or states that one transaction deletes.
+const forgetRows = 5000
 
-// ForgetChanges removes the oldest changes of a set up to the number through, except
-// the last change of the set, and returns how many it removed. It works in transactions
-// of some thousand changes and stops after most changes. After an error, the completed
-// transactions are kept.
+// forgottenSetting returns the name of the setting with the Datetime of the last
+// removed change of a set, in microseconds since 1970.
+func forgottenSetting(set SetID) string { return fmt.Sprint("forgotten ", set) }
+
+// ForgetChanges deletes the oldest changes of a set in the log, and returns how many it
+// deleted. It keeps changes with a number greater than through, and the last change of
+// the set. Each transaction deletes some thousand changes, and none begins after most
+// changes were deleted. After an error, the completed transactions stay.
 func (c *Facts) ForgetChanges(ctx context.Context, set SetID, through, most int64) (n int64, err error) {
 	for n < most {
 		var some int64
-		err := c.transact(ctx, "forget changes in the catalog", func(r *recorder) (err error) {
-			some, err = r.forgetSome(set, through)
-			return err
+		err := c.transact(ctx, "forget changes in the catalog", func(r *recorder) {
+			var last, at sql.NullInt64
+			r.first([]any{&last, &at}, `SELECT MAX(seq), MAX(datetime) FROM (SELECT seq, datetime FROM change WHERE set_id = $1 AND seq <= $2
+				AND seq < (SELECT MAX(seq) FROM change WHERE set_id = $1) ORDER BY seq LIMIT $3)`, set, through, forgetRows)
+			if last.Valid {
+				r.keepNumber(forgottenSetting(set), at.Int64)
+				some = r.exec("DELETE FROM change WHERE set_id = $1 AND seq <= $2", set, last.Int64)
+			}
 		})
 		if err != nil || some == 0 {
 			return n, err
@@ -33,22 +38,9 @@ func (c *Facts) ForgetChanges(ctx context.Context, set SetID, through, most int6
 	return n, nil
 }
 
-func (r *recorder) forgetSome(set SetID, through int64) (int64, error) {
-	var last, at sql.NullInt64
-	_, err := first(r, []any{&last, &at}, `SELECT MAX(seq), MAX(datetime) FROM (SELECT seq, datetime FROM change WHERE set_id = $1 AND seq <= $2
-		AND seq < (SELECT MAX(seq) FROM change WHERE set_id = $1) ORDER BY seq LIMIT $3)`, set, through, forgetRows)
-	if err != nil || !last.Valid {
-		return 0, err
-	}
-	if err := r.keepNumber(fmt.Sprint(forgottenSetting, set), at.Int64); err != nil {
-		return 0, err
-	}
-	return r.exec("DELETE FROM change WHERE set_id = $1 AND seq <= $2", set, last.Int64)
-}
-
 // Forgotten returns the Datetime of the last change of a set that ForgetChanges
-// removed: the change log has all later ones. It is zero if nothing was removed.
+// deleted, so that the log has all later changes. It is zero if nothing was deleted.
 func (c *Facts) Forgotten(ctx context.Context, set SetID) (time.Time, error) {
-	micros, _, err := number(c.reading(ctx, "read the change log of the catalog"), fmt.Sprint(forgottenSetting, set))
+	micros, _, err := number(c.reading(ctx, "read the change log of the catalog"), forgottenSetting(set))
 	return readMicros(micros), err
 }

@@ -7,94 +7,84 @@ import (
 	"strings"
 )
 
-// Intend records the intents of o, all or none, before files are touched. If an intent
-// has no path, place finds one, and the intent becomes New and is added to o.Fresh; no
-// other resource can get that path until the intents are settled. A Run without an ID
-// gets its ID here.
+// Intend records intents, all or none, before files are touched. For an intent without
+// a path it calls place, which finds a path that no other resource can get until
+// Settle. Such an intent becomes New and is added to o.Fresh. If o.Run has no ID,
+// Intend sets it.
 func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
-	var run int64
-	err := c.transact(ctx, "record intents in the catalog", func(r *recorder) (err error) {
-		if o.Run != nil && o.Run.ID == 0 {
-			if run, err = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What, Number: o.Run.Number}); err != nil {
-				return err
-			}
-			o.Run.ID = run
+	begins := o.Run != nil && o.Run.ID == 0
+	err := c.transact(ctx, "record intents in the catalog", func(r *recorder) {
+		if begins {
+			o.Run.ID = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What, Number: o.Run.Number})
 		}
-		if err := r.place(intents, o, place); err != nil {
-			return err
-		}
-		return r.intend(intents)
+		r.place(intents, o, place)
+		r.intend(intents)
 	})
-	if err != nil && run != 0 {
+	if err != nil && begins {
 		o.Run.ID = 0
 	}
 	return err
 }
 
-// place finds paths for the intents without a path.
-func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) error {
+// place finds paths for the new resources, which are the intents without a path.
+func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) {
 	n := newNames(r, r.fold)
-	if err := n.expect(intents); err != nil {
-		return err
-	}
+	r.stop(n.expect(intents))
 	var dirs []string
 	for i := range intents {
 		in := &intents[i]
-		if in.Path != "" {
+		if in.Path != "" || r.err != nil {
 			continue
 		}
 		p, err := place(in.URI, n)
-		if err != nil {
-			return err
+		if err == nil {
+			err = n.take(&p)
 		}
-		if err := n.take(&p); err != nil {
-			return err
+		if err != nil {
+			r.err = err
+			return
 		}
 		dirs = append(dirs, p.Directories...)
 		in.New, in.Path, in.Kept = true, p.Path, p.Kept
 		o.Fresh = append(o.Fresh, *in)
 	}
-	return r.enterDirectories(dirs, r.fold)
+	r.enterDirectories(dirs, r.fold)
 }
 
-func (r *recorder) intend(intents []Intent) error {
+func (r *recorder) intend(intents []Intent) {
 	var known []string
 	for i := range intents {
 		if !intents[i].New {
 			known = append(known, intents[i].URI)
 		}
 	}
-	rows, err := r.numbers(known)
-	if err != nil {
-		return err
-	}
+	rows := r.rowsOf(known)
 	args := make([]any, 0, 7*len(intents))
 	for i := range intents {
 		in := &intents[i]
 		row := sql.NullInt64{Int64: rows[in.URI], Valid: !in.New}
 		if row.Valid && row.Int64 == 0 {
-			return fmt.Errorf("%w: an intent for %q, which has no path", ErrState, in.URI)
+			r.stop(fmt.Errorf("%w: expected a path for the intent for %q, found none", ErrState, in.URI))
 		}
-		args = append(args, in.URI, row, in.Path, in.Kept, writeLength(in.Length), writeSum(in.SHA256), in.Taken)
+		args = append(args, in.URI, row, in.Path, in.Kept, writeLength(in.Length), in.SHA256.Sum(), in.Taken)
 	}
-	_, err = r.eachRow("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
-	return err
+	r.eachRow("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
 }
 
-// names implements Names with a cache.
+// names implements Names. It caches the answers.
 type names struct {
 	asker
 	fold  func(path string) string
-	files map[string]bool   // by folded path: whether it is the path of a resource
-	dirs  map[string]string // by folded path: the directory, or "" if there is none
+	files map[string]bool   // whether a folded path is the path of a resource
+	dirs  map[string]string // path of the directory with a folded path, or "" if there is none
 }
 
 func newNames(a asker, fold func(string) string) names {
 	return names{a, fold, map[string]bool{}, map[string]string{}}
 }
 
-// expect fills the cache for many new URIs at once: their guessed paths, and the
-// directories above these.
+// expect fills the cache with what place will need: the guessed paths of new resources,
+// and the directories above these paths.
 func (n names) expect(intents []Intent) error {
 	var uris, guesses []string
 	var dirs []any
@@ -117,32 +107,32 @@ func (n names) expect(intents []Intent) error {
 		}
 		uris, guesses = append(uris, in.URI), append(guesses, in.Guess)
 	}
-	err := lookup(n, func(rows *sql.Rows) error {
-		var fold, path string
-		err := rows.Scan(&fold, &path)
-		n.dirs[strings.TrimSuffix(fold, "/")] = strings.TrimSuffix(path, "/")
-		return err
-	}, "SELECT fold, path FROM directory WHERE fold IN (KEYS)", "?", dirs)
+	var fold, path string
+	err := lookup(n, []any{&fold, &path}, func() { n.dirs[strings.TrimSuffix(fold, "/")] = strings.TrimSuffix(path, "/") },
+		"SELECT fold, path FROM directory WHERE fold IN (KEYS)", "?", dirs)
 	if err != nil {
 		return err
 	}
-	return lookup(n, func(rows *sql.Rows) error {
-		var i int
-		var uri string
-		err := rows.Scan(&i, &uri)
+	var i int
+	var uri, again string
+	err = lookup(n, []any{&i, &uri}, func() {
 		n.files[guesses[i]] = true
-		if err == nil && uri == uris[i] {
-			err = fmt.Errorf("%w: %q has a path already", ErrState, uri)
+		if uri == uris[i] {
+			again = uri
 		}
-		return err
 	}, "SELECT v.column1, b.uri || r.rest "+fileAt+" CROSS JOIN base b ON b.id = r.base", "(?,?,?)", splitKeys(guesses))
+	if err == nil && again != "" {
+		err = fmt.Errorf("%w: %q has a path already", ErrState, again)
+	}
+	return err
 }
 
-// fileAt finds resources by their folded paths, given as splitKeys.
+// fileAt is a FROM clause that finds resources by folded paths, which are given as
+// splitKeys.
 const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
 	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 
-// take reserves a place until it is recorded.
+// take marks a place as used until it is recorded.
 func (n names) take(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
@@ -160,8 +150,7 @@ func (n names) File(fold string) (bool, error) {
 		return taken, nil
 	}
 	dir, name := split(fold)
-	_, taken, err := value[int](n, "SELECT 1 FROM resource r JOIN directory d ON d.id = r.dir WHERE d.fold = $1 AND r.fold = $2", dir, name)
-	return taken, err
+	return exists(n, "resource r JOIN directory d ON d.id = r.dir WHERE d.fold = $1 AND r.fold = $2", dir, name)
 }
 
 func (n names) Directory(fold string) (path string, ok bool, err error) {
@@ -175,20 +164,17 @@ func (n names) Directory(fold string) (path string, ok bool, err error) {
 	return path, ok, err
 }
 
-// Files returns which of the folded paths belong to resources.
+// Files returns which of the folded paths are paths of resources.
 func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
 	taken := make(map[string]bool, len(folds))
-	err := lookup(c.reading(ctx, "look up paths in the catalog"), func(rows *sql.Rows) error {
-		var i int
-		err := rows.Scan(&i)
-		taken[folds[i]] = true
-		return err
-	}, "SELECT v.column1 "+fileAt, "(?,?,?)", splitKeys(folds))
+	var i int
+	err := lookup(c.reading(ctx, "look up paths in the catalog"), []any{&i}, func() { taken[folds[i]] = true },
+		"SELECT v.column1 "+fileAt, "(?,?,?)", splitKeys(folds))
 	return taken, err
 }
 
-// Names returns a Names that reads this catalog. It caches answers, so use it only for
-// a short time, in one goroutine.
+// Names returns a Names for this catalog. It caches answers, so it must be used for a
+// short time only, and by one goroutine.
 func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(c.reading(ctx, "look up a path in the catalog"), c.folding())
 }

@@ -2,130 +2,115 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 )
 
-// Settings of a mirror's log. Both are moments in microseconds since 1970.
+// The following settings belong to the log of a mirror. Both are moments in
+// microseconds since 1970.
 const (
-	// loggedSetting exists while the log is complete since that moment. It is "" once
-	// the oldest entries were removed.
+	// loggedSetting is the moment since which the log has all changes. It does not
+	// exist while no log is written, and is "" once the oldest entries were deleted.
 	loggedSetting = "logged since"
-	// heldSetting is the moment of the last commit that changed resources. Each is
-	// later than the one before, whatever the clock shows.
+	// heldSetting is the moment of the last commit that changed resources. Every commit
+	// has a later moment than the one before, whatever the clock shows.
 	heldSetting = "held since"
 )
 
-// ownSets matches the names of the sets of this program, which belong to no Source and
-// are never synchronized.
+// ownSets matches the names of sets that this program uses for itself. They belong to
+// no Source and are never synchronized.
 const ownSets = "instep:%"
 
-// LogPosition is the position of a reader in the log of a mirror.
+// LogPosition is a position in the log of a mirror, up to which somebody has read.
 type LogPosition struct {
-	Seq int64     // number of the last change read; 0: none
-	At  time.Time // Datetime of that change, or the moment of the last commit if there was no change
+	Seq int64     // number of the last change that was read; 0 if there was none
+	At  time.Time // Datetime of the last change that was read, or the moment of the last commit if there was none
 }
 
-// Logged is the state of a resource in a set after a commit. The entries that one
-// commit makes for a resource have the same Datetime and are consecutive: one Updated
-// entry for each set that has the resource, or one Deleted entry if none has. Of a
-// deletion only URI and Path are set.
+// Logged is an entry in the log of a mirror: the state of a resource in a set after a
+// commit. The entries of one commit for one resource have the same Datetime and follow
+// each other. They are one Updated entry for each set with the resource, or one Deleted
+// entry if no set has it any more. A Deleted entry has only URI and Path.
 type Logged struct {
 	Change
 	Set SetID
 }
 
-// LogIf makes each commit of the mirror write the log if wanted returns true. Commit
-// calls wanted in its transaction; false ends the log, which would have a gap. With
-// nil, the default, no log is written.
+// LogIf sets a function that says whether the log is wanted. Settle calls it in its
+// transaction. If it returns true, Settle writes the changes to the log. If it returns
+// false, Settle ends the log, since the log would lack these changes. With nil, the
+// default, no log is written.
 func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 
 // log writes an entry for each set and resource of an outcome, before resources without
-// a set are dropped. It omits resources that only an unfinished first baseline has,
-// since nobody may see them yet.
-func (s *settling) log() (err error) {
-	ids := make([]int64, 0, len(s.rows))
-	for _, id := range s.rows {
-		if id != 0 {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
+// a set are deleted. It omits resources that only a set with an unfinished first
+// baseline has, since nobody may see them yet.
+func (s *settling) log() {
+	ids := slices.DeleteFunc(slices.Collect(maps.Values(s.rows)), func(id int64) bool { return id == 0 })
+	if len(ids) == 0 || s.err != nil {
+		return
 	}
 	wanted := false
 	if s.logs != nil {
-		if wanted, err = s.logs(); err != nil {
-			return err
-		}
+		var err error
+		wanted, err = s.logs()
+		s.stop(err)
 	}
-	at, logging, err := s.logState()
-	if err != nil {
-		return err
-	}
+	at, logging := s.logState()
 	now := max(s.now, at+1)
 	switch {
 	case !wanted && logging:
-		return s.breakLog(now)
+		s.breakLog(now)
+		return
 	case !wanted:
-		return s.noteHeld(now)
+		s.keepNumber(heldSetting, now)
+		return
 	}
 	if !logging {
-		if err := errors.Join(s.cutLog(), s.keepNumber(loggedSetting, at)); err != nil {
-			return err
-		}
+		s.cutLog()
+		s.keepNumber(loggedSetting, at)
 	}
-	n, err := s.logHeld(ids, now)
-	if err != nil || n == 0 {
-		return err
+	if s.logHeld(ids, now) > 0 {
+		s.keepNumber(heldSetting, now)
 	}
-	return s.noteHeld(now)
 }
 
-// noteHeld records the moment of a commit.
-func (r *recorder) noteHeld(at int64) error {
-	return r.keepNumber(heldSetting, at)
+// breakLog ends the log, because it lacks the commit at the given moment.
+func (r *recorder) breakLog(at int64) {
+	r.cutLog()
+	r.keepNumber(heldSetting, at)
 }
 
-// breakLog ends the log, because it does not contain the commit at this moment.
-func (r *recorder) breakLog(at int64) error { return errors.Join(r.cutLog(), r.noteHeld(at)) }
-
-// logState returns the moment of the last commit, and whether a log is being written.
-func (r *recorder) logState() (at int64, logging bool, err error) {
-	if at, _, err = number(r, heldSetting); err == nil {
-		_, logging, err = setting(r, loggedSetting)
-	}
-	return at, logging, err
+// logState returns the moment of the last commit, and whether a log is written.
+func (r *recorder) logState() (at int64, logging bool) {
+	at, _ = r.number(heldSetting)
+	return at, r.exists("setting WHERE name = $1", loggedSetting)
 }
 
-// cutLog ends the log of a mirror.
-func (r *recorder) cutLog() error {
-	_, err := r.exec("DELETE FROM change")
-	if err == nil {
-		_, err = r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)
-	}
-	return err
+// cutLog ends the log and deletes its entries.
+func (r *recorder) cutLog() {
+	r.exec("DELETE FROM change")
+	r.exec("DELETE FROM setting WHERE name = $1", loggedSetting)
 }
 
 const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder, path, due, changed, verified, stat)
 	SELECT COALESCE(m.set_id, (SELECT MIN(id) FROM sets)), ?, CASE WHEN m.set_id IS NULL THEN 'deleted' ELSE 'updated' END,
-		b.uri || r.rest, COALESCE(m.lastmod, ''), r.length,
-		CASE WHEN r.digests <> '' OR r.sha256 IS NULL THEN r.digests ELSE 'sha-256:' || lower(hex(r.sha256)) END,
+		b.uri || r.rest, COALESCE(m.lastmod, ''), r.length, ` + digestsColumn + `,
 		r.type, r.encoding, COALESCE(m.changefreq, ''), m.remainder, d.path || COALESCE(r.name, r.rest), m.due, m.changed, r.verified, r.stat
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
 	WHERE r.id IN (`
 
-// visible is the end of the condition after heldQuery: a set that readers may see holds the
-// resource, or none does.
+// visible is the end of the condition that begins in heldQuery: a set that readers may
+// see has the resource, or no set has it.
 const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
 	AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `')))) ORDER BY r.id, m.set_id`
 
-// logHeld writes the entries of resources for a commit at a moment, and returns the number of
-// entries. It leaves out those that only first baselines hold, unless a set gave them up.
-func (s *settling) logHeld(ids []int64, at int64) (n int64, err error) {
+// logHeld writes the log entries of resources for a commit, and returns their number.
+// It omits resources that only sets with an unfinished first baseline have, unless a
+// set has lost the resource.
+func (s *settling) logHeld(ids []int64, at int64) (n int64) {
 	ended := make(map[int64]bool, len(s.Ended))
 	for i := range s.Ended {
 		ended[s.rows[s.Ended[i].URI]] = true
@@ -134,29 +119,23 @@ func (s *settling) logHeld(ids []int64, at int64) (n int64, err error) {
 	for some := range slices.Chunk(ids, lookupSize) {
 		gone := slices.DeleteFunc(slices.Clone(some), func(id int64) bool { return !ended[id] })
 		query := heldQuery + repeated("?", len(some)) + ") AND (r.id IN (" + repeated("?", len(gone)) + ")" + visible
-		rows, err := s.exec(query, slices.Concat([]any{at}, anys(some), anys(gone))...)
-		if err != nil {
-			return n, err
-		}
-		n += rows
+		n += s.exec(query, slices.Concat([]any{at}, anys(some), anys(gone))...)
 	}
-	return n, nil
+	return n
 }
 
 // LogEnd returns the position at the end of the log.
 func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
-	var micros int64
-	_, err = first(c.reading(ctx, "read the log of the catalog"), []any{&p.Seq, &micros}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
+	_, err = first(c.reading(ctx, "read the log of the catalog"), []any{&p.Seq, timeTo(&p.At)}, `SELECT COALESCE(l.seq, 0), COALESCE(l.datetime, CAST(s.value AS BIGINT), 0)
 		FROM (SELECT 1) LEFT JOIN (SELECT seq, datetime FROM change ORDER BY seq DESC LIMIT 1) l LEFT JOIN setting s ON s.name = $1`, heldSetting)
-	p.At = readTime(micros)
 	return p, err
 }
 
-// LogHas reports whether the log has all changes after a position, which is a result of
-// LogEnd or the position of a Logged.
+// LogHas reports whether the log has all changes after a position, which must come from
+// LogEnd or from a Logged.
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
-	// A position without a change is still valid if no commit was made since, log or
-	// not.
+	// A position without a change stays valid until the next commit, even if no log is
+	// written.
 	has, _, err = value[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
 			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
 		ELSE COALESCE((SELECT value FROM setting WHERE name = $3), (SELECT value FROM setting WHERE name = $4), '0') = CAST($2 AS TEXT) END`,
@@ -164,32 +143,22 @@ func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error
 	return has, err
 }
 
-const loggedQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder,
-	set_id, COALESCE(path, ''), COALESCE(due, ''), COALESCE(changed, 0), COALESCE(verified, FALSE), COALESCE(stat, '')
-	FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2`
-
-// Log yields the entries with after < Seq <= through, in order of Seq.
+// Log yields the entries with after < Seq <= through, in the order of Seq.
 func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
-	return listing(c.reading(ctx, "read the log of the catalog"), loggedQuery, after, func(rows *sql.Rows, l *Logged) (any, error) {
-		var changed int64
-		err := scanChange(rows, &l.Change, &l.Set, &l.Path, &l.Due, &changed, &l.Verified, &l.Stat)
-		l.Resource.Changed = readTime(changed)
-		return l.Seq, err
-	}, through)
+	return listing(c.reading(ctx, "read the log of the catalog"), "SELECT "+changeColumns+" FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2", after,
+		func(l *Logged) (any, []any) { return &l.Seq, l.columns(&l.Set) }, through)
 }
 
-// TrimLog removes the entries before a change, in transactions of some thousand
+// TrimLog deletes the entries before a change. Each transaction deletes some thousand
 // entries.
 func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	for {
 		var n int64
-		err := c.transact(ctx, "shorten the log of the catalog", func(r *recorder) (err error) {
-			n, err = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetRows)
-			if err != nil || n == 0 {
-				return err
+		err := c.transact(ctx, "shorten the log of the catalog", func(r *recorder) {
+			n = r.exec("DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq < $1 ORDER BY seq LIMIT $2)", seq, forgetRows)
+			if n > 0 {
+				r.exec("UPDATE setting SET value = '' WHERE name = $1", loggedSetting)
 			}
-			_, err = r.exec("UPDATE setting SET value = '' WHERE name = $1", loggedSetting)
-			return err
 		})
 		if err != nil || n < forgetRows {
 			return err
@@ -197,7 +166,8 @@ func (c *Mirror) TrimLog(ctx context.Context, seq int64) error {
 	}
 }
 
-// CutLog ends the log. Its readers then have to compare all resources.
+// CutLog ends the log and deletes its entries, so that its readers have to compare all
+// resources.
 func (c *Mirror) CutLog(ctx context.Context) error {
 	if _, logging, err := setting(c.reading(ctx, "read the log of the catalog"), loggedSetting); err != nil || !logging {
 		return err

@@ -15,7 +15,7 @@ import (
 	"instep/internal/durable"
 )
 
-// newestSchema returns the schema version that this program uses.
+// newestSchema returns the newest schema version that this program supports.
 func newestSchema() (int64, error) {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -24,7 +24,7 @@ func newestSchema() (int64, error) {
 	return goose.NumericComponent(files[len(files)-1].Name())
 }
 
-// migrate brings the schema up to date.
+// migrate brings the schema of the database up to date.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -43,18 +43,18 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // rewritten is the schema version whose migration rewrites all rows.
 const rewritten = 14
 
-// migrationRoom is the disk space that a migration of the catalog takes, as a multiple of
-// its file: a copy beside it, the new rows in the write-ahead log, and the same rows in the
-// database.
+// migrationRoom is the disk space that a migration needs, as a multiple of the size of
+// the catalog: for the copy, for the new rows in the write-ahead log, and for the same
+// rows in the database.
 const migrationRoom = 3
 
-// prepare checks that there is enough disk space for a migration that rewrites rows,
-// and copies the catalog to a file beside it.
+// prepare copies the catalog to a file beside it before a migration that rewrites rows.
+// It returns an error if there is not enough disk space for the migration.
 func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (durable.Space, error)) error {
 	if schema >= rewritten {
 		return nil
 	}
-	if err := settle(ctx, c.write); err != nil { // so that the file size includes what was in the write-ahead log
+	if err := settle(ctx, c.write); err != nil { // so that the size of the file includes the data in the write-ahead log
 		return err
 	}
 	if err := roomFor(c.path, space); err != nil {
@@ -62,7 +62,7 @@ func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (du
 	}
 	to := fmt.Sprintf("%s.schema%d", c.path, schema)
 	if err := copyTo(ctx, c.write, c.path, to); err != nil {
-		return fmt.Errorf("copy the catalog to %q before its schema is brought up to date: %w", to, err)
+		return fmt.Errorf("copy the catalog to %q before its schema is migrated: %w", to, err)
 	}
 	return nil
 }
@@ -83,15 +83,15 @@ func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err erro
 	s, err := space(root)
 	need := migrationRoom * uint64(info.Size())
 	if err == nil && s.Known && s.Free < need {
-		err = fmt.Errorf("%w: to bring it up to date and keep a copy of it takes %d MiB in %q, and %d MiB are free; nothing was changed: free some space and try again",
+		err = fmt.Errorf("%w: migrating the catalog and keeping a copy of it takes %d MiB in %q, and %d MiB are free; nothing was changed; free some space and try again",
 			ErrFull, need>>20+1, root.Name(), s.Free>>20)
 	}
 	return err
 }
 
-// copyTo copies the catalog at path to the file to, completely or not at all. It
-// replaces an existing copy, which is left from an earlier attempt, or is of a catalog
-// that was since replaced by a backup.
+// copyTo copies the catalog at path to the file to, completely or not at all. An
+// existing copy is replaced, since it comes from an earlier attempt, or from before a
+// backup was restored.
 func copyTo(ctx context.Context, db *sql.DB, path, to string) error {
 	temp := path + "." + uuid.NewString() + tempSuffix
 	defer removeDatabase(temp)

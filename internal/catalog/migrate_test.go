@@ -36,7 +36,7 @@ func TestCatalogOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 			key := SumOf(ch.URI)
 			exec(`INSERT INTO resource (key, uri, path, fold, stored, length, sha256, digests, verified, type, stat)
 				VALUES ($1, $2, $3, $4, TRUE, 1, $5, $6, FALSE, 'text/plain', 'at rest') ON CONFLICT DO NOTHING`,
-				key[:], ch.URI, name, fold[:], writeSHA256(ch.Digests), ch.Digests.String())
+				key[:], ch.URI, name, fold[:], ch.Digests.Get(resourcesync.SHA256).Sum(), ch.Digests.String())
 			exec("INSERT INTO member VALUES ($1, $2, 5, '', '', '')", set, key[:])
 		}
 	}
@@ -128,7 +128,7 @@ func fillSchema12(t *testing.T, path string) {
 		t.Helper()
 		key := SumOf(uri)
 		exec(`INSERT INTO resource (key, uri, path, fold, stored, length, sha256, digests, verified, type, encoding, stat)
-			VALUES ($1, $2, $3, $4, TRUE, 1, $5, '', TRUE, 'text/plain', '', 'at rest')`, key[:], uri, path, foldSum(path), writeSHA256(sum(t, path)))
+			VALUES ($1, $2, $3, $4, TRUE, 1, $5, '', TRUE, 'text/plain', '', 'at rest')`, key[:], uri, path, foldSum(path), sum(t, path).Get(resourcesync.SHA256).Sum())
 		for _, set := range sets {
 			exec("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run, born, remainder) VALUES ($1, $2, 5, '', '', '', 6, 1, 1, '{}')", set, key[:])
 		}
@@ -141,16 +141,16 @@ func fillSchema12(t *testing.T, path string) {
 		resource(host+name, name, 3)
 	}
 	key, gone := SumOf(host+"a/b"), SumOf(host+"gone")
-	exec("INSERT INTO intent (key, path, kept, length, sha256, taken) VALUES ($1, 'a/b', 'kept/b', 2, $2, '')", key[:], writeSHA256(sum(t, "new")))
+	exec("INSERT INTO intent (key, path, kept, length, sha256, taken) VALUES ($1, 'a/b', 'kept/b', 2, $2, '')", key[:], sum(t, "new").Get(resourcesync.SHA256).Sum())
 	exec(`INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, why, began, ended)
-		VALUES (1, $1, $2, 'gone', 'kept/gone', 1, $3, '', TRUE, '', 1, '', 1, 2, 'deleted', 0, 1)`, gone[:], host+"gone", writeSHA256(sum(t, "gone")))
+		VALUES (1, $1, $2, 'gone', 'kept/gone', 1, $3, '', TRUE, '', 1, '', 1, 2, 'deleted', 0, 1)`, gone[:], host+"gone", sum(t, "gone").Get(resourcesync.SHA256).Sum())
 	exec("INSERT INTO extent (set_id, at, run, members) VALUES (1, 1, 0, 4)")
 	exec("INSERT INTO loss (set_id, key, extent, born) VALUES (1, $1, 1, 0), (1, x'00112233445566778899aabbccddeeff', 1, 0)", gone[:])
 	exec("INSERT INTO evidence (set_id, key, told, gone, moment, came) VALUES (1, $1, TRUE, TRUE, 7, 0)", gone[:])
 	arrived := func(uri, path string, settled bool) {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"whole": true, "at": 8, "run": 1, "new": []any{map[string]any{
-			"uri": uri, "path": path, "fold": foldSum(path), "length": 1, "sha256": writeSHA256(sum(t, path)), "type": "text/css",
+			"uri": uri, "path": path, "fold": foldSum(path), "length": 1, "sha256": sum(t, path).Get(resourcesync.SHA256).Sum(), "type": "text/css",
 			"members": []any{map[string]any{"set": 2, "changed": 9, "told": true}},
 		}}})
 		if err != nil {

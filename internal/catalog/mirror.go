@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -14,70 +13,62 @@ import (
 	"instep/resourcesync"
 )
 
-// Intent is an announced change of the file at a path. It is durable before the file is
-// touched, so that after a crash the catalog knows which files may differ from it.
+// Intent announces that the file at a path will change. It is durable before the file
+// is touched. So after a crash the catalog knows which files may differ from their
+// recorded state.
 type Intent struct {
 	URI    string
-	Guess  string // used by Intend if Path is "": the folded path that place will try first; "": unknown
-	New    bool   // the URI had no path before; set by Intend
-	Path   string // "": the URI is new, and Intend gives it a path
-	Kept   string // path to which the present file at Path is moved; "": there is no file to keep
-	Taken  string // path from which the new file is moved, and to which it returns if the intent is undone; "": it is written
+	Guess  string // folded path that place will probably try first, for Intend if Path is ""; "" if unknown
+	New    bool   // the URI had no path before the intent, which Intend finds out
+	Path   string // path of the file; "" if the URI is new and Intend has to find a path
+	Kept   string // path to which the current file at Path is moved; "" if there is no file to keep
+	Taken  string // path from which the new file is moved to Path, and to which it returns if the intent is undone; "" if the new file is written
 	Length resourcesync.Length
-	SHA256 resourcesync.Digest // digest of the new bytes; zero: the file is removed
+	SHA256 resourcesync.Digest // SHA-256 of the new bytes; zero if the file is removed
 }
 
-// Names looks up which paths are in use. It takes folded paths: see FoldBy.
+// Names looks up which paths are in use. Paths are given in folded form: see FoldBy.
 type Names interface {
 	// File reports whether a path belongs to a resource.
 	File(fold string) (bool, error)
-	// Directory returns the path of a directory in its first spelling.
+	// Directory returns the path of a directory in the spelling in which it was first
+	// recorded.
 	Directory(fold string) (path string, ok bool, err error)
 }
 
-// Place is a path for a resource.
+// Place is a path for a new resource.
 type Place struct {
 	Path        string
-	Directories []string // new directories above it
-	Kept        string   // path to which the present file at Path is moved; "": there is none
+	Directories []string // new directories above Path
+	Kept        string   // path to which the current file at Path is moved; "" if there is no file
 }
 
-// Intents returns the intents that are not settled yet.
+// Intents returns the intents that Settle has not removed yet.
 func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
-	return rows(c.reading(ctx, "read intents of the catalog"), func(r *sql.Rows) (in Intent, err error) {
-		var sum []byte
-		var length sql.NullInt64
-		if err := r.Scan(&in.URI, &in.New, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
-			return in, err
-		}
-		in.Length = readLength(length)
-		in.SHA256, err = readSHA256(sum)
-		return in, err
+	return rows(c.reading(ctx, "read intents of the catalog"), nil, func(in *Intent) []any {
+		return []any{&in.URI, &in.New, &in.Path, &in.Kept, lengthTo(&in.Length), digestTo(&in.SHA256), &in.Taken}
 	}, "SELECT uri, resource IS NULL, path, kept, length, sha256, taken FROM intent ORDER BY uri")
 }
 
-// Find returns the resource with this URI as seen from set; the zero Resource if it is
-// unknown. It is several times as fast as Lookup with one URI.
+// Find returns the resource with this URI as it is in a set, or the zero Resource if it
+// is unknown. For a single URI it is several times as fast as Lookup.
 func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, error) {
 	base, rest := split(uri)
 	v, _, err := c.one(ctx, "look up a resource in the catalog", findQuery, set, base, rest)
 	return v, err
 }
 
-const findQuery = "SELECT " + resourceColumns + ", " + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
+const findQuery = "SELECT " + resourceColumns + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
 	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
 
-// one returns the resource that a query finds.
+// one returns the only resource that a query finds, or false if it finds none.
 func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
-	found, err := rows(prepared{c.reading(ctx, op), c}, oneResource, query, args...)
-	if err != nil || len(found) == 0 {
-		return v, false, err
-	}
-	return found[0], true, nil
+	ok, err = first(prepared{c.reading(ctx, op), c}, v.columns(), query, args...)
+	return v, ok, err
 }
 
-// prepared prepares each query only once, since preparing takes several times as long
-// as running it.
+// prepared is a reading that prepares each query only once, since preparing takes
+// several times as long as running a query for one resource.
 type prepared struct {
 	reading
 	m *Mirror
@@ -110,77 +101,68 @@ type Membership struct {
 	LastMod   resourcesync.Datetime
 	Due       string
 	Wanted    string
-	Relabel   bool      // the attributes of the resource in the set changed and its bytes did not: that ends a state, too
-	Remainder string    // further attributes of the resource in the set: the text of a resourcesync.Remainder
-	Told      bool      // the statement is from a change, not a list; not set by Holders
-	Until     time.Time // if the time of a change is unknown, its latest possible time, and Changed is the earliest; otherwise zero; not set by Holders
-	Came      time.Time // time at which the bytes arrived, by the clock of their server; zero if unknown, or not needed because of digests; not set by Holders
+	Relabel   bool      // the attributes of the resource in the set changed and its bytes did not, which ends a state, too
+	Remainder string    // further attributes of the resource in the set, as the text of a resourcesync.Remainder
+	Told      bool      // the Source made the statement in a change, not in a list; Holders does not set this field
+	Until     time.Time // latest possible time of a change whose exact time is unknown, while Changed is the earliest; otherwise zero; Holders does not set this field
+	Came      time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if it is unknown, or not needed because there are digests; Holders does not set this field
 }
 
-// Outcome is the result of a batch: the new states of resources, and the new cursor of
-// the set.
+// Outcome is the result of a batch of changes to a mirror: the new states of resources,
+// and the new cursor of the set.
 type Outcome struct {
-	Stored  []Resource   // resources whose bytes are at their path now: URI, Length, Digests, Verified, Type
-	Noted   []Resource   // resources whose bytes did not change: URI, Verified, Type
+	Stored  []Resource   // resources whose new bytes are at their path now, with URI, Length, Digests, Verified and Type
+	Noted   []Resource   // resources whose bytes did not change, with URI, Verified and Type
 	Members []Membership // memberships that begin or change
-	Ended   []Membership // memberships that end: Set, URI; a resource is removed with its last membership
-	Gone    []Evidence   // deletions, as evidence
-	Meant   bool         // the user has approved the deletions in Ended: they do not count as losses
-	Dropped []string     // URIs of resources that are removed unless a set has them
-	Found   []Found      // files that were in the place of a resource and were moved
-	Fresh   []Intent     // the intents that are New, set by Intend: if the resource is not in Stored, it gets a path without bytes
+	Ended   []Membership // memberships that end, with Set and URI; a resource is deleted with its last membership
+	Gone    []Evidence   // evidence of the deletions that the Source stated
+	Meant   bool         // the user has approved the end of the memberships in Ended, so they do not count as losses
+	Dropped []string     // URIs of resources that are deleted unless a set has them
+	Found   []Found      // files that were moved because they were at the path of a resource
+	Fresh   []Intent     // intents that are New, as Intend has set them; a resource that is not in Stored gets a path without bytes
 	Cursor  *Cursor
-	Run     *Run      // the run, with its counts; with a run, states that end are stored in the history. Settle gives a new Run its ID
-	At      time.Time // time by the mirror's clock; required if Run is set
+	Run     *Run      // the run with its counts; if it is not nil, ended states are stored in the history, and Settle sets the ID of a new run
+	At      time.Time // current time by the clock of the mirror; required if Run is set
 }
 
-// Found is a file that was at the path of a resource but did not belong to one. It gets
-// a state that has ended, in a set of its own, so that the history contains it.
+// Found is a file that was at the path of a resource but did not belong to any
+// resource. The history gets it as an ended state in a set of its own.
 type Found struct {
 	Set    SetID
-	URI    string // URI of the resource
-	Path   string // path of the file before
-	Kept   string // path of the file now
+	URI    string // URI of the resource whose path the file had
+	Path   string // path at which the file was
+	Kept   string // path to which the file was moved
 	Length resourcesync.Length
 }
 
-// Cursor is the position up to which a set was synchronized. The catalog does not
-// interpret the body.
+// Cursor says up to which position a set was synchronized. The catalog does not
+// interpret Body.
 type Cursor struct {
 	Set    SetID
 	Body   string
-	Listed time.Time // the moment of a newer list that was read: Evidence from before is removed; zero if there is none
+	Listed time.Time // time of a list that was read completely, so that earlier evidence is deleted; zero if there is none
 }
 
 // Settle records an outcome and removes its intents, all or none.
 //
-// Files may still be written while Settle runs: before it commits it calls ready, which
-// waits until they are durable. Nobody else can write to the catalog meanwhile. If
-// ready fails, Settle records nothing and returns the error unchanged. A nil ready
-// means that the files are durable.
+// Files may still be written while Settle runs, if ready is not nil. Before the
+// transaction is committed, Settle calls ready, which has to wait until the files are
+// durable; nobody else can write to the catalog in that time. If ready fails, Settle
+// records nothing and returns its error unchanged.
 func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
-	err := c.transact(ctx, "record an outcome in the catalog", func(r *recorder) (err error) {
+	err := c.transact(ctx, "record an outcome in the catalog", func(r *recorder) {
 		if o.Run != nil {
 			r.at = o.At.UnixMicro()
-			if run, err = r.enterRun(o.Run); err != nil {
-				return err
-			}
+			run = r.enterRun(o.Run)
 		}
 		s := settling{recorder: r, Outcome: &o, run: run, logs: c.logs, now: c.instant().UnixMicro()}
-		if err := s.settle(); err != nil {
-			return err
-		}
-		if o.Cursor != nil { // members is already counted
-			if err := r.noteExtent(o.Cursor.Set, o.At.UnixMicro()); err != nil {
-				return err
-			}
-		}
-		if ready != nil {
+		s.settle()
+		if r.err == nil && ready != nil {
 			unready = ready()
+			r.stop(unready)
 		}
-		return unready
 	})
 	if err := cmp.Or(unready, err); err != nil {
 		return err
@@ -189,23 +171,22 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 		o.Run.ID = run
 	}
 	if o.Cursor != nil {
-		_ = c.indexContents(ctx) // the outcome is recorded in any case; the next search for a content tries again and reports the error
+		_ = c.indexContents(ctx) // the outcome is recorded even if this fails: the next search for a content tries again and reports the error
 	}
 	return nil
 }
 
-// indexContents creates the index that finds resources by their SHA-256. Its rows are
-// in random order, and it would double the time of a first baseline, which does not use
-// it. Therefore it is created after the first baseline, or for the first search.
+// indexContents creates the index that finds resources by their SHA-256, if it is
+// missing. The rows of the index are in random order, so maintaining it would double
+// the time of a first baseline, which does not use it. Therefore it is created after
+// the first baseline, or for the first search.
 func (c *db) indexContents(ctx context.Context) error {
 	if c.contents.Load() {
 		return nil
 	}
 	err := spilling(ctx, c.write, func() error {
-		return c.transact(ctx, "index the contents of the catalog", func(r *recorder) error {
-			_, err := r.exec("CREATE INDEX IF NOT EXISTS " + contentIndex + " ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
-			return err
-		})
+		return c.execute(ctx, "index the contents of the catalog",
+			"CREATE INDEX IF NOT EXISTS "+contentIndex+" ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
 	})
 	if err == nil {
 		c.contents.Store(true)
@@ -215,75 +196,62 @@ func (c *db) indexContents(ctx context.Context) error {
 
 const contentIndex = "resource_content"
 
-// canFind reports whether the index of contents exists, and creates it if possible.
-// With a read-only catalog nothing can be found until a first baseline has ended.
+// canFind reports whether the index that finds resources by SHA-256 exists, and creates
+// it if it may write. Otherwise the index exists only after a first baseline.
 func (c *db) canFind(ctx context.Context) (bool, error) {
 	if !c.readOnly {
 		return true, c.indexContents(ctx)
 	}
-	_, there, err := value[int](c.reading(ctx, "find content in the catalog"), "SELECT 1 FROM sqlite_master WHERE name = $1", contentIndex)
-	return there, err
+	return exists(c.reading(ctx, "find content in the catalog"), "sqlite_master WHERE name = $1", contentIndex)
 }
 
-// settling is the state of Settle while it writes an outcome.
+// settling is the state of a call of Settle while it writes an outcome.
 type settling struct {
 	*recorder
 	*Outcome
 	run   int64
-	rows  map[string]int64     // row numbers of the resources, by URI
-	fresh map[string]*Resource // new resources, as in Stored; nil if they have no bytes yet
+	rows  map[string]int64     // row numbers of the resources of the outcome, by URI
+	fresh map[string]*Resource // the new resources as in Stored, by URI; nil for a resource without bytes
 	logs  func() (bool, error) // see Mirror.LogIf
 	now   int64                // microseconds
 }
 
-func (s *settling) settle() error {
-	if err := s.find(); err != nil {
-		return err
-	}
+func (s *settling) settle() {
+	s.find()
 	counts := s.counts()
 	known := slices.Collect(maps.Values(s.rows))
-	if err := s.tally(known, counts, -1); err != nil {
-		return err
-	}
-	for _, step := range []func() error{s.end, s.newcomers, s.stored, s.note, s.begin, s.log, s.drop} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	if err := s.tally(known, counts, 1); err != nil {
-		return err
-	}
+	s.tally(known, counts, -1)
+	s.end()
+	s.newcomers()
+	s.stored()
+	s.note()
+	s.begin()
+	s.log()
+	s.drop()
+	s.tally(known, counts, 1)
 	for set, n := range counts {
-		if err := s.count(set, n[0], n[1]); err != nil {
-			return err
-		}
+		s.count(set, n[0], n[1])
 	}
-	if err := s.move(); err != nil {
-		return err
-	}
-	if err := s.forgetPlaces(); err != nil {
-		return err
-	}
-	_, err := s.exec("DELETE FROM intent")
-	return err
+	s.move()
+	s.forgetPlaces()
+	s.exec("DELETE FROM intent")
 }
 
-// forgetPlaces removes directories that were recorded for new resources that were not
-// stored in the end.
-func (s *settling) forgetPlaces() error {
-	if len(s.Fresh) > 0 { // if there were new resources, all of them were stored
-		return nil
+// forgetPlaces deletes the directories that Intend recorded for new resources that were
+// not stored in the end.
+func (s *settling) forgetPlaces() {
+	if len(s.Fresh) > 0 { // if Fresh has new resources, all of them were stored
+		return
 	}
-	paths, err := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
-	for i := 0; i < len(paths) && err == nil; i++ {
-		dir, _ := split(paths[i])
-		err = s.dropDirectory(s.fold(dir))
+	paths, _ := column[string](s.recorder, "SELECT path FROM intent WHERE resource IS NULL")
+	for _, path := range paths {
+		dir, _ := split(path)
+		s.dropDirectory(s.fold(dir))
 	}
-	return err
 }
 
-// find looks up the row numbers of the resources that are not new.
-func (s *settling) find() (err error) {
+// find looks up the row numbers of those resources of the outcome that are not new.
+func (s *settling) find() {
 	s.fresh = make(map[string]*Resource, len(s.Fresh))
 	for i := range s.Fresh {
 		s.fresh[s.Fresh[i].URI] = nil
@@ -298,15 +266,14 @@ func (s *settling) find() (err error) {
 			s.fresh[one.URI] = one
 		}
 	}
-	known := slices.DeleteFunc(uris, func(uri string) bool {
+	s.rows = s.rowsOf(slices.DeleteFunc(uris, func(uri string) bool {
 		_, fresh := s.fresh[uri]
 		return fresh
-	})
-	s.rows, err = s.numbers(known)
-	return err
+	}))
 }
 
-// counts returns for each set the number of new resources and their bytes.
+// counts returns, for each set, the number of its new resources and the sum of their
+// lengths.
 func (s *settling) counts() map[SetID][2]int64 {
 	counts := map[SetID][2]int64{}
 	for i := range s.Members {
@@ -326,25 +293,24 @@ func (s *settling) counts() map[SetID][2]int64 {
 }
 
 // newcomers inserts the rows of new resources.
-func (s *settling) newcomers() error {
+func (s *settling) newcomers() {
 	rows := make([]newResource, len(s.Fresh))
 	for i := range s.Fresh {
 		in := &s.Fresh[i]
 		_, name := split(in.Path)
 		rows[i] = newResource{in.URI, in.Path, s.fresh[in.URI], s.fold(name)}
 	}
-	n, err := s.insertResources("INSERT OR FAIL", s.fold, rows)
+	n := s.insertResources("INSERT OR FAIL", s.fold, rows)
 	for i := range rows {
 		s.rows[rows[i].uri] = s.last - int64(len(rows)-1-i)
 	}
-	if err == nil && n != int64(len(rows)) {
-		err = fmt.Errorf("%w: expected only new resources, but %d of %d were new", ErrState, n, len(rows))
+	if n != int64(len(rows)) {
+		s.stop(fmt.Errorf("%w: expected only new resources, but %d of %d were new", ErrState, n, len(rows)))
 	}
-	return err
 }
 
 // stored records the bytes of resources that are not new.
-func (s *settling) stored() error {
+func (s *settling) stored() {
 	args := make([]any, 0, 7*len(s.Stored))
 	for i := range s.Stored {
 		one := &s.Stored[i]
@@ -353,29 +319,26 @@ func (s *settling) stored() error {
 		}
 		row := s.rows[one.URI]
 		if row == 0 {
-			return fmt.Errorf("%w: bytes were stored for %q, which has no path", ErrState, one.URI)
+			s.stop(fmt.Errorf("%w: bytes were stored for %q, which has no path", ErrState, one.URI))
 		}
-		args = append(args, row, writeLength(one.Length), writeSHA256(one.Digests), writeDigests(one.Digests), one.Verified, one.Type, one.Stat)
+		digests, sha256 := writeDigests(one.Digests)
+		args = append(args, row, writeLength(one.Length), sha256, digests, one.Verified, one.Type, one.Stat)
 	}
-	_, err := s.eachRow(`UPDATE OR FAIL resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
+	s.eachRow(`UPDATE OR FAIL resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
 		type = column6, stat = column7 FROM (`, "(?,?,?,?,?,?,?)", ") WHERE id = column1", args)
-	return err
 }
 
 // note records Verified and Type of resources whose bytes did not change.
-func (s *settling) note() error {
+func (s *settling) note() {
 	for i := range s.Noted {
 		n := &s.Noted[i]
-		if _, err := s.exec("UPDATE resource SET verified = $2, type = $3 WHERE id = $1", s.rows[n.URI], n.Verified, n.Type); err != nil {
-			return err
-		}
+		s.exec("UPDATE resource SET verified = $2, type = $3 WHERE id = $1", s.rows[n.URI], n.Verified, n.Type)
 	}
-	return nil
 }
 
-// begin inserts or changes memberships in the order of the row numbers, so that
-// consecutive ones are on the same page of the table.
-func (s *settling) begin() error {
+// begin inserts or changes memberships in the order of row numbers, so that consecutive
+// memberships are on the same page of the table.
+func (s *settling) begin() {
 	all := slices.Clone(s.Members)
 	slices.SortFunc(all, func(a, b Membership) int { return cmp.Compare(s.rows[a.URI], s.rows[b.URI]) })
 	args := make([]any, 0, 10*len(all))
@@ -383,69 +346,62 @@ func (s *settling) begin() error {
 		m := &all[i]
 		row := s.rows[m.URI]
 		if row == 0 {
-			return fmt.Errorf("%w: a membership was recorded for %q, which has no path", ErrState, m.URI)
+			s.stop(fmt.Errorf("%w: a membership was recorded for %q, which has no path", ErrState, m.URI))
 		}
-		args = append(args, m.Set, row, m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted, s.at, s.run, s.run, writeText(m.Remainder))
+		args = append(args, m.Set, row, m.Changed.UnixMicro(), m.LastMod.String(), m.Due, m.Wanted, s.at, s.run, s.run, writeText(m.Remainder))
 	}
-	_, err := s.eachRow("INSERT INTO member (set_id, resource, changed, lastmod, due, wanted, since, run, born, remainder) ", "(?,?,?,?,?,?,?,?,?,?)",
+	s.eachRow("INSERT INTO member (set_id, resource, changed, lastmod, due, wanted, since, run, born, remainder) ", "(?,?,?,?,?,?,?,?,?,?)",
 		` ON CONFLICT (set_id, resource) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
 		due = excluded.due, wanted = excluded.wanted, remainder = excluded.remainder`, args)
-	return errors.Join(err, s.noteEvidence(s.Members, s.Gone))
+	s.noteEvidence(s.Members, s.Gone)
 }
 
-// drop removes the resources that are in no set any more.
-func (s *settling) drop() error {
+// drop deletes those resources of the outcome that no set has any more.
+func (s *settling) drop() {
 	for i := range s.Ended {
-		if err := s.dropUnheld(s.rows[s.Ended[i].URI]); err != nil {
-			return err
-		}
+		s.dropUnheld(s.rows[s.Ended[i].URI])
 	}
 	for _, uri := range s.Dropped {
-		if err := s.dropUnheld(s.rows[uri]); err != nil {
-			return err
-		}
+		s.dropUnheld(s.rows[uri])
 	}
-	return nil
 }
 
-// dropUnheld removes a resource that is in no set, and the row for the directory of its
-// URI if it was the last one there.
-func (r *recorder) dropUnheld(id int64) error {
+// dropUnheld deletes a resource if no set has it, and the row for the directory of its
+// URI if no other resource is there.
+func (r *recorder) dropUnheld(id int64) {
 	var base, dir int64
-	found, err := first(r, []any{&base, &dir}, "DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id)
-	if err != nil || !found {
-		return err
+	if !r.first([]any{&base, &dir}, "DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id) {
+		return
 	}
 	r.leave(dir)
-	n, err := r.exec("DELETE FROM base WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE base = $1)", base)
-	if n > 0 {
+	if r.exec("DELETE FROM base WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE base = $1)", base) > 0 {
 		clear(r.bases)
 	}
-	return err
 }
 
-// move stores the cursor of the set.
-func (s *settling) move() error {
+// move stores the cursor of the set and its number of members, which has been counted
+// already. It deletes the evidence from before a list that was read completely.
+func (s *settling) move() {
 	if s.Cursor == nil {
-		return nil
+		return
 	}
-	if _, err := s.exec(`INSERT INTO cursor (set_id, body) VALUES ($1, $2)
-		ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, s.Cursor.Set, s.Cursor.Body); err != nil {
-		return err
+	set := s.Cursor.Set
+	s.exec(`INSERT INTO cursor (set_id, body) VALUES ($1, $2)
+		ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, set, s.Cursor.Body)
+	s.keepNumber(committedSetting(set), s.At.UnixMicro())
+	if !s.Cursor.Listed.IsZero() {
+		s.exec("DELETE FROM evidence WHERE set_id = $1 AND moment < $2", set, s.Cursor.Listed.UnixMicro())
 	}
-	if err := s.keepNumber(committedSetting(s.Cursor.Set), s.At.UnixMicro()); err != nil {
-		return err
-	}
-	return s.forgetEvidence(s.Cursor.Set, s.Cursor.Listed)
+	s.noteExtent(set, s.At.UnixMicro())
 }
 
-// committedSetting is the name of the setting with the moment at which the cursor of a
-// set was last stored.
+// committedSetting returns the name of the setting with the moment at which the cursor
+// of a set was last stored.
 func committedSetting(set SetID) string { return fmt.Sprint("committed ", set) }
 
-// Committed returns when the cursor of a set was last stored, by the mirror's clock.
-// The results of that run were complete then. It returns the zero time if an earlier
-// version of this program stored the cursor.
+// Committed returns when the cursor of a set was last stored, by the clock of the
+// mirror. At that moment the results of a run were complete. The time is zero if an
+// earlier version of this program stored the cursor.
 func (c *Mirror) Committed(ctx context.Context, set SetID) (time.Time, error) {
 	micros, _, err := number(c.reading(ctx, "read a cursor of the catalog"), committedSetting(set))
 	return readMicros(micros), err
@@ -453,46 +409,32 @@ func (c *Mirror) Committed(ctx context.Context, set SetID) (time.Time, error) {
 
 // Holders returns all memberships of the resources with these URIs.
 func (c *Mirror) Holders(ctx context.Context, uris []string) (all []Membership, err error) {
-	err = lookup(c.reading(ctx, "look up memberships in the catalog"), func(rows *sql.Rows) error {
-		var m Membership
-		var i, micros int64
-		var lastmod string
-		var remainder sql.NullString
-		err := rows.Scan(&i, &m.Set, &micros, &lastmod, &m.Due, &m.Wanted, &remainder)
-		m.URI, m.Remainder, m.Changed = uris[i], remainder.String, readTime(micros)
-		if err == nil {
-			m.LastMod, err = readDatetime(m.URI, lastmod)
-		}
-		all = append(all, m)
-		return err
-	}, `SELECT v.column1, m.set_id, m.changed, m.lastmod, m.due, m.wanted, m.remainder
-		FROM (VALUES KEYS) v CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3
-		CROSS JOIN member m ON m.resource = r.id`, "(?,?,?)", splitKeys(uris))
+	var m Membership
+	err = lookup(c.reading(ctx, "look up memberships in the catalog"), []any{&m.URI, &m.Set, timeTo(&m.Changed), datetimeTo(&m.URI, &m.LastMod), &m.Due, &m.Wanted, textTo(&m.Remainder)},
+		func() { all = append(all, m) }, "SELECT b.uri || r.rest, m.set_id, m.changed, m.lastmod, m.due, m.wanted, m.remainder"+byURI+
+			"CROSS JOIN member m ON m.resource = r.id", "(?,?,?)", splitKeys(uris))
 	return all, err
 }
 
-// The + keeps SQLite from using the primary key, with which it would read the whole
-// set.
-const dueQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
+// The + keeps SQLite from using the primary key, because then it would read all members
+// of the set.
+const dueQuery = "SELECT " + resourceColumns + memberColumns + `
 	FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `
 	WHERE m.due <> '' AND m.resource > $1 AND +m.set_id = $3 ORDER BY m.resource LIMIT $2`
 
-// Due yields the members of a set whose Due is not empty, in the order in which they
-// were first recorded.
+// Due yields the members of a set with a field Due that is not empty, in the order in
+// which they were first recorded.
 func (c *Mirror) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(c.reading(ctx, "list the resources that are due in the catalog"), dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
-		err := scanResource(rows, r)
-		return r.ID, err
-	}, set)
+	return listing(c.reading(ctx, "list the resources that are due in the catalog"), dueQuery, 0, (*Resource).byID, set)
 }
 
-const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NULL, NULL FROM resource r` + placed + `
+const contentQuery = "SELECT " + resourceColumns + noMember + " FROM resource r" + placed + `
 	WHERE r.sha256 = $1 AND r.fold IS NOT NULL AND r.length = $2 AND r.stored
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.resource = r.id AND m.due <> '')
 	ORDER BY r.id LIMIT 1`
 
-// FindContent finds a stored resource with this SHA-256 and length that is not due in
-// any set; false if there is none.
+// FindContent finds a resource whose stored bytes have this SHA-256 and length, and
+// that is not due in any set. It returns false if there is none.
 func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
 	if can, err := c.canFind(ctx); err != nil || !can {
 		return Resource{}, false, err
@@ -500,7 +442,8 @@ func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, le
 	return c.one(ctx, "find content in the catalog", contentQuery, sha256.Sum(), length)
 }
 
-// Cursor returns the cursor of a set; false if it was never synchronized.
+// Cursor returns the body of the cursor of a set, or false if the set was never
+// synchronized.
 func (c *Mirror) Cursor(ctx context.Context, set SetID) (body string, ok bool, err error) {
 	return value[string](c.reading(ctx, "read a cursor of the catalog"), "SELECT body FROM cursor WHERE set_id = $1", set)
 }

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -255,10 +254,8 @@ func TestWhatIsFewIsFoundByItsIndex(t *testing.T) {
 	}
 	c = reopen(t, c.path, false) // EXPLAIN doesn't see what another connection has changed
 	for query, index := range map[string]string{dueQuery: "member_due", contentQuery: "resource_content"} {
-		plan, err := rows(c.reading(t.Context(), "explain"), func(r *sql.Rows) (line string, err error) {
-			var id, parent, unused int
-			err = r.Scan(&id, &parent, &unused, &line)
-			return line, err
+		plan, err := rows(c.reading(t.Context(), "explain"), nil, func(line *string) []any {
+			return []any{new(int), new(int), new(int), line}
 		}, "EXPLAIN QUERY PLAN "+query, []byte{}, 1, 1)
 		if err != nil {
 			t.Fatal(err)

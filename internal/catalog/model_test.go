@@ -133,7 +133,10 @@ func (m *model) many(set SetID) (batch []Change, valid bool) {
 }
 
 func (m *model) recorded(rt *rapid.T, set SetID, batch []Change) {
-	m.last = maxTime(m.now.Truncate(time.Microsecond), m.last.Add(time.Microsecond))
+	m.last = m.last.Add(time.Microsecond)
+	if now := m.now.Truncate(time.Microsecond); now.After(m.last) {
+		m.last = now
+	}
 	for _, ch := range batch {
 		if ch.Seq != m.seq+1 {
 			rt.Fatalf("change %d follows %d", ch.Seq, m.seq)

@@ -24,52 +24,53 @@ import (
 	"instep/internal/durable"
 )
 
-// Errors that methods return, for errors.Is.
+// The following errors can be recognised with errors.Is.
 var (
-	// ErrNewerSchema means that a later version of this program wrote the catalog.
+	// ErrNewerSchema means that a newer version of this program wrote the catalog.
 	ErrNewerSchema = errors.New("written by a newer version of this program")
-	// ErrDamaged means that the file is not a catalog, or is a damaged one.
-	ErrDamaged = errors.New("not a sound catalog")
-	// ErrOther means that the file is another catalog than the expected one.
-	ErrOther = errors.New("another catalog")
-	// ErrFull means that the disk of the catalog is full. Nothing that was recorded is
-	// lost.
-	ErrFull = errors.New("no room left on its disk")
+	// ErrDamaged means that the file is damaged, or is not a catalog.
+	ErrDamaged = errors.New("the file is damaged or not a catalog")
+	// ErrOther means that the catalog does not have the expected UUID.
+	ErrOther = errors.New("it is another catalog than expected")
+	// ErrFull means that the disk with the catalog is full. Everything that was
+	// recorded before stays recorded.
+	ErrFull = errors.New("the disk with the catalog is full")
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// applicationID marks a SQLite file as a catalog ("Inst"); see PRAGMA application_id.
+// applicationID is the number that marks a SQLite file as a catalog ("Inst"): see
+// PRAGMA application_id.
 const applicationID = 0x496e7374
 
-// readers is the number of read connections. A few are enough, since no method holds a
-// connection while its caller runs, and so no caller can block itself.
+// readers is the number of connections for reading. A few are enough, since no method
+// holds a connection while code of its caller runs.
 const readers = 4
 
-// UUIDSetting is the name of the setting that UUID returns.
+// UUIDSetting is the name of the setting with the UUID of the catalog.
 const UUIDSetting = "uuid"
 
-// Options select the catalog to open, and how.
+// Options say which catalog to open, and how.
 type Options struct {
 	Path   string           // path of the database file
 	Create bool             // create the file if it does not exist; its directory must exist
-	UUID   string           // expected UUID; "": any
-	Now    func() time.Time // clock for the times of changes; nil is time.Now
+	UUID   string           // expected UUID; "" means any
+	Now    func() time.Time // clock for the times of changes; nil means time.Now
 
-	space func(*os.Root) (durable.Space, error) // free disk space, replaced by tests
+	space func(*os.Root) (durable.Space, error) // function that returns the free disk space, replaced by tests
 }
 
-// Catalog is an open catalog: three stores in one database. Each call of a store is one
-// transaction, also if it uses tables of other stores. All methods are safe for
-// concurrent use.
+// Catalog is an open catalog: three stores in one database. Each method of a store runs
+// in one transaction, even if it uses tables of other stores. All methods may be called
+// concurrently.
 type Catalog struct {
 	*db
 	Facts     *Facts
 	Mirror    *Mirror
 	Publisher *Publisher
 
-	still os.FileInfo // the file that is read as one that nobody writes to; nil: see Steady
+	still os.FileInfo // state of the file when it was opened, if SQLite reads it as a file to which nobody writes; otherwise nil: see Steady
 }
 
 // Facts is the store that mirrors and publishers use: settings, sets, resources,
@@ -77,11 +78,11 @@ type Catalog struct {
 type Facts struct{ *db }
 
 // Mirror is the store of mirrors: intents, cursors, evidence, earlier states, withheld
-// plans, the names of bytes, and the log of what the sets hold.
+// plans, names of bytes, and the log of what the sets contain.
 type Mirror struct {
 	*db
 	preparing  sync.Mutex           // guards statements
-	statements map[string]*sql.Stmt // prepared queries that read one resource
+	statements map[string]*sql.Stmt // prepared queries that read one resource, by their text
 	logs       func() (bool, error) // see LogIf
 }
 
@@ -93,60 +94,35 @@ type Publisher struct{ *db }
 type db struct {
 	path  string
 	now   func() time.Time
-	write *sql.DB // one connection: transactions wait here, not in SQLite
+	write *sql.DB // a pool with one connection for writing, so that transactions wait for each other in this process and not in SQLite
 	read  *sql.DB
 
-	contents atomic.Bool // the index on contents exists
+	contents atomic.Bool // the index that finds resources by their SHA-256 exists
 	readOnly bool
 	fold     atomic.Pointer[func(path string) string] // see FoldBy
 }
 
-func newCatalog(path string, now func() time.Time) *Catalog {
-	d := &db{path: path, now: now}
-	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
-}
+// Open opens the catalog at o.Path and migrates an older schema. It returns
+// fs.ErrNotExist if the file is missing and o.Create is not set, ErrDamaged if the file
+// is not a catalog, ErrOther if it has another UUID, and ErrNewerSchema if its schema
+// is newer than this program supports. None of these errors changes the file.
+func Open(ctx context.Context, o Options) (*Catalog, error) { return openCatalog(ctx, o, false) }
 
-// Open opens the catalog at o.Path and migrates its schema. If the file is missing and
-// o.Create is not set, it returns fs.ErrNotExist; if it is not a catalog, ErrDamaged;
-// if it has another UUID, ErrOther; if its schema is newer than this program's,
-// ErrNewerSchema. None of these errors changes the file.
-func Open(ctx context.Context, o Options) (*Catalog, error) {
-	now := o.Now
-	if now == nil {
-		now = time.Now
-	}
-	return openCatalog(ctx, o.Path, now, o.UUID, func(c *Catalog) (err error) {
-		if err = ensure(ctx, c.path, o.Create); err == nil {
-			err = sweep(c.path)
-		}
-		if err == nil {
-			c.write, err = openFile(c.path, 1, false)
-		}
-		if err == nil {
-			c.read, err = openFile(c.path, readers, true)
-		}
-		return err
-	}, func(c *Catalog, have, want int64) error {
-		if have == want {
-			return nil
-		}
-		if err := c.prepare(ctx, have, o.space); err != nil {
-			return err
-		}
-		return migrate(ctx, c.write)
-	})
-}
-
-// openCatalog opens a catalog: connect opens its connections, and upgrade migrates an
-// older schema or refuses it.
-func openCatalog(ctx context.Context, path string, now func() time.Time, id string, connect func(*Catalog) error, upgrade func(c *Catalog, have, want int64) error) (*Catalog, error) {
-	path, err := filepath.Abs(path)
+func openCatalog(ctx context.Context, o Options, readOnly bool) (*Catalog, error) {
+	path, err := filepath.Abs(o.Path)
 	if err != nil {
-		return nil, fmt.Errorf("open the catalog %q: %w", path, err)
+		return nil, fmt.Errorf("open the catalog %q: %w", o.Path, err)
 	}
-	c := newCatalog(path, now)
-	if err = connect(c); err == nil {
-		err = c.recognise(ctx, id, upgrade)
+	d := &db{path: path, now: o.Now, readOnly: readOnly}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	c := &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
+	if err = ensure(ctx, path, o.Create); err == nil {
+		err = c.connect()
+	}
+	if err == nil {
+		err = c.recognise(ctx, o)
 	}
 	if err != nil {
 		return nil, errors.Join(c.fail("open the catalog", err), c.Close())
@@ -154,10 +130,23 @@ func openCatalog(ctx context.Context, path string, now func() time.Time, id stri
 	return c, nil
 }
 
-// Close ends all use of the catalog.
+func (c *Catalog) connect() (err error) {
+	if c.readOnly {
+		return c.connectReadOnly()
+	}
+	if err = sweep(c.path); err == nil {
+		c.write, err = openFile(c.path, 1, false)
+	}
+	if err == nil {
+		c.read, err = openFile(c.path, readers, true)
+	}
+	return err
+}
+
+// Close closes all connections to the catalog.
 func (c *Catalog) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it checkpoints the write-ahead log
+	for _, db := range []*sql.DB{c.read, c.write} { // the connection that writes is closed last, because that empties the write-ahead log
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
@@ -165,20 +154,19 @@ func (c *Catalog) Close() error {
 	return errors.Join(errs...)
 }
 
-// recognise returns an error unless the database is a catalog with the UUID want ("":
-// any) and a schema that this program can read or upgrade. Everything but upgrade works
-// with every schema.
-func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Catalog, have, want int64) error) error {
+// recognise returns an error unless the database is a catalog with the expected UUID
+// and a schema that this program supports. It migrates an older schema.
+func (c *Catalog) recognise(ctx context.Context, o Options) error {
 	var app, have int64
 	if err := c.write.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app); err != nil {
 		return err
 	}
 	if app != applicationID {
-		return fmt.Errorf("%w: it is a database of another program: expected the application id %#x, found %#x", ErrDamaged, applicationID, app)
+		return fmt.Errorf("%w: the database belongs to another program: expected the application id %#x, found %#x", ErrDamaged, applicationID, app)
 	}
 	err := c.write.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+goose.DefaultTablename+" WHERE is_applied").Scan(&have)
 	if code(err) == sqlite3.SQLITE_ERROR {
-		err = fmt.Errorf("%w: its schema version cannot be read: %w; %s", ErrDamaged, err, hint)
+		err = fmt.Errorf("%w: the schema version of the catalog cannot be read: %w; %s", ErrDamaged, err, hint)
 	}
 	if err != nil {
 		return err
@@ -188,25 +176,30 @@ func (c *Catalog) recognise(ctx context.Context, want string, upgrade func(c *Ca
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: the catalog has no UUID; %s", ErrDamaged, hint)
 	}
-	if err == nil && want != "" && id != want {
-		err = fmt.Errorf("%w: expected the UUID %s, found %s", ErrOther, want, id)
+	if err == nil && o.UUID != "" && id != o.UUID {
+		err = fmt.Errorf("%w: expected the UUID %s, found %s", ErrOther, o.UUID, id)
 	}
 	if err != nil {
 		return err
 	}
 	newest, err := newestSchema()
-	if err == nil && have > newest {
-		err = fmt.Errorf("%w: the catalog has the schema version %d, and this program supports up to %d; use that newer version, or restore a copy of the catalog from before it ran", ErrNewerSchema, have, newest)
+	switch {
+	case err != nil || have == newest:
+		return err
+	case have > newest:
+		return fmt.Errorf("%w: the catalog has the schema version %d, and this program supports up to %d; use that newer version, or restore a copy of the catalog from before it ran", ErrNewerSchema, have, newest)
+	case c.readOnly:
+		return fmt.Errorf("%w: the catalog has the schema version %d, and this program needs %d; a run that may write migrates it", ErrOlderSchema, have, newest)
 	}
-	if err != nil {
+	if err := c.prepare(ctx, have, o.space); err != nil {
 		return err
 	}
-	return upgrade(c, have, newest)
+	return migrate(ctx, c.write)
 }
 
-// NewUUID gives the catalog a new UUID and returns it, so that whoever has stored the
-// old one no longer accepts the catalog. The UUID is written to the database file
-// itself, since the old one would return if the write-ahead log were lost.
+// NewUUID gives the catalog a new UUID and returns it, so that nobody who stored the
+// old UUID accepts the catalog any more. It also empties the write-ahead log, since the
+// old UUID would return if that log were lost.
 func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	id := uuid.NewString()
 	if err := c.Facts.SetSettings(ctx, map[string]string{UUIDSetting: id}); err != nil {
@@ -218,11 +211,11 @@ func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// ensure creates the catalog at path if it is missing. It is completed under a
-// temporary name and then linked to path, so that an incomplete file is never at path.
+// ensure creates the catalog at path if it is missing. The new file is completed under
+// a temporary name, so that an incomplete file is never at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // before the database: another process may create both at the same time, and creates this one first
+	_, noWAL := os.Lstat(wal) // checked before the database, which another process may be creating: it creates the database before the log
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -231,11 +224,11 @@ func ensure(ctx context.Context, path string, missingOK bool) error {
 		return checkMagic(path)
 	case !errors.Is(err, fs.ErrNotExist) || !missingOK:
 		return err
-	case !errors.Is(noWAL, fs.ErrNotExist): // SQLite would apply this log to the new file
+	case !errors.Is(noWAL, fs.ErrNotExist): // SQLite would apply the log of the lost database to the new one
 		return fmt.Errorf("%w: the write-ahead log %q exists without its database; restore the database, or move the log away", ErrDamaged, wal)
 	}
 	if err := create(ctx, path); err != nil {
-		if _, missing := os.Stat(path); missing != nil { // otherwise another process created the catalog first, and swept
+		if _, missing := os.Stat(path); missing != nil { // otherwise another process has created the catalog, and removed our temporary file
 			return err
 		}
 	}
@@ -256,8 +249,8 @@ func create(ctx context.Context, path string) error {
 	return syncPath(filepath.Dir(path))
 }
 
-// sweep removes temporary files of interrupted attempts to create the catalog at path.
-// Nobody uses them once the catalog exists.
+// sweep removes temporary files that interrupted attempts to create the catalog have
+// left. Once the catalog exists, nobody uses them.
 func sweep(path string) error {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -271,8 +264,8 @@ func sweep(path string) error {
 	return err
 }
 
-// checkMagic returns an error for a file that is not a SQLite database. SQLite would
-// turn an empty one into an empty database.
+// checkMagic returns an error if a file is not a SQLite database. SQLite itself would
+// accept an empty file as an empty database.
 func checkMagic(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -291,10 +284,11 @@ func checkMagic(path string) error {
 	return nil
 }
 
-const hint = "restore it, with its -wal and -shm files, from a backup; without a backup, begin again in another directory"
+const hint = "restore the catalog, with its -wal and -shm files, from a backup; without a backup, begin again in another directory"
 
-// blank returns the bytes of an empty catalog. It is made once, in memory, since
-// creating the schema takes longer than everything else that a new catalog needs.
+// blank returns the bytes of an empty catalog. They are made only once in a process,
+// and in memory, since creating the schema takes most of the time of creating a
+// catalog.
 var blank = sync.OnceValues(func() (file []byte, err error) {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -302,7 +296,7 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1) // each connection to a memory database opens a new one
+	db.SetMaxOpenConns(1) // each connection to a database in memory would open another database
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return nil, err
 	}
@@ -333,8 +327,8 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	// Nobody sees the file before it gets its name, so it is synced once, when it is
-	// complete.
+	// The file is synced once, when it is complete, since nobody sees it before it gets
+	// its name.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
 		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	}
@@ -347,9 +341,8 @@ func build(ctx context.Context, path string) error {
 	return syncPath(path)
 }
 
-// settle copies everything from the write-ahead log into the database file, since only
-// that file gets the final name. Closing the database would do so, too, but reports no
-// error, such as a full disk.
+// settle copies everything from the write-ahead log to the database file. Closing the
+// database would do the same, but would not report an error such as a full disk.
 func settle(ctx context.Context, db *sql.DB) error {
 	var busy, logged, done int
 	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &logged, &done); err != nil {
@@ -361,19 +354,19 @@ func settle(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// place gives a new file its name. If another process has created the file in the
-// meantime, that file is used.
+// place gives the new file its name. If another process has created the catalog
+// meanwhile, that one is used.
 func place(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return os.Rename(temp, path) // the file system has no hard links
+	return os.Rename(temp, path) // perhaps the file system has no hard links
 }
 
 func removeDatabase(path string) {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		_ = os.Remove(path + suffix) // absent, or a harmless leftover
+		_ = os.Remove(path + suffix) // the file may be absent, and is harmless otherwise
 	}
 }
 
@@ -385,37 +378,32 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// openFile prepares a pool of at most conns connections to an existing file.
+// openFile prepares a pool of at most conns connections to an existing catalog.
 func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
-	q := url.Values{"_txlock": {"immediate"}}
-	for _, p := range []string{
-		"busy_timeout(10000)", // the first one, since the others may have to wait
+	pragmas := []string{
+		"busy_timeout(10000)", // first of all, since the other settings may have to wait
 		"journal_mode(WAL)",
-		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power cut
+		"synchronous(FULL)", // NORMAL would lose acknowledged transactions in a power failure
 		"foreign_keys(ON)",
-		"mmap_size(0)",                 // with mmap, an I/O error would be a signal
-		"journal_size_limit(16777216)", // largest size of a write-ahead log after a checkpoint, in bytes
-	} {
-		q.Add("_pragma", p)
-	}
-	extra := []string{
-		"cache_size(-32768)",        // in KiB
-		"temp_store(MEMORY)",        // data to undo one statement: at most some pages for each of its rows
-		"wal_autocheckpoint(16000)", // in pages; each checkpoint waits for the disk twice
+		"mmap_size(0)",                 // with mmap, an I/O error would raise a signal
+		"journal_size_limit(16777216)", // largest size of the write-ahead log after a checkpoint, in bytes
 	}
 	if readOnly {
-		q.Set("_txlock", "deferred")
-		extra = []string{"cache_size(-8192)", "query_only(ON)"} // in KiB for each connection
+		pragmas = append(pragmas, "cache_size(-8192)", "query_only(ON)") // size of the cache of each connection, in KiB
+		return openSource(path, url.Values{"_txlock": {"deferred"}, "_pragma": pragmas}, conns)
 	}
-	for _, p := range extra {
-		q.Add("_pragma", p)
-	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	return openSource(u.String(), conns)
+	pragmas = append(pragmas,
+		"cache_size(-32768)",        // in KiB
+		"temp_store(MEMORY)",        // temporary data is small: at most some pages for each row of a statement
+		"wal_autocheckpoint(16000)", // in pages of the log; a checkpoint waits for the disk twice
+	)
+	return openSource(path, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, conns)
 }
 
-func openSource(source string, conns int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", source)
+// openSource prepares a pool of connections with these parameters of the SQLite driver.
+func openSource(path string, parameters url.Values, conns int) (*sql.DB, error) {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: parameters.Encode()}
+	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
 	}
@@ -425,21 +413,19 @@ func openSource(source string, conns int) (*sql.DB, error) {
 }
 
 // transact runs do in one transaction, which is durable when transact returns nil. If
-// it returns an error, the transaction has no effect.
-func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error) error {
+// transact returns an error, the transaction has no effect.
+func (c *db) transact(ctx context.Context, op string, do func(r *recorder)) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return c.fail(op, err)
 	}
-	r := c.newRecorder(ctx, tx)
-	err = do(r)
-	if err == nil {
-		err = r.dropDirectories()
-	}
+	r := &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, fold: c.folding()}
+	do(r)
+	r.dropDirectories()
 	r.close()
-	if err == nil {
+	if err = r.err; err == nil {
 		err = tx.Commit()
-	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // already rolled back, because the context ended
+	} else if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // ErrTxDone means that the transaction was rolled back because its context ended
 		err = errors.Join(err, undo)
 	}
 	if err != nil {
@@ -448,9 +434,13 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error
 	return nil
 }
 
-// spilling runs do, which sorts more than fits in memory. During the call, SQLite
-// writes temporary data to files in the system's temporary directory, in runs as large
-// as the cache.
+// execute runs one statement in a transaction.
+func (c *db) execute(ctx context.Context, op, statement string, args ...any) error {
+	return c.transact(ctx, op, func(r *recorder) { r.exec(statement, args...) })
+}
+
+// spilling runs do, which sorts more data than fits in memory. Meanwhile SQLite stores
+// temporary data in files in the temporary directory of the operating system.
 func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE; PRAGMA cache_size = -4096"); err != nil {
 		return err
@@ -460,8 +450,8 @@ func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	return errors.Join(err, back)
 }
 
-// fail adds the path of the catalog and the operation to an error, and wraps ErrDamaged
-// or ErrFull where it applies.
+// fail adds the operation and the path of the catalog to an error. It wraps ErrDamaged
+// or ErrFull where they apply.
 func (c *db) fail(op string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
@@ -472,7 +462,7 @@ func (c *db) fail(op string, err error) error {
 	return fmt.Errorf("%s %q: %w", op, c.path, err)
 }
 
-// code returns the primary result code of SQLite, or 0 if err is from elsewhere.
+// code returns the primary result code of an error of SQLite, or 0 for any other error.
 func code(err error) int {
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
 		return e.Code() & 0xff

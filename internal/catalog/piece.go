@@ -2,19 +2,20 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 )
 
-// Piece is a part of a directory with its files, at a moment when the catalog matched
-// all of them. It is removed when a file of that directory is recorded again.
+// Piece is a part of a directory with its files. It is stored when the catalog has all
+// of these files as they are, and deleted when a file of the directory is recorded
+// again.
 type Piece struct {
-	Dir    Sum // digest of the path of the directory; see DirOf
+	Dir    Sum // Sum of the path of the directory: see DirOf
 	Part   int64
 	Digest Sum
 }
 
-// DirOf returns the directory of a slash-separated path: "." for a single name.
+// DirOf returns the directory of a slash-separated path, or "." for a path without a
+// slash.
 func DirOf(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i]
@@ -22,48 +23,42 @@ func DirOf(path string) string {
 	return "."
 }
 
-// KeepPieces stores pieces of a set. They replace those with the same directory and
-// part.
+// KeepPieces stores pieces of a set. A piece replaces the stored one with the same
+// directory and part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
-	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) error {
+	return c.transact(ctx, "record the results of a scan in the catalog", func(r *recorder) {
 		args := make([]any, 0, 4*len(pieces))
 		for i := range pieces {
 			args = append(args, set, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 		}
-		_, err := r.eachRow("INSERT INTO piece (set_id, dir, part, digest) ", "(?,?,?,?)",
+		r.eachRow("INSERT INTO piece (set_id, dir, part, digest) ", "(?,?,?,?)",
 			" ON CONFLICT (set_id, dir, part) DO UPDATE SET digest = excluded.digest", args)
-		return err
 	})
 }
 
-// KnownPieces reports which of the pieces are stored unchanged.
+// KnownPieces reports, for each piece, whether it is stored with the same digest.
 func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
 	known := make([]bool, len(pieces))
 	keys := make([]any, 0, 4*len(pieces))
 	for i := range pieces {
 		keys = append(keys, i, pieces[i].Dir[:], pieces[i].Part, pieces[i].Digest[:])
 	}
-	err := lookup(c.reading(ctx, "look up the results of a scan in the catalog"), func(rows *sql.Rows) error {
-		var i int
-		err := rows.Scan(&i)
-		known[i] = true
-		return err
-	}, `SELECT v.column1 FROM (VALUES KEYS) v CROSS JOIN piece p
+	var i int
+	err := lookup(c.reading(ctx, "look up the results of a scan in the catalog"), []any{&i}, func() { known[i] = true },
+		`SELECT v.column1 FROM (VALUES KEYS) v CROSS JOIN piece p
 		WHERE p.set_id = ? AND p.dir = v.column2 AND p.part = v.column3 AND p.digest = v.column4`, "(?,?,?,?)", keys, set)
 	return known, err
 }
 
-// touch removes the pieces of the directory of a path.
-func (r *recorder) touch(path string) error {
+// touch deletes the stored pieces of the directory of a path.
+func (r *recorder) touch(path string) {
 	dir := DirOf(path)
+	if r.touched[dir] {
+		return
+	}
 	if r.touched == nil {
 		r.touched = map[string]bool{}
 	}
-	if r.touched[dir] {
-		return nil
-	}
 	r.touched[dir] = true
-	key := SumOf(dir)
-	_, err := r.exec("DELETE FROM piece WHERE set_id = $1 AND dir = $2", r.set, key[:])
-	return err
+	r.exec("DELETE FROM piece WHERE set_id = $1 AND dir = $2", r.set, key(dir))
 }

@@ -2,10 +2,11 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
 	"time"
+
+	"instep/resourcesync"
 )
 
 // Document is a file that was written into the bucket for a publication.
@@ -13,129 +14,111 @@ type Document struct {
 	Key       string
 	Length    int64
 	SHA256    [32]byte
-	Immutable bool // the bytes at this key never change
+	Immutable bool // the bytes at the key never change
 }
 
-// States of a publication, in their order.
+// States of a publication, in the order in which it passes through them.
 const (
-	begun     = "begun"     // its id is reserved
-	committed = "committed" // committed but not written to the bucket yet
+	begun     = "begun"     // the id of the publication is reserved
+	committed = "committed" // the publication is committed, but not written to the bucket yet
 	done      = "done"
 )
 
-// BeginPublication reserves and returns the id of the next publication, which is
-// greater than every earlier one.
+// BeginPublication reserves an id for the next publication and returns it. The id is
+// greater than that of every earlier publication.
 func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, err error) {
-	err = c.transact(ctx, "begin a publication in the catalog", func(r *recorder) (err error) {
-		if _, err = r.exec("DELETE FROM publication WHERE set_id = $1 AND state = $2", set, begun); err == nil {
-			id, _, err = value[int64](r, "INSERT INTO publication (set_id, made, state, body) VALUES ($1, $2, $3, '') RETURNING id",
-				set, c.instant().UnixMicro(), begun)
-		}
-		return err
+	err = c.transact(ctx, "begin a publication in the catalog", func(r *recorder) {
+		r.exec("DELETE FROM publication WHERE set_id = $1 AND state = $2", set, begun)
+		r.first([]any{&id}, "INSERT INTO publication (set_id, made, state, body) VALUES ($1, $2, $3, '') RETURNING id", set, c.instant().UnixMicro(), begun)
 	})
 	return id, err
 }
 
-// CommitPublication commits the publication with that id and stores its body. It is not
-// written to the bucket yet.
+// CommitPublication commits the publication with the id and stores its body. At that
+// time the publication is not yet written to the bucket.
 func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, made time.Time, body string) error {
-	return c.transact(ctx, "commit a publication in the catalog", func(r *recorder) error {
-		n, err := r.exec("UPDATE publication SET made = $3, state = $4, body = $5 WHERE id = $1 AND set_id = $2 AND state = $6",
+	return c.transact(ctx, "commit a publication in the catalog", func(r *recorder) {
+		n := r.exec("UPDATE publication SET made = $3, state = $4, body = $5 WHERE id = $1 AND set_id = $2 AND state = $6",
 			id, set, made.UnixMicro(), committed, body, begun)
-		return expectOne(n, err, id, "begun")
+		r.expectOne(n, id, "begun")
 	})
 }
 
-// Item is a document of a set that remains when later publications add others.
+// Item is a document of a set that stays when later publications add further ones.
 type Item struct {
 	Kind   string
 	Number int64
 	Body   string // JSON: see source.Item
 }
 
-// Finished is the data that the catalog stores when a publication has been written to
-// the bucket.
+// Finished has what the catalog stores when a publication has been written to the
+// bucket.
 type Finished struct {
-	Documents []Document // documents that were written
-	Retired   []string   // keys that no document links to since At; the key of one of Documents is in use again
-	Items     []Item     // new items; they replace items of the same kind and number
-	Dropped   []Item     // items to remove, by Kind and Number
+	Documents []Document // the documents that were written
+	Retired   []string   // keys to which no document links any more since At; a key of one of Documents is in use again
+	Items     []Item     // new items, which replace items of the same kind and number
+	Dropped   []Item     // items to delete, given by Kind and Number
 	At        time.Time
 }
 
 // FinishPublication records that the publication with that id has been written to the
 // bucket.
 func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished) error {
-	return c.transact(ctx, "finish a publication in the catalog", func(r *recorder) error {
-		n, err := r.exec("UPDATE publication SET state = $2 WHERE id = $1 AND state IN ($2, $3)", id, done, committed)
-		if err := expectOne(n, err, id, "committed"); err != nil {
-			return err
-		}
+	return c.transact(ctx, "finish a publication in the catalog", func(r *recorder) {
+		n := r.exec("UPDATE publication SET state = $2 WHERE id = $1 AND state IN ($2, $3)", id, done, committed)
+		r.expectOne(n, id, "committed")
 		for _, key := range f.Retired {
-			if _, err := r.exec("UPDATE document SET retired = $2 WHERE key = $1 AND retired IS NULL", key, f.At.UnixMicro()); err != nil {
-				return err
-			}
+			r.exec("UPDATE document SET retired = $2 WHERE key = $1 AND retired IS NULL", key, f.At.UnixMicro())
 		}
-		if err := r.keepDocuments(id, f); err != nil {
-			return err
-		}
-		// Keep the last two publications of a set.
-		_, err = r.exec("DELETE FROM publication WHERE set_id = "+setOf+` AND id < (
+		r.keepDocuments(id, f)
+		// The last two publications of a set are kept.
+		r.exec("DELETE FROM publication WHERE set_id = "+setOf+` AND id < (
 			SELECT MAX(id) FROM publication WHERE id < $1 AND state <> $2 AND set_id = `+setOf+")", id, begun)
-		return err
 	})
 }
 
 // setOf selects the set of the publication $1.
 const setOf = "(SELECT set_id FROM publication WHERE id = $1)"
 
-func expectOne(n int64, err error, id int64, state string) error {
-	if err == nil && n != 1 {
-		err = fmt.Errorf("publication %d: expected the state %s, found no such publication", id, state)
+func (r *recorder) expectOne(n, id int64, state string) {
+	if n != 1 {
+		r.stop(fmt.Errorf("publication %d: expected the state %s, found no such publication", id, state))
 	}
-	return err
 }
 
-// keepDocuments stores the documents and items of the publication id.
-func (r *recorder) keepDocuments(id int64, f Finished) error {
+// keepDocuments stores the documents and items of a publication.
+func (r *recorder) keepDocuments(id int64, f Finished) {
 	for _, d := range f.Documents {
-		if _, err := r.exec(`INSERT INTO document (key, length, sha256, immutable, publication) VALUES ($1, $2, $3, $4, $5)
+		r.exec(`INSERT INTO document (key, length, sha256, immutable, publication) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (key) DO UPDATE SET length = excluded.length, sha256 = excluded.sha256, immutable = excluded.immutable,
-			publication = excluded.publication, retired = NULL`, d.Key, d.Length, d.SHA256[:], d.Immutable, id); err != nil {
-			return err
-		}
+			publication = excluded.publication, retired = NULL`, d.Key, d.Length, d.SHA256[:], d.Immutable, id)
 	}
 	for _, it := range f.Dropped {
-		if _, err := r.exec("DELETE FROM item WHERE set_id = "+setOf+" AND kind = $2 AND number = $3", id, it.Kind, it.Number); err != nil {
-			return err
-		}
+		r.exec("DELETE FROM item WHERE set_id = "+setOf+" AND kind = $2 AND number = $3", id, it.Kind, it.Number)
 	}
 	for _, it := range f.Items {
-		if _, err := r.exec("INSERT INTO item (set_id, kind, number, body) VALUES ("+setOf+`, $2, $3, $4)
-			ON CONFLICT (set_id, kind, number) DO UPDATE SET body = excluded.body`, id, it.Kind, it.Number, it.Body); err != nil {
-			return err
-		}
+		r.exec("INSERT INTO item (set_id, kind, number, body) VALUES ("+setOf+`, $2, $3, $4)
+			ON CONFLICT (set_id, kind, number) DO UPDATE SET body = excluded.body`, id, it.Kind, it.Number, it.Body)
 	}
-	return nil
 }
 
-// Items yields the items of one kind in a set with a number of at least from, in
-// ascending order.
+// Items yields the items of one kind in a set whose number is at least from, in
+// ascending order of numbers.
 func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
 	const query = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
-	return listing(c.reading(ctx, "list items in the catalog"), query, from-1, func(rows *sql.Rows, it *Item) (any, error) {
-		err := rows.Scan(&it.Kind, &it.Number, &it.Body)
-		return it.Number, err
+	return listing(c.reading(ctx, "list items in the catalog"), query, from-1, func(it *Item) (any, []any) {
+		return &it.Number, []any{&it.Kind, &it.Number, &it.Body}
 	}, set, kind)
 }
 
-// PublishedSets returns the names of the sets with a written publication, ascending.
+// PublishedSets returns the names of the sets with a publication that was written to
+// the bucket, in ascending order.
 func (c *Publisher) PublishedSets(ctx context.Context) ([]string, error) {
 	return column[string](c.reading(ctx, "list the published sets of the catalog"), "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
 }
 
-// LastPublication returns the last committed publication of a set, and whether it has
-// been written to the bucket; id 0 if there is none.
+// LastPublication returns the last committed publication of a set, and whether it was
+// written to the bucket. The id is 0 if there is no publication.
 func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, body string, isDone bool, err error) {
 	var state string
 	_, err = first(c.reading(ctx, "read the last publication of the catalog"), []any{&id, &body, &state},
@@ -143,30 +126,28 @@ func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, b
 	return id, body, state == done, err
 }
 
-// Document returns the document that was last written at key; false if we wrote none.
+// Document returns the document that this publisher last wrote at the key, or false if
+// there is none.
 func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, error) {
+	var sum resourcesync.Digest
 	d := Document{Key: key}
-	var sum []byte
-	read := c.reading(ctx, "look up a document in the catalog")
-	found, err := first(read, []any{&d.Length, &sum, &d.Immutable}, "SELECT length, sha256, immutable FROM document WHERE key = $1", key)
-	if err == nil && found && len(sum) != len(d.SHA256) {
-		err = read.failed(fmt.Errorf("%w: expected a SHA-256 of document %q, found %x; %s", ErrDamaged, key, sum, hint))
-	}
+	found, err := first(c.reading(ctx, fmt.Sprintf("look up the document %q in the catalog", key)), []any{&d.Length, digestTo(&sum), &d.Immutable},
+		"SELECT length, sha256, immutable FROM document WHERE key = $1", key)
 	if err != nil || !found {
 		return Document{}, false, err
 	}
-	copy(d.SHA256[:], sum)
+	copy(d.SHA256[:], sum.Sum())
 	return d, true, nil
 }
 
-// Documents yields the keys of all documents that were written and not removed yet, in
-// ascending order.
+// Documents yields the keys of all documents that were written and not deleted since,
+// in ascending order.
 func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(""))
 }
 
-// ExpiredDocuments yields the keys that were retired before the given time and last written by a
-// publication before the given one.
+// ExpiredDocuments yields the keys of documents that were retired before the given time
+// and last written before the given publication.
 func (c *Publisher) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
 	return c.documents(ctx, documentsQuery(expired), before.UnixMicro(), publication)
 }
@@ -178,16 +159,12 @@ func documentsQuery(only string) string {
 }
 
 func (c *db) documents(ctx context.Context, query string, args ...any) iter.Seq2[string, error] {
-	return listing(c.reading(ctx, "list documents in the catalog"), query, "", func(rows *sql.Rows, key *string) (any, error) {
-		err := rows.Scan(key)
-		return *key, err
+	return listing(c.reading(ctx, "list documents in the catalog"), query, "", func(key *string) (any, []any) {
+		return key, []any{key}
 	}, args...)
 }
 
-// ForgetDocument records that our document at key was removed.
+// ForgetDocument records that the document at the key was deleted.
 func (c *Publisher) ForgetDocument(ctx context.Context, key string) error {
-	return c.transact(ctx, "forget a document in the catalog", func(r *recorder) error {
-		_, err := r.exec("DELETE FROM document WHERE key = $1", key)
-		return err
-	})
+	return c.execute(ctx, "forget a document in the catalog", "DELETE FROM document WHERE key = $1", key)
 }

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// lookupSize is the number of keys in one query of lookup.
+// lookupSize is the largest number of keys in one query of lookup.
 const lookupSize = 500
 
-// asker runs queries: a reading outside of a transaction, a recorder inside one.
+// asker runs queries: a reading runs them outside of a transaction, a recorder inside.
 type asker interface {
 	query(query string, args ...any) (*sql.Rows, error)
-	failed(err error) error // adds the name of the operation to an error; nil remains nil
+	failed(err error) error // returns the error for the caller of the operation; nil stays nil
 }
 
-// reading is an operation that uses the read connections.
+// reading is an operation that only reads, on one of the connections for reading.
 type reading struct {
 	*db
 	ctx context.Context
@@ -37,65 +37,61 @@ func (r reading) failed(err error) error {
 	return r.fail(r.op, err)
 }
 
-// each calls scan for each row of a query.
-func each(a asker, scan func(*sql.Rows) error, query string, args ...any) error {
+// each scans each row of a query into dest and then calls do.
+func each(a asker, dest []any, do func(), query string, args ...any) error {
 	rows, err := a.query(query, args...)
 	if err != nil {
 		return a.failed(err)
 	}
 	for err == nil && rows.Next() {
-		err = scan(rows)
+		if err = rows.Scan(dest...); err == nil {
+			do()
+		}
 	}
 	return a.failed(errors.Join(err, rows.Err(), rows.Close()))
 }
 
-// first scans the only row of a query into dest; false if there is none.
+// first scans the only row of a query into dest. It returns false if there is no row.
 func first(a asker, dest []any, query string, args ...any) (found bool, err error) {
-	err = each(a, func(rows *sql.Rows) error {
-		found = true
-		return rows.Scan(dest...)
-	}, query, args...)
+	err = each(a, dest, func() { found = true }, query, args...)
 	return found && err == nil, err
 }
 
-// value returns the only column of the only row of a query; false if there is no row.
+// value returns the value of a query for one row and one column. It returns false if
+// there is no row.
 func value[T any](a asker, query string, args ...any) (v T, found bool, err error) {
 	found, err = first(a, []any{&v}, query, args...)
 	return v, found, err
 }
 
-// rows returns all rows of a query whose number is bounded.
-func rows[T any](a asker, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	return appendRows(a, nil, scan, query, args...)
+// exists reports whether a query has a row. from is the query without "SELECT … FROM".
+func exists(a asker, from string, args ...any) (yes bool, err error) {
+	return first(a, []any{new(int)}, "SELECT 1 FROM "+from+" LIMIT 1", args...)
 }
 
-// column returns the only column of all rows of a query whose number is bounded.
-func column[T any](a asker, query string, args ...any) ([]T, error) {
-	return rows(a, func(rows *sql.Rows) (v T, err error) {
-		err = rows.Scan(&v)
-		return v, err
-	}, query, args...)
-}
-
-func appendRows[T any](a asker, all []T, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	err := each(a, func(rows *sql.Rows) error {
-		v, err := scan(rows)
-		all = append(all, v)
-		return err
-	}, query, args...)
-	if err != nil {
+// rows appends all rows of a query to a slice, so the number of rows must be bounded.
+// dest returns the destinations for the columns of a row.
+func rows[T any](a asker, all []T, dest func(*T) []any, query string, args ...any) ([]T, error) {
+	var v T
+	if err := each(a, dest(&v), func() { all = append(all, v) }, query, args...); err != nil {
 		return nil, err
 	}
 	return all, nil
 }
 
-// lookup queries for keys, lookupSize at a time. keys has the parameters of row for
-// each key; KEYS in query is replaced by the rows, and the parameters in more come
-// after them. All parameters are "?": see bulkRows.
-func lookup(a asker, scan func(*sql.Rows) error, query, row string, keys []any, more ...any) error {
+// column returns all values of a query for one column, whose number must be bounded.
+func column[T any](a asker, query string, args ...any) ([]T, error) {
+	return rows(a, nil, func(v *T) []any { return []any{v} }, query, args...)
+}
+
+// lookup runs a query for many keys, lookupSize at a time, and scans the rows as each
+// does. keys has the values of all keys one after the other. row is one key as SQL,
+// such as (?,?), and KEYS in the query is replaced by the keys. The parameters in more
+// follow those of the keys. All parameters are "?": see bulkRows.
+func lookup(a asker, dest []any, do func(), query, row string, keys []any, more ...any) error {
 	width := strings.Count(row, "?")
 	for some := range slices.Chunk(keys, lookupSize*width) {
-		err := each(a, scan, strings.Replace(query, "KEYS", repeated(row, len(some)/width), 1), append(some, more...)...)
+		err := each(a, dest, do, strings.Replace(query, "KEYS", repeated(row, len(some)/width), 1), append(some, more...)...)
 		if err != nil {
 			return err
 		}
@@ -103,10 +99,11 @@ func lookup(a asker, scan func(*sql.Rows) error, query, row string, keys []any, 
 	return nil
 }
 
-// repeated returns row n times, separated by commas.
+// repeated returns a text n times, separated by commas.
 func repeated(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
-// splitKeys returns the keys of texts for lookup with (?,?,?): index, directory, rest.
+// splitKeys returns keys for lookup of the form (?,?,?): the index of a text, its
+// directory, and the rest of the text.
 func splitKeys(texts []string) []any {
 	keys := make([]any, 0, 3*len(texts))
 	for i, t := range texts {
@@ -116,14 +113,19 @@ func splitKeys(texts []string) []any {
 	return keys
 }
 
-// sumKeys returns the keys of texts for lookup with (?,?): index, sum.
+// sumKeys returns keys for lookup of the form (?,?): the index of a text, and its Sum.
 func sumKeys(texts []string) []any {
 	keys := make([]any, 0, 2*len(texts))
 	for i, t := range texts {
-		sum := SumOf(t)
-		keys = append(keys, i, sum[:])
+		keys = append(keys, i, key(t))
 	}
 	return keys
+}
+
+// key returns the Sum of a text as a query parameter.
+func key(text string) []byte {
+	sum := SumOf(text)
+	return sum[:]
 }
 
 // anys returns values as query parameters.

@@ -7,40 +7,28 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 )
 
-// ErrOlderSchema means that an earlier version of this program wrote the catalog, and
-// it was opened read-only, so that its schema cannot be migrated.
+// ErrOlderSchema means that the catalog has an older schema, which cannot be migrated
+// because the catalog was opened read-only.
 var ErrOlderSchema = errors.New("written by an older version of this program")
 
 // OpenReadOnly opens the existing catalog at path and writes nothing, not even the
 // files that SQLite keeps beside a database. Methods that write return an error. If the
-// catalog does not have the UUID id ("": any), it returns ErrOther, whatever the schema
-// is.
+// catalog does not have the UUID id, OpenReadOnly returns ErrOther, whatever the schema
+// is; "" means any UUID.
 func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
-	return openCatalog(ctx, path, now, id, func(c *Catalog) error {
-		c.readOnly = true
-		if err := ensure(ctx, c.path, false); err != nil {
-			return err
-		}
-		return c.connectReadOnly()
-	}, func(_ *Catalog, have, want int64) error {
-		if have < want {
-			return fmt.Errorf("%w: the catalog has the schema version %d, and this program needs %d; a run that may write migrates it", ErrOlderSchema, have, want)
-		}
-		return nil
-	})
+	return openCatalog(ctx, Options{Path: path, UUID: id, Now: now}, true)
 }
 
-// ErrWritten means that another process has written to a catalog that was opened
-// read-only while nobody wrote. Everything read since may be wrong.
-var ErrWritten = errors.New("written to while it was read")
+// ErrWritten means that another process began to write to the catalog after it was
+// opened read-only. Everything that was read since then may be wrong.
+var ErrWritten = errors.New("another process wrote to the catalog while it was read")
 
-// Steady returns ErrWritten if a run began to write after OpenReadOnly, so that
-// everything read since may be wrong. It returns nil for a catalog that was already
-// open for writing, which can be read safely.
+// Steady returns ErrWritten if another process began to write after OpenReadOnly, so
+// that everything that was read since then may be wrong. If the catalog was already in
+// use for writing when it was opened, reading is always safe and Steady returns nil.
 func (c *Catalog) Steady() error {
 	if c.still == nil {
 		return nil
@@ -58,52 +46,49 @@ func (c *Catalog) Steady() error {
 	return c.fail("read the catalog", ErrWritten)
 }
 
-// connectReadOnly opens two pools of connections. The first one keeps a connection
-// open: without it, a run that ends would remove the write-ahead log, without which
-// this source cannot be opened.
+// connectReadOnly opens two pools of connections. A connection of the first pool stays
+// open, since otherwise a run that ends would remove the write-ahead log, without which
+// the database cannot be read with these parameters.
 func (c *Catalog) connectReadOnly() error {
 	before, err := os.Stat(c.path)
 	if err != nil {
 		return err
 	}
-	source, logged, err := readOnlySource(c.path)
+	parameters, logged, err := readOnlyParameters(c.path)
 	if err != nil {
 		return err
 	}
 	if !logged {
 		c.still = before
 	}
-	if c.write, err = openSource(source, readers); err == nil { // SQLite refuses every write
-		c.read, err = openSource(source, readers)
+	if c.write, err = openSource(c.path, parameters, readers); err == nil { // SQLite refuses to write through these connections
+		c.read, err = openSource(c.path, parameters, readers)
 	}
 	return err
 }
 
-// walHeader is the length in bytes of a write-ahead log that has only its header.
-// SQLite cannot read such a log without writing, and tries for ten seconds.
+// walHeader is the length of the header of a write-ahead log, in bytes. SQLite cannot
+// read a log with nothing but its header without writing, and would try for ten
+// seconds.
 const walHeader = 32
 
-// readOnlySource returns the data source name for a database that is opened read-only.
-// It reads the write-ahead log of a run that is active or was killed. If there is no
-// log, or an empty one, an option keeps SQLite from creating one.
-func readOnlySource(path string) (source string, logged bool, err error) {
-	q := url.Values{"mode": {"ro"}, "_txlock": {"immediate"}}
-	for _, p := range []string{"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"} {
-		q.Add("_pragma", p)
-	}
+// readOnlyParameters returns the parameters of the SQLite driver for reading only.
+// SQLite reads the write-ahead log of a run that is active or was killed. If the log is
+// missing or empty, a parameter keeps SQLite from creating it.
+func readOnlyParameters(path string) (q url.Values, logged bool, err error) {
+	q = url.Values{"mode": {"ro"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"}}
 	wal, err := os.Stat(path + "-wal")
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && wal.Size() <= walHeader:
 		q.Set("immutable", "1")
 	case err != nil:
-		return "", false, err
+		return nil, false, err
 	default:
 		if _, err := os.Stat(path + "-shm"); err != nil {
-			return "", false, fmt.Errorf("the changes of an interrupted run in %q cannot be read without writing; run once with writing allowed: %w", path+"-wal", err)
+			return nil, false, fmt.Errorf("the changes of an interrupted run in %q can only be read by a run that may write, so run once with writing allowed: %w", path+"-wal", err)
 		}
 		q.Set("readonly_shm", "1")
 		logged = true
 	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	return u.String(), logged, nil
+	return q, logged, nil
 }

@@ -2,58 +2,46 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 )
 
-// Refolding describes how the paths of a mirror are folded again, because its file
-// system now treats different names as the same one, or refuses names that it accepted.
+// Refolding says how the paths of a mirror are folded again, because its file system
+// treats different names as one now, or refuses names that it accepted before.
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
-	Takes func(path string) bool   // whether the file system accepts the path
-	// Place finds another path for the resource lost, whose path is refused or is now
-	// the path of holder, which is zero if there is no such resource. The returned
-	// memberships replace the present ones of their resources.
+	Takes func(path string) bool   // reports whether the file system accepts a path
+	// Place finds another path for the resource lost, because the file system refuses
+	// its path, or the resource holder has the same path now. holder is zero if there
+	// is no such resource. The memberships that Place returns replace the recorded
+	// ones.
 	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
-	// Settings are stored in the same transaction.
+	// Settings are settings to store in the same transaction.
 	Settings map[string]string
 }
 
-// refoldPage is the number of rows that are read at a time.
+// refoldPage is the number of rows that Refold reads at a time.
 const refoldPage = 500
 
-// Refold folds all paths again in one transaction, and uses f.Fold from then on. It can
-// be repeated.
+// Refold folds all paths again in one transaction, and makes f.Fold the fold function
+// of the catalog. It can be called again.
 func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
-	err := c.transact(ctx, "fold the paths in the catalog", func(r *recorder) error {
-		if err := r.refoldDirectories(f.Fold); err != nil {
-			return err
-		}
-		lost, err := r.refoldFiles(f)
-		if err != nil {
-			return err
-		}
+	err := c.transact(ctx, "fold the paths in the catalog", func(r *recorder) {
+		// If several directories have the same folded path now, the first one gets it.
+		// The others keep theirs until their files have moved.
+		r.refoldDirectories("UPDATE OR IGNORE directory SET fold = $2 WHERE id = $1", func(id int64, fold string) []any { return []any{id, fold} })
+		lost := r.refoldFiles(f)
 		n := newNames(r, r.fold)
 		for i := range lost {
-			if err := c.placeAnew(r, f, &lost[i], n); err != nil {
-				return err
-			}
+			c.placeAnew(r, f, &lost[i], n)
 		}
-		if err := r.dropTwins(f.Fold); err != nil {
-			return err
+		r.refoldDirectories("DELETE FROM directory WHERE id = $1", func(id int64, _ string) []any { return []any{id} })
+		if len(lost) > 0 { // the log lacks the new paths, so readers have to compare all resources
+			at, _ := r.logState()
+			r.breakLog(max(c.instant().UnixMicro(), at+1))
 		}
-		if len(lost) > 0 { // their new paths have to be published
-			at, _, err := r.logState()
-			if err == nil {
-				err = r.breakLog(max(c.instant().UnixMicro(), at+1))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return r.keepAll(f.Settings)
+		r.keepAll(f.Settings)
 	})
 	if err != nil {
 		c.FoldBy(before)
@@ -61,146 +49,102 @@ func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	return err
 }
 
-// eachDirectory calls do for all directories, which it reads some at a time, so that do
-// may change them.
-func (r *recorder) eachDirectory(do func(id int64, fold, path string) error) error {
+// eachPage calls do for each row of a query. It reads some rows at a time, so that do
+// may change them. The query returns the rows with an ID greater than $1 in ascending
+// order, and id returns the ID of a row.
+func eachPage[T any](r *recorder, query string, dest func(*T) []any, id func(*T) int64, do func(*T)) {
+	for after := int64(0); ; {
+		page, err := rows(r, nil, dest, query, after, refoldPage)
+		if err != nil || len(page) == 0 {
+			return
+		}
+		for i := range page {
+			do(&page[i])
+			after = id(&page[i])
+		}
+	}
+}
+
+// refoldDirectories executes a statement for each directory whose recorded fold is not
+// the fold of its path. args returns the arguments of the statement for the ID and the
+// new fold.
+func (r *recorder) refoldDirectories(statement string, args func(id int64, fold string) []any) {
 	type directory struct {
 		id         int64
 		fold, path string
 	}
-	return eachPage(r, func(rows *sql.Rows) (d directory, err error) {
-		err = rows.Scan(&d.id, &d.fold, &d.path)
-		return d, err
-	}, "SELECT id, fold, path FROM directory WHERE id > $1 ORDER BY id LIMIT $2", func(d *directory) (int64, error) {
-		return d.id, do(d.id, d.fold, d.path)
-	})
-}
-
-// eachPage calls do for the rows of a query, which it reads some at a time, so that do
-// may change them. do returns the number of its row; the query returns rows with a
-// number greater than $1, in ascending order.
-func eachPage[T any](r *recorder, scan func(*sql.Rows) (T, error), query string, do func(*T) (after int64, err error)) error {
-	for after := int64(0); ; {
-		page, err := rows(r, scan, query, after, refoldPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for i := range page {
-			if after, err = do(&page[i]); err != nil {
-				return err
+	eachPage(r, "SELECT id, fold, path FROM directory WHERE id > $1 ORDER BY id LIMIT $2",
+		func(d *directory) []any { return []any{&d.id, &d.fold, &d.path} }, func(d *directory) int64 { return d.id },
+		func(d *directory) {
+			if fold := r.fold(d.path); fold != d.fold {
+				r.exec(statement, args(d.id, fold)...)
 			}
-		}
-	}
+		})
 }
 
-// refoldDirectories folds the paths of directories again. If several have the same fold
-// now, the first one gets it; the others keep theirs until their files have moved.
-func (r *recorder) refoldDirectories(fold func(string) string) error {
-	return r.eachDirectory(func(id int64, was, path string) error {
-		now := fold(path)
-		if now == was {
-			return nil
-		}
-		_, err := r.exec("UPDATE OR IGNORE directory SET fold = $2 WHERE id = $1", id, now)
-		return err
-	})
-}
-
-// dropTwins removes the directories that have the same fold as another one now.
-func (r *recorder) dropTwins(fold func(string) string) error {
-	return r.eachDirectory(func(id int64, was, path string) error {
-		if fold(path) == was {
-			return nil
-		}
-		_, err := r.exec("DELETE FROM directory WHERE id = $1", id)
-		return err
-	})
-}
-
-// pathOf is a resource and its path.
+// pathOf is a resource with its path.
 type pathOf struct {
 	id              int64
 	uri, path, fold string
 	dir             int64
-	holder          string // URI of the resource that has the path now
+	holder          string // URI of the resource that has the same path now; "" if there is none
 }
 
-// refoldFiles returns the resources that lose their paths. They block no name until
-// they get new ones.
-func (r *recorder) refoldFiles(f Refolding) (lost []pathOf, err error) {
-	err = eachPage(r, func(rows *sql.Rows) (v pathOf, err error) {
-		err = rows.Scan(&v.id, &v.uri, &v.path, &v.fold, &v.dir)
-		return v, err
-	}, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
-		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2", func(v *pathOf) (int64, error) {
-		keeps, err := r.refoldFile(f, v)
-		if !keeps {
-			lost = append(lost, *v)
-		}
-		return v.id, err
-	})
-	return lost, err
+// refoldFiles folds the paths of files again, and returns the resources that need
+// another path. Until they get one, no folded path is theirs.
+func (r *recorder) refoldFiles(f Refolding) (lost []pathOf) {
+	eachPage(r, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
+		"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2",
+		func(v *pathOf) []any { return []any{&v.id, &v.uri, &v.path, &v.fold, &v.dir} }, func(v *pathOf) int64 { return v.id },
+		func(v *pathOf) {
+			if !r.refoldFile(f, v) {
+				lost = append(lost, *v)
+			}
+		})
+	return lost
 }
 
-func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
+func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool) {
 	now := f.Fold(v.path)
 	dir, name := split(now)
-	if err := r.missingDirectory(v.path, dir); err != nil {
-		return false, err
+	if r.dirs[dir] == 0 {
+		above, _ := split(v.path)
+		r.enterDirectories([]string{above}, r.fold)
 	}
-	if _, taken, err := newNames(r, r.fold).Directory(now); err != nil {
-		return false, err
-	} else if !taken && f.Takes(v.path) {
+	if !r.exists("directory WHERE fold = $1", now+"/") && f.Takes(v.path) {
 		if r.dirs[dir] == v.dir && name == v.fold {
-			return true, nil
+			return true
 		}
 		r.leave(v.dir)
-		n, err := r.exec("UPDATE OR IGNORE resource SET dir = $2, fold = $3 WHERE id = $1", v.id, r.dirs[dir], name)
-		if err != nil || n > 0 {
-			return true, err
+		if r.exec("UPDATE OR IGNORE resource SET dir = $2, fold = $3 WHERE id = $1", v.id, r.dirs[dir], name) > 0 {
+			return true
 		}
 	}
-	v.holder, _, err = value[string](r, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
+	r.first([]any{&v.holder}, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
 		r.dirs[dir], name, v.id)
-	if err != nil {
-		return false, err
-	}
-	_, err = r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // no file has this path
-	return false, err
+	r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // a folded name with a slash, which no file has
+	return false
 }
 
-// missingDirectory adds the directory of a path to r.dirs if it is missing there.
-func (r *recorder) missingDirectory(path, fold string) error {
-	if r.dirs[fold] != 0 {
-		return nil
-	}
-	dir, _ := split(path)
-	return r.enterDirectories([]string{dir}, r.fold)
-}
-
-func (c *db) placeAnew(r *recorder, f Refolding, l *pathOf, n names) error {
-	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // reads their state before the transaction
-	if err != nil {
-		return err
+func (c *db) placeAnew(r *recorder, f Refolding, l *pathOf, n names) {
+	found, err := (&Facts{c}).Lookup(r.ctx, 0, []string{l.uri, l.holder}) // this reads the state before the transaction
+	if err != nil || r.err != nil {
+		r.stop(err)
+		return
 	}
 	p, members, err := f.Place(found[0], found[1], n)
 	if err == nil {
 		err = n.take(&p)
 	}
-	dir, name := split(p.Path)
-	if err == nil {
-		err = r.enterDirectories(append(p.Directories, dir), r.fold)
-	}
 	if err != nil {
-		return err
+		r.err = err
+		return
 	}
+	dir, name := split(p.Path)
+	r.enterDirectories(append(p.Directories, dir), r.fold)
 	r.leave(l.dir)
-	if _, err := r.exec("UPDATE resource SET dir = $2, name = $3, fold = $4 WHERE id = $1", l.id, r.dirs[r.fold(dir)], name, r.fold(name)); err != nil {
-		return err
-	}
+	r.exec("UPDATE resource SET dir = $2, name = $3, fold = $4 WHERE id = $1", l.id, r.dirs[r.fold(dir)], name, r.fold(name))
 	s := settling{recorder: r, Outcome: &Outcome{Members: members}}
-	if err := s.find(); err != nil {
-		return err
-	}
-	return s.begin()
+	s.find()
+	s.begin()
 }

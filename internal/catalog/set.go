@@ -1,9 +1,6 @@
 package catalog
 
-import (
-	"context"
-	"database/sql"
-)
+import "context"
 
 // NamedSet is a set and its name.
 type NamedSet struct {
@@ -11,26 +8,22 @@ type NamedSet struct {
 	Name string
 }
 
-// Set returns the set with this name, and creates it if there is none.
+// Set returns the ID of the set with this name, and creates the set if it is missing.
 func (c *Facts) Set(ctx context.Context, name string) (SetID, error) {
 	const find = "SELECT id FROM sets WHERE name = $1"
 	id, ok, err := value[SetID](c.reading(ctx, "find a set in the catalog"), find, name)
 	if err != nil || ok {
 		return id, err
 	}
-	err = c.transact(ctx, "make a set in the catalog", func(r *recorder) (err error) {
-		if _, err = r.exec("INSERT INTO sets (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name); err == nil {
-			id, _, err = value[SetID](r, find, name)
-		}
-		return err
+	err = c.transact(ctx, "make a set in the catalog", func(r *recorder) {
+		r.exec("INSERT INTO sets (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name)
+		r.first([]any{&id}, find, name)
 	})
 	return id, err
 }
 
 // Sets returns all sets in the order in which they were created.
 func (c *Facts) Sets(ctx context.Context) ([]NamedSet, error) {
-	return rows(c.reading(ctx, "list the sets of the catalog"), func(r *sql.Rows) (s NamedSet, err error) {
-		err = r.Scan(&s.ID, &s.Name)
-		return s, err
-	}, "SELECT id, name FROM sets ORDER BY id")
+	return rows(c.reading(ctx, "list the sets of the catalog"), nil, func(s *NamedSet) []any { return []any{&s.ID, &s.Name} },
+		"SELECT id, name FROM sets ORDER BY id")
 }

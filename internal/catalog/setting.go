@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// Setting returns the value of the setting name; false if there is none.
+// Setting returns the value of the setting with this name, or false if it does not
+// exist.
 func (c *Facts) Setting(ctx context.Context, name string) (string, bool, error) {
 	return setting(c.reading(ctx, "read a setting of the catalog"), name)
 }
@@ -15,7 +16,8 @@ func setting(a asker, name string) (string, bool, error) {
 	return value[string](a, "SELECT value FROM setting WHERE name = $1", name)
 }
 
-// number returns the value of a setting that is a number; 0 and false if there is none.
+// number returns the value of a setting that is a number, or false if the setting does
+// not exist.
 func number(a asker, name string) (n int64, ok bool, err error) {
 	text, ok, err := setting(a, name)
 	if err != nil || !ok {
@@ -27,34 +29,33 @@ func number(a asker, name string) (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// SetSettings stores all values, or none.
+// SetSettings stores all given settings, or none of them.
 func (c *Facts) SetSettings(ctx context.Context, values map[string]string) error {
-	return c.transact(ctx, "write settings of the catalog", func(r *recorder) error { return r.keepAll(values) })
+	return c.transact(ctx, "write settings of the catalog", func(r *recorder) { r.keepAll(values) })
 }
 
-func (r *recorder) keepAll(values map[string]string) error {
+func (r *recorder) keepAll(values map[string]string) {
 	for name, value := range values {
-		if err := r.keep(name, value); err != nil {
-			return err
-		}
+		r.keep(name, value)
 	}
-	return nil
 }
 
-func (r *recorder) keep(name, value string) error {
-	_, err := r.exec(`INSERT INTO setting (name, value) VALUES ($1, $2)
+func (r *recorder) keep(name, value string) {
+	r.exec(`INSERT INTO setting (name, value) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
-	return err
 }
 
-func (r *recorder) keepNumber(name string, n int64) error {
-	return r.keep(name, strconv.FormatInt(n, 10))
+func (r *recorder) number(name string) (n int64, ok bool) {
+	n, ok, _ = number(r, name)
+	return n, ok
 }
 
-// A catalog belongs to a mirror or to a publication. It has one of these settings
-// accordingly.
+func (r *recorder) keepNumber(name string, n int64) { r.keep(name, strconv.FormatInt(n, 10)) }
+
+// A catalog belongs either to a mirror or to a publication, and has the corresponding
+// setting.
 const (
-	MirrorSetting    = "source"   // Source of the mirror
+	MirrorSetting    = "source"   // URI of the Source of the mirror
 	PublisherSetting = "base-url" // base URL of the publication
 )
 

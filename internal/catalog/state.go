@@ -12,17 +12,17 @@ import (
 // FileName is the file name of the catalog in a state directory.
 const FileName = "catalog.db"
 
-// headerSize is the number of bytes at the beginning of a SQLite file that identify a
-// catalog.
+// headerSize is the number of bytes at the beginning of a SQLite file by which a
+// catalog is recognised.
 const (
 	headerSize = 72
-	appIDAt    = 68 // offset of the application id
+	appIDAt    = 68 // offset of the application id in the file, in bytes
 	magic      = "SQLite format 3\x00"
 )
 
-// IsState reports whether a directory contains a catalog, and so is a state directory.
-// A state directory must be neither published nor served, and no resource may be stored
-// in it. lstat and open are those of the tree with the directory.
+// IsState reports whether a directory is a state directory, which means that it
+// contains a catalog. A state directory must not be published or served, and no
+// resource may be stored in it. lstat and open access the tree with the directory.
 func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error), open func(string) (F, error)) (bool, error) {
 	name := dir + "/" + FileName
 	if dir == "." {
@@ -45,7 +45,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	return IsHeader(f)
 }
 
-// inDir adds to an error the directory that was searched for a catalog.
+// inDir makes an error name the directory in which a catalog was looked for.
 func inDir(err error, dir string) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}
@@ -64,9 +64,9 @@ func IsHeader(r io.Reader) (bool, error) {
 }
 
 // IsStateName reports whether this program uses a name directly in a state directory:
-// for the catalog, its logs and locks, records of runs, cached documents of a mirror,
-// or files of a publisher. No such name contains a ~, which mirrors put into the names
-// that they invent.
+// for the catalog, logs, locks, records of runs, cached documents of a mirror, or files
+// of a publisher. No such name contains "~", which mirrors put into the names that they
+// invent.
 func IsStateName(name string) bool {
 	for _, own := range []string{"lock", "runs", "documents", "staging", "content"} {
 		if strings.EqualFold(name, own) {

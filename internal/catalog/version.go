@@ -11,55 +11,65 @@ import (
 	"instep/resourcesync"
 )
 
-// Run is a command that changed a mirror.
+// Run is a run of a command that changed a mirror.
 type Run struct {
-	ID                        int64 // 0: the run has changed nothing yet
-	Number                    int64 // the ID that the run gets if it is greater than all earlier ones; otherwise it gets the next ID
+	ID                        int64 // ID of the run; 0 if the run has changed nothing yet
+	Number                    int64 // ID that the run gets if that is greater than all earlier IDs; otherwise the run gets the next ID
 	Begun                     time.Time
-	What                      string // command line
-	Created, Updated, Deleted int64  // numbers of memberships
+	What                      string // command line of the run
+	Created, Updated, Deleted int64  // numbers of memberships that the run created, updated and deleted
 }
 
-// Version is a state of a resource in a set: one that has ended, or the present one.
+// Version is a state of a resource in a set, either an ended state or the present one.
 type Version struct {
-	ID   int64 // 0: it is the present state
+	ID   int64 // ID of an ended state; 0 for the present state
 	Set  SetID
-	Kept string // path to which the bytes were moved from Path; "": they were not moved
+	Kept string // path to which the bytes at Path were moved; "" if they were not moved
 	Resource
 
-	Since, Until time.Time           // a zero Since is unknown; the present state has a zero Until
-	Why          resourcesync.Change // the change that ended the state, Updated or Deleted; "" for the present state
-	Began, Ended int64               // IDs of the runs that began and ended the state; 0: unknown, or not ended
-	Overtaken    bool                // set by RunVersions and RunOvertaken: a later run changed the resource again
+	Since, Until time.Time           // times at which the state began and ended; Since is zero if unknown, and Until is zero for the present state
+	Why          resourcesync.Change // kind of the change that ended the state, Updated or Deleted; "" for the present state
+	Began, Ended int64               // IDs of the runs that began and ended the state; 0 if unknown or not ended
+	Overtaken    bool                // a later run changed the resource again; only RunVersions and RunOvertaken set this field
 }
 
+// Columns of an ended and of a present state: those of a Resource and its membership,
+// and then the other columns of a Version.
 const (
-	versionColumns = "v.uri, v.path, v.length, v.sha256, v.digests, v.verified, v.type, v.changed, v.lastmod, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended, v.remainder"
-	presentColumns = "b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, 0, m.set_id, '', m.since, 0, '', m.run, 0, m.remainder"
+	versionColumns = "0, v.uri, NULL, v.path, TRUE, v.length, " + digestsColumn + ", v.verified, v.type, '', '', FALSE, v.changed, v.lastmod, '', '', '', v.remainder, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended"
+	presentColumns = resourceColumns + ", FALSE, m.changed, m.lastmod, '', '', '', m.remainder, 0, m.set_id, '', m.since, 0, '', m.run, 0"
 )
 
-// enterRun inserts a run, or adds to its counts, and returns its ID.
-func (r *recorder) enterRun(run *Run) (id int64, err error) {
-	if run.ID != 0 {
-		_, err = r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
-			run.ID, run.Created, run.Updated, run.Deleted)
-		return run.ID, err
-	}
-	id, _, err = value[int64](r, `INSERT INTO run (id, begun, what, created, updated, deleted)
-		VALUES (max($6, COALESCE((SELECT max(id) FROM run), 0) + 1), $1, $2, $3, $4, $5) RETURNING id`,
-		run.Begun.UnixMicro(), run.What, run.Created, run.Updated, run.Deleted, run.Number)
-	return id, err
+// columns returns the destinations for versionColumns or presentColumns.
+func (v *Version) columns() []any {
+	return append(v.Resource.columns(), &v.ID, &v.Set, &v.Kept, microsTo(&v.Since), microsTo(&v.Until), &v.Why, &v.Began, &v.Ended)
 }
 
-// memberOf returns a FROM clause that joins the membership m and its resource r to a
-// row with set_id and uri. A condition can be appended.
+// enterRun inserts a run, or adds to the counts of one that has an ID. It returns the
+// ID.
+func (r *recorder) enterRun(run *Run) (id int64) {
+	if run.ID != 0 {
+		r.exec("UPDATE run SET created = created + $2, updated = updated + $3, deleted = deleted + $4 WHERE id = $1",
+			run.ID, run.Created, run.Updated, run.Deleted)
+		return run.ID
+	}
+	r.first([]any{&id}, `INSERT INTO run (id, begun, what, created, updated, deleted)
+		VALUES (max($6, COALESCE((SELECT max(id) FROM run), 0) + 1), $1, $2, $3, $4, $5) RETURNING id`,
+		run.Begun.UnixMicro(), run.What, run.Created, run.Updated, run.Deleted, run.Number)
+	return id
+}
+
+// memberOf returns a FROM clause with the membership m and the resource r for a row
+// that has the columns set_id and uri. It ends with a condition, to which others can be
+// added.
 func memberOf(row string) string {
 	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
 		CROSS JOIN member m ON m.set_id = row.set_id AND m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
 }
 
-// Statements that store states that end. The intents have the paths to which their
-// bytes move. CROSS JOIN makes SQLite begin with the intents, since they are few.
+// The following statements store states that end. The intents tell to which paths the
+// bytes move. CROSS JOIN makes SQLite begin with the intents, since there are only a
+// few.
 const (
 	insertVersion = `INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
 		SELECT m.set_id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type,
@@ -72,127 +82,74 @@ const (
 		WHERE i.sha256 IS NOT NULL AND NOT (r.stored AND i.sha256 = r.sha256))`
 )
 
-// end ends memberships and stores every state that ends with the outcome. It has to run
+// end ends memberships, and stores every state that ends with the outcome. It must run
 // before the statements that change these states.
-func (s *settling) end() error {
+func (s *settling) end() {
 	for i := range s.Ended {
 		m := &s.Ended[i]
 		row := s.rows[m.URI]
-		if err := s.lose(m, row, s.Meant); err != nil {
-			return err
-		}
-		if err := s.keepState(m, resourcesync.Deleted); err != nil {
-			return err
-		}
-		if _, err := s.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", m.Set, row); err != nil {
-			return err
+		s.lose(m, row, s.Meant)
+		s.keepState(m, resourcesync.Deleted)
+		s.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", m.Set, row)
+	}
+	if s.run != 0 {
+		s.exec(keepReplaced, s.at, resourcesync.Updated, s.run)
+		s.exec(beginNew, s.at, s.run)
+		for i := range s.Members {
+			if m := &s.Members[i]; m.Relabel {
+				s.keepState(m, resourcesync.Updated)
+				s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.at, s.run)
+			}
 		}
 	}
-	if s.run == 0 {
-		return s.endFound()
-	}
-	if _, err := s.exec(keepReplaced, s.at, resourcesync.Updated, s.run); err != nil {
-		return err
-	}
-	if _, err := s.exec(beginNew, s.at, s.run); err != nil {
-		return err
-	}
-	for i := range s.Members {
-		m := &s.Members[i]
-		if !m.Relabel {
-			continue
-		}
-		if err := s.keepState(m, resourcesync.Updated); err != nil {
-			return err
-		}
-		if _, err := s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.at, s.run); err != nil {
-			return err
-		}
-	}
-	return s.endFound()
-}
-
-// endFound stores the states of files that were moved to free the path of a resource.
-func (s *settling) endFound() error {
 	for i := range s.Found {
 		f := &s.Found[i]
-		_, err := s.exec(`INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
+		s.exec(`INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
 			VALUES ($1, $2, $3, $4, $5, NULL, '', FALSE, '', 0, '', 0, $6, 0, $7, $8)`,
 			f.Set, f.URI, f.Path, f.Kept, writeLength(f.Length), s.at, resourcesync.Updated, s.run)
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
-func (s *settling) keepState(m *Membership, why resourcesync.Change) error {
-	if s.run == 0 {
-		return nil
+func (s *settling) keepState(m *Membership, why resourcesync.Change) {
+	if s.run != 0 {
+		s.exec(keepOne, s.at, why, s.run, m.Set, s.rows[m.URI], m.URI)
 	}
-	_, err := s.exec(keepOne, s.at, why, s.run, m.Set, s.rows[m.URI], m.URI)
-	return err
 }
 
-// scanVersion reads versionColumns or presentColumns, followed by extra.
-func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
-	var (
-		sha256                []byte
-		length                sql.NullInt64
-		digests, lastmod      string
-		changed, since, until int64
-		remainder             sql.NullString
-	)
-	dest := append(make([]any, 0, 20), &v.URI, &v.Path, &length, &sha256, &digests, &v.Verified, &v.Type, &changed, &lastmod,
-		&v.ID, &v.Set, &v.Kept, &since, &until, &v.Why, &v.Began, &v.Ended, &remainder)
-	if err := rows.Scan(append(dest, extra...)...); err != nil {
-		return err
-	}
-	var err error
-	if v.Digests, err = readDigests(v.URI, digests, sha256); err != nil {
-		return err
-	}
-	v.Stored, v.Length, v.Changed, v.Remainder = true, readLength(length), readTime(changed), remainder.String
-	v.Since, v.Until = readMicros(since), readMicros(until)
-	v.LastMod, err = readDatetime(v.URI, lastmod)
-	return err
-}
-
-// versions yields the ended states for which the condition only is true, in the order
-// of their IDs. overtaken is the condition for Overtaken.
+// versions yields the ended states that satisfy the condition only, in the order of
+// their IDs. overtaken is an SQL expression for the field Overtaken.
 func (c *db) versions(ctx context.Context, overtaken, only string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", "+overtaken+" FROM version v WHERE v.id > $1 AND "+only+" ORDER BY v.id LIMIT $2", 0, args...)
 }
 
-// lastVersions is like versions, in reverse order.
+// lastVersions yields the ended states that satisfy a condition, in reverse order of
+// their IDs.
 func (c *db) lastVersions(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
 	return c.versionsBy(ctx, "SELECT "+versionColumns+", FALSE FROM version v WHERE v.id < $1 AND "+only+" ORDER BY v.id DESC LIMIT $2", math.MaxInt64, args...)
 }
 
 func (c *db) versionsBy(ctx context.Context, query string, start int64, args ...any) iter.Seq2[Version, error] {
-	return listing(c.reading(ctx, "list earlier states in the catalog"), query, start, func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v, &v.Overtaken)
-		return v.ID, err
+	return listing(c.reading(ctx, "list earlier states in the catalog"), query, start, func(v *Version) (any, []any) {
+		return &v.ID, append(v.columns(), &v.Overtaken)
 	}, args...)
 }
 
-// Present returns the present states of a resource, in the order of the sets.
+// Present returns the present states of a resource, in the order of its sets.
 func (c *Mirror) Present(ctx context.Context, uri string) ([]Version, error) {
 	base, rest := split(uri)
-	return rows(c.reading(ctx, "look up states in the catalog"), func(r *sql.Rows) (v Version, err error) {
-		err = scanVersion(r, &v)
-		return v, err
-	}, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN directory d ON d.id = r.dir
-		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
+	return rows(c.reading(ctx, "look up states in the catalog"), nil, (*Version).columns, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id
+		CROSS JOIN directory d ON d.id = r.dir CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
 }
 
-// VersionsOf yields the states of a resource that have ended, the last one first.
+// VersionsOf yields the ended states of a resource. It begins with the state that ended
+// last.
 func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return c.lastVersions(ctx, "v.uri = $3", uri)
 }
 
-// Versions yields the states that ended at or after a moment, the last one first. The +
-// keeps SQLite from using an index with which it would have to sort.
+// Versions yields the states that ended at or after a moment. It begins with the state
+// that ended last. The + keeps SQLite from using an index with which it would have to
+// sort.
 func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.lastVersions(ctx, "+v.until >= $3", since.UnixMicro())
 }
@@ -205,17 +162,15 @@ func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Ve
 		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+")", since.UnixMicro(), resourcesync.Deleted)
 }
 
-// RunVersions yields the states that a run ended, except those that it began itself, in
-// the order of the changes. Overtaken marks resources that a later run changed again.
-// RunVersions omits resources whose present state equals the one before the run.
+// RunVersions yields the states that a run ended, in the order of the changes. It omits
+// states that the same run began, and resources whose present state equals the one
+// before the run. Overtaken says that a later run changed the resource again.
 func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return c.versions(ctx, `EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
 		OR EXISTS (SELECT 1 FROM `+memberOf("v")+"AND m.run > v.ended)", `v.ended = $3 AND v.began <> $3
 		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+`
 			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod AND m.remainder IS v.remainder)`, run)
 }
-
-const presentFrom = " FROM member m CROSS JOIN resource r ON r.id = m.resource" + placed
 
 // RunCreated yields the members that a run added to a set and that have not changed
 // since, in the order in which they were first recorded.
@@ -224,29 +179,27 @@ func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2
 		AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)`, set, run)
 }
 
-// present yields the present states in the set $3 for which a condition is true, in the
+// present yields the present states in the set $3 that satisfy a condition, in the
 // order in which the resources were first recorded.
 func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
-	return listing(c.reading(ctx, "list states in the catalog"), "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
-		" ORDER BY m.resource LIMIT $2", 0, func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v, &v.Resource.ID)
-		return v.Resource.ID, err
-	}, args...)
+	return listing(c.reading(ctx, "list states in the catalog"), "SELECT "+presentColumns+" FROM member m CROSS JOIN resource r ON r.id = m.resource"+placed+
+		"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+" ORDER BY m.resource LIMIT $2", 0,
+		func(v *Version) (any, []any) { return &v.Resource.ID, v.columns() }, args...)
 }
 
-// RunOvertaken yields the first states of the members that a run added to a set and a
-// later run changed, in the order in which they ended. All of them are marked as
-// Overtaken.
+// RunOvertaken yields the first states of those members that a run added to a set and a
+// later run changed, in the order in which the states ended. It sets Overtaken in all
+// of them.
 func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.versions(ctx, "TRUE", `v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
 		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.uri = v.uri AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)`, set, run)
 }
 
-// AsOf yields the states of a set at a moment: first those that are still present, in
-// the order in which the resources were first recorded, then those that have ended
-// since, in the order in which they ended. They are complete if the moment is not
-// before the one that Known returns.
+// AsOf yields the states that a set had at a moment. First it yields those that are
+// still present, in the order in which the resources were first recorded. Then it
+// yields those that have ended since, in the order in which they ended. The states are
+// complete if the moment is not before the one that Known returns.
 func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		for v, err := range c.present(ctx, " AND m.since <= $4", set, at.UnixMicro()) {
@@ -258,8 +211,8 @@ func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Ve
 	}
 }
 
-// URIAt returns the URI of the resource that has a path, or of the last one that had
-// it; false if there is none. The path is compared as set by FoldBy.
+// URIAt returns the URI of the resource that has a path, or else of the last one that
+// had it. It returns false if there was none. Paths are compared as FoldBy says.
 func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
 	dir, name := split(c.folding()(path))
 	return value[string](c.reading(ctx, "look up a path in the catalog"), `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
@@ -267,19 +220,19 @@ func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, e
 		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path)
 }
 
-// purgedSetting is the name of the setting with the moment up to which ended states
-// were removed, in microseconds since 1970.
+// purgedSetting is the name of the setting with the moment before which ended states
+// were deleted, in microseconds since 1970.
 const purgedSetting = "versions purged"
 
-// Known returns the moment since which all states are stored. Earlier states were
-// removed, or not stored yet. It returns false if no state was ever stored.
+// Known returns the moment since which the history is complete. Earlier states were
+// deleted, or not stored yet. It returns false if no state was ever stored.
 func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	micros, _, err := value[sql.NullInt64](c.reading(ctx, "read the runs of the catalog"), `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
 		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting)
 	return readMicros(micros.Int64), micros.Valid, err
 }
 
-// VersionDays returns the days, in UTC, on which states ended, as 2006-01-02. It omits
+// VersionDays returns the days on which states ended, in UTC, as 2006-01-02. It omits
 // days for which leave returns true.
 func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
 	from := int64(math.MinInt64)
@@ -296,8 +249,9 @@ func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (
 	}
 }
 
-// ForgetVersions removes the states that ended on a day, in transactions of some
-// thousand. From then on the history is incomplete before the day since.
+// ForgetVersions deletes the states that ended on a day. Each transaction deletes some
+// thousand states. Afterwards the history counts as complete only from the day since
+// on.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	begin, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -309,17 +263,13 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	}
 	for {
 		var n int64
-		err := c.transact(ctx, "remove earlier states from the catalog", func(r *recorder) (err error) {
-			n, err = r.exec("DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
+		err := c.transact(ctx, "remove earlier states from the catalog", func(r *recorder) {
+			n = r.exec("DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
 				begin.UnixMicro(), begin.AddDate(0, 0, 1).UnixMicro(), forgetRows)
-			if err != nil || n == 0 {
-				return err
+			if n > 0 {
+				purged, _ := r.number(purgedSetting)
+				r.keepNumber(purgedSetting, max(purged, known.UnixMicro()))
 			}
-			purged, _, err := number(r, purgedSetting)
-			if err != nil {
-				return err
-			}
-			return r.keepNumber(purgedSetting, max(purged, known.UnixMicro()))
 		})
 		if err != nil || n < forgetRows {
 			return err
@@ -327,15 +277,12 @@ func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	}
 }
 
-// Runs yields the runs that changed a mirror, the last one first. It omits runs that
-// were interrupted before their first change.
+// Runs yields the runs that changed a mirror, beginning with the last one. It omits
+// runs that were interrupted before their first change.
 func (c *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	return listing(c.reading(ctx, "list the runs of the catalog"), `SELECT id, begun, what, created, updated, deleted FROM run
 		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,
-		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
-			var begun int64
-			err := rows.Scan(&r.ID, &begun, &r.What, &r.Created, &r.Updated, &r.Deleted)
-			r.Begun = readTime(begun)
-			return r.ID, err
+		int64(math.MaxInt64), func(r *Run) (any, []any) {
+			return &r.ID, []any{&r.ID, timeTo(&r.Begun), &r.What, &r.Created, &r.Updated, &r.Deleted}
 		})
 }

@@ -17,13 +17,13 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxLine is the longest accepted line, in bytes.
+// MaxLine is the length of the longest accepted line, in bytes.
 const MaxLine = 64 << 10
 
-// line is the JSON object in a line.
+// line is the JSON object that a line contains.
 type line struct {
 	URI  string `json:"uri"`
-	Path string `json:"path"` // path of a file below the directory, instead of the URI
+	Path string `json:"path"` // path of a file below the published directory, which may be stated instead of the URI
 
 	Change  resourcesync.Change   `json:"change"`
 	LastMod resourcesync.Datetime `json:"lastmod"`
@@ -34,16 +34,17 @@ type line struct {
 
 var errTooLong = fmt.Errorf("expected lines of at most %d bytes", MaxLine)
 
-// lines reads lines and skips those that are too long.
+// lines reads lines, and skips the rest of a line that is too long.
 type lines struct {
 	r *bufio.Reader
-	n int // number of the last line
+	n int // number of the line that was read last
 }
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, MaxLine)} }
 
-// next returns the next line that is not empty, or io.EOF after the last. The text is
-// valid until the next call. errTooLong concerns only that line.
+// next returns the next line that is not empty, or io.EOF after the last line. The text
+// is valid until next is called again. After errTooLong, reading can continue with the
+// next line.
 func (l *lines) next() (text []byte, err error) {
 	for {
 		text, err = l.r.ReadSlice('\n')
@@ -54,7 +55,7 @@ func (l *lines) next() (text []byte, err error) {
 			return nil, l.skip()
 		}
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			return text, nil // the next call will return the error
+			return text, nil // if there was an error, the next call returns it
 		}
 		if err != nil {
 			return nil, err
@@ -62,12 +63,12 @@ func (l *lines) next() (text []byte, err error) {
 	}
 }
 
-// skip reads to the end of a line that is too long.
+// skip reads the rest of a line that is too long.
 func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return errTooLong // at the end of the input, the next call will see it again
+			return errTooLong // if the input has ended or cannot be read, the next call returns that
 		}
 	}
 }
@@ -76,11 +77,11 @@ func (l *lines) skip() error {
 // half of a surrogate pair.
 const replaced = "\ufffd"
 
-// faithful returns an error if decoding changed a string, since the changed one would
+// faithful returns an error if decoding has changed the URI or path, which would then
 // name another resource.
 func (l *line) faithful(text []byte) error {
 	if !utf8.Valid(text) {
-		return errors.New("expected UTF-8 (a file of another name can't be told: a scan finds it)")
+		return errors.New("expected UTF-8: a file whose name is not UTF-8 is found by a scan, and cannot be named in a line")
 	}
 	meant := bytes.Count(text, []byte(replaced)) + bytes.Count(bytes.ToLower(text), []byte(`\ufffd`))
 	if strings.Count(l.URI+l.Path, replaced) > meant {
@@ -89,8 +90,8 @@ func (l *line) faithful(text []byte) error {
 	return nil
 }
 
-// parse parses a line, and reads the file that it names. The release function of the
-// request frees the bytes held for it.
+// parse parses a line, and reads the file that the line names. The returned function
+// frees the bytes that are held for the change.
 func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -99,7 +100,7 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 		return ch, nil, fmt.Errorf("expected a JSON object with uri or path: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return ch, nil, errors.New("expected one JSON object a line, found something behind it")
+		return ch, nil, errors.New("expected one JSON object in each line, found more after the object")
 	}
 	if err := l.faithful(text); err != nil {
 		return ch, nil, err
@@ -119,7 +120,7 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 }
 
 // told returns the change of a resource that the line describes completely. A deletion
-// may be sent before the file is removed, or for a file that was never known.
+// may be sent before the file is removed, and for a file that was never recorded.
 func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
 	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}
@@ -140,7 +141,7 @@ func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), e
 	return ch, release, err
 }
 
-// file returns the change of a file below the directory.
+// file returns the change of a file in the published directory, which it reads.
 func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	uri, err := r.Session.URIOf(ctx, l.Path)
 	if err != nil {
@@ -148,7 +149,7 @@ func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, func(), e
 	}
 	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: uri, Path: l.Path}}
 	if len(l.Hash) > 0 || l.Length != nil || l.Type != "" || !l.LastMod.IsZero() {
-		return gone, nil, errors.New("expected nothing but path and change: the file says the rest")
+		return gone, nil, errors.New("expected nothing but path and change, since the file is read for the rest")
 	}
 	if l.Change == resourcesync.Deleted {
 		return gone, nil, nil

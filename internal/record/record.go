@@ -1,10 +1,10 @@
-// Package record takes the changes that applications push, as JSON Lines from a
-// reader or over a socket, records them in a set and publishes them soon after.
+// Package record receives the changes that applications send as JSON Lines, from a
+// reader or over a socket. It records them in a set and publishes them soon after.
 //
-// A Recorder is the core: it records lines in batches, each one transaction, and answers a
-// line when its change is durable. [Recorder.Read] takes the lines of one reader,
-// [Recorder.Serve] those of any number of connections. Every queue is bounded: a client
-// that sends faster than changes are recorded waits.
+// A Recorder records lines in batches, one transaction for each batch, and answers a
+// line when its change is durable. [Recorder.Read] receives the lines of one reader,
+// [Recorder.Serve] those of any number of connections. Every queue is bounded, so a
+// client that sends changes faster than they are recorded has to wait.
 package record
 
 import (
@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	queueSize = 2 * catalog.MaxChanges // number of lines that wait to be recorded
-	// stopTime is how long a Recorder may continue after its context has ended, to record
+	queueSize = 2 * catalog.MaxChanges // largest number of lines that wait to be recorded
+	// stopTime is the time that a Recorder has, after its context has ended, to record
 	// and publish the lines that it has accepted.
 	stopTime = 4 * time.Second
-	attempts = 3 // attempts to record a batch while a scan records changes too
+	attempts = 3 // number of attempts to record a batch while a scan records changes, too
 )
 
 // Session is the part of publish.Session that a Recorder needs.
@@ -43,42 +43,42 @@ type Session interface {
 type Recorder struct {
 	Session Session
 	Set     string
-	Every   time.Duration // time between two publications
+	Every   time.Duration // time from one publication to the next
 	Now     func() time.Time
 	// Published is called after each publication, including a failed one that will be
 	// repeated.
 	Published func(publish.Report, error)
-	// Answered is called with each answer, never concurrently with itself; may be nil.
+	// Answered is called with each answer, never concurrently. It may be nil.
 	Answered func(Answer)
 
 	answering sync.Mutex // guards Answered
 	queue     chan request
-	fresh     atomic.Bool // changes were recorded since the last publication began
+	fresh     atomic.Bool // changes were recorded after the last publication had begun
 }
 
-// Answer is the result for a line.
+// Answer is the answer to a line.
 type Answer struct {
-	Line   int    `json:"line"` // from 1
+	Line   int    `json:"line"` // number of the line, counted from 1
 	OK     bool   `json:"ok"`
 	URI    string `json:"uri,omitempty"`
-	Change string `json:"change,omitempty"` // created, updated, deleted, or unchanged if nothing was recorded
+	Change string `json:"change,omitempty"` // created, updated or deleted; unchanged if nothing was recorded
 	Error  string `json:"error,omitempty"`
 }
 
-// request is a line, as far as it could be parsed.
+// request is a line that was read, and parsed as far as possible.
 type request struct {
 	line    int
-	change  catalog.Change // change without its kind, which depends on the recorded state
+	change  catalog.Change // the change that the line describes; its kind depends on the recorded state
 	wrong   error
-	release func()        // frees the bytes held for the change; may be nil
-	answers chan<- Answer // never blocks
+	release func()        // function that frees the bytes held for the change; may be nil
+	answers chan<- Answer // channel for the answer, which never blocks
 }
 
-// drop ends a request without an answer.
+// drop frees the bytes held for a request.
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // after a failure the next publication removes leftovers
+		r.fresh.Store(true) // if the change was not recorded, the next publication removes its bytes
 	}
 }
 
@@ -96,10 +96,10 @@ func (r *Recorder) answer(q *request, change string, err error) {
 	q.answers <- a
 }
 
-// Run records the lines of intake and publishes them. It returns when intake has
-// returned and everything is recorded and published. When ctx is done, intake must
-// return; recording and publishing then have four more seconds. Run returns an error of
-// intake, or one that prevented recording.
+// Run records the lines that intake reads, and publishes them. It returns when intake
+// has returned and everything is recorded and published. When ctx is done, intake must
+// return, and recording and publishing have four more seconds. Run returns the error of
+// intake, or the error that prevented recording.
 func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) error {
 	r.queue = make(chan request, queueSize)
 	work, stop := workContext(ctx)
@@ -124,12 +124,12 @@ func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) 
 		err = r.publish(work)
 	}
 	if recordErr != nil {
-		intakeErr = nil // intake failed only because the context ended
+		intakeErr = nil // intake failed only because its context had been cancelled
 	}
 	return errors.Join(recordErr, intakeErr, err)
 }
 
-// workContext returns a context that ends stopTime after ctx.
+// workContext returns a context that ends stopTime later than ctx.
 func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var late *time.Timer
@@ -147,7 +147,7 @@ func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// publishEvery publishes recorded changes until recording is done.
+// publishEvery publishes recorded changes at intervals, until recording has ended.
 func (r *Recorder) publishEvery(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(r.Every)
 	defer tick.Stop()
@@ -170,11 +170,11 @@ func (r *Recorder) publish(ctx context.Context) error {
 	return err
 }
 
-// record records requests from the queue until intake has ended and the queue is empty.
-// After an error it records nothing more: it calls refuse to end the intake, and
-// answers the remaining requests with the error.
+// record records the requests in the queue until intake has ended and the queue is
+// empty. After an error it calls refuse, which ends intake, and answers all further
+// requests with the error.
 func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
-	var next *request // a second change of a resource goes into the next batch
+	var next *request // the second change of a resource, which has to go into the next batch
 	for {
 		var batch []request
 		batch, next = r.gather(next, ended)
@@ -193,9 +193,9 @@ func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse fun
 	}
 }
 
-// gather waits for a request and adds those that are queued behind it. A resource
-// occurs only once in a batch, since all changes of a batch have the same time; gather
-// returns a second change separately.
+// gather waits for a request, and adds to it the requests that are in the queue. A
+// batch has only one change of a resource, since all changes of a batch have the same
+// time. If the queue has a second one, gather returns that separately.
 func (r *Recorder) gather(first *request, ended <-chan struct{}) (batch []request, next *request) {
 	taken := map[string]bool{}
 	if first != nil {
@@ -237,8 +237,8 @@ func (r *Recorder) wait(ended <-chan struct{}) (request, bool) {
 	}
 }
 
-// recordBatch records a batch and answers its lines. A scan may record other changes
-// between look-up and recording; then it tries again.
+// recordBatch records a batch and answers its lines. It tries again if a scan recorded
+// other changes between look-up and recording.
 func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 	var kinds []string
 	var err error
@@ -267,7 +267,7 @@ func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 
 const unchanged = "unchanged"
 
-// tryBatch records a batch; kinds receives the kinds of the changes.
+// tryBatch records a batch, and returns the kinds of its changes.
 func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
 	uris := make([]string, len(batch))
 	for i := range batch {
@@ -302,8 +302,9 @@ func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []strin
 	return kinds, nil
 }
 
-// decide returns the kind of a change, given the recorded state; "" if there is no
-// change. A line that is sent again, for example after a lost answer, has no effect.
+// decide returns the kind of a change by comparison with the recorded state, or "" if
+// nothing changes. So a line that is sent again, for example because its answer was
+// lost, has no effect.
 func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change {
 	switch {
 	case change.Change == resourcesync.Deleted && !known.Member:
@@ -318,8 +319,8 @@ func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change
 	return resourcesync.Updated
 }
 
-// sameBytes reports whether the recorded state has the stated facts about the bytes,
-// including a digest.
+// sameBytes reports whether the stated facts about the bytes include a digest and agree
+// with the recorded ones.
 func sameBytes(known, said *catalog.Resource) bool {
 	if len(said.Digests) == 0 || said.Length.Known() && said.Length != known.Length {
 		return false

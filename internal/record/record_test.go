@@ -148,7 +148,7 @@ func TestWrongLines(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{`{`, "expected a JSON object"},
 		{`[1]`, "expected a JSON object"},
-		{`{"uri":"https://example.org/a"} {}`, "one JSON object a line"},
+		{`{"uri":"https://example.org/a"} {}`, "one JSON object in each line"},
 		{`{"uri":"https://example.org/a","colour":"red"}`, `"colour"`},
 		{`{}`, "either uri or path"},
 		{`{"uri":"https://example.org/a","path":"a"}`, "either uri or path"},

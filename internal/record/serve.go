@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	window       = 1000             // lines of one connection without an answer
-	connections  = 64               // connections served at a time; others wait
-	writeTimeout = 30 * time.Second // time for a client to receive an answer
-	lastAnswers  = 2 * time.Second  // time for clients, after ctx is done, to receive the last answers
+	window       = 1000             // largest number of lines of one connection that have no answer yet
+	connections  = 64               // number of connections that are served at a time, while others wait
+	writeTimeout = 30 * time.Second // time within which a client has to receive an answer
+	lastAnswers  = 2 * time.Second  // time within which clients have to receive their last answers after ctx is done
 )
 
-// Read takes the lines of a reader until its end, or until ctx is done, and passes the
-// answer to each line to told, in order. It is an intake for Run. If a read blocks when
-// ctx is done, Read does not wait for it.
+// Read reads lines until the input ends or ctx is done, and passes the answer to each
+// line to told, in order. Read can be the intake of Run. If a read operation blocks
+// when ctx is done, Read does not wait for it.
 func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
 	err := r.converse(ctx, from, func(a Answer, _ bool) error {
 		told(a)
@@ -38,8 +38,8 @@ type Listener interface {
 	Close() error
 }
 
-// Serve reads the lines of all connections to ln until ctx is done, and answers each
-// line with an Answer in JSON. It is an intake for Run, and closes ln.
+// Serve reads the lines of all connections to ln until ctx is done, and sends an Answer
+// in JSON for each line. Serve can be the intake of Run. It closes ln.
 func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // makes Accept return
 	defer func() {
@@ -69,7 +69,7 @@ func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
 	}
 }
 
-// serve serves one connection. Its errors do not affect others.
+// serve serves one connection. An error ends only this connection.
 func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() {
@@ -91,20 +91,20 @@ func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// converse reads lines and sends the answers in order. last reports that no other
-// answer is waiting. It returns when every line has been answered. If tell returns an
-// error or ctx is done, it stops reading.
+// converse reads lines and passes their answers to tell, in order, until every line is
+// answered. last says that no other answer is waiting. If tell returns an error or ctx
+// is done, converse stops reading.
 func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Answer, last bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	in := make(chan request)
 	answers := make(chan Answer, window)
-	var readErr error // valid after in is closed
+	var readErr error // error of reading, which may be used after in is closed
 	go func() {
 		defer close(in)
 		readErr = r.take(ctx, from, in, answers)
 	}()
-	var held []request // at most one line, which is waiting for the queue
+	var held []request // the line that waits for a place in the queue, if there is one
 	open, ended, pending := true, ctx.Done(), 0
 	for open || len(held) > 0 || pending > 0 {
 		source, queue, first := in, chan<- request(nil), request{}
@@ -140,7 +140,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 	return readErr
 }
 
-// take reads and parses lines until their end, or until ctx is done.
+// take reads and parses lines until the input ends or ctx is done.
 func (r *Recorder) take(ctx context.Context, from io.Reader, to chan<- request, answers chan<- Answer) error {
 	l := newLines(from)
 	for {

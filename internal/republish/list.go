@@ -15,7 +15,7 @@ import (
 	"instep/resourcesync"
 )
 
-// lister lists a mirror. It is used once.
+// lister lists the resources of a mirror. A lister is used only once.
 type lister struct {
 	*Options
 	m     Mirror
@@ -23,26 +23,26 @@ type lister struct {
 	rules []scan.Rule
 
 	sets  []string  // the complete sets
-	at    time.Time // when the earliest of these sets was committed
+	at    time.Time // earliest time at which one of the sets was committed
 	notes []string
 
-	origins []string // origins of the listed URIs that are not ours, at most maxOrigins
-	more    bool     // there are more origins
+	origins []string // origins of those listed URIs that are not ours, at most maxOrigins
+	more    bool     // there are more origins than maxOrigins
 
-	spool      string       // directory for temporary files; "" is the system's
-	taken      *spool.Index // set of the origin URIs under which resources are listed, since two resources may state the same origin
-	kept       int64        // number of resources listed under their URI at the Source although their via link has another origin
-	firstKept  string       // the URI of one of them
-	doubtful   int64        // highest log number up to which a change may already have been listed: see position.Doubtful
-	unfit      int64        // number of resources with facts left out that no document may contain
-	firstUnfit string       // the URI of one of them
+	spool      string       // directory for temporary files; "" means the directory of the operating system
+	taken      *spool.Index // URIs at the first origin under which resources are already listed, since two resources may state the same one
+	kept       int64        // number of resources that are listed under their URI at the Source although their via link has another origin
+	firstKept  string       // URI of one of these resources
+	doubtful   int64        // highest number in the log of a change that may already have been listed: see position.Doubtful
+	unfit      int64        // number of resources with statements that were left out because no document may contain them
+	firstUnfit string       // URI of one of these resources
 }
 
-// maxOrigins is the largest number of origins in a message.
+// maxOrigins is the largest number of origins that a message names.
 const maxOrigins = 10
 
-// allowed returns a message that lists the origins that readers must allow, because the
-// resources have URIs other than ours.
+// allowed returns a message with the origins that readers must allow because resources
+// are listed under URIs that are not ours.
 func (l *lister) allowed() string {
 	text := "the resources have the URIs of their origin, so readers need --allow-origin " + strings.Join(l.origins, " --allow-origin ")
 	if l.more {
@@ -51,11 +51,11 @@ func (l *lister) allowed() string {
 	return text
 }
 
-// meet records the origin of a listed URI.
+// meet adds the origin of a listed URI to the origins for the message.
 func (l *lister) meet(uri string) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
-		return // such a URI is never listed
+		return // a URI that cannot be parsed is never listed
 	}
 	switch origin := fetch.Origin(u); {
 	case strings.HasPrefix(l.base, origin+"/") || slices.Contains(l.origins, origin):
@@ -66,7 +66,7 @@ func (l *lister) meet(uri string) {
 	}
 }
 
-// choose selects the complete sets.
+// choose selects the sets to publish: those that have been copied completely.
 func (l *lister) choose(ctx context.Context) error {
 	known, err := l.m.Sets(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *lister) choose(ctx context.Context) error {
 	}
 	for _, set := range l.Sets {
 		if !slices.Contains(known, set) {
-			return fmt.Errorf("the mirror has no set %q; it has %s", set, strings.Join(known, ", "))
+			return fmt.Errorf("the mirror has no set %q; its sets are %s", set, strings.Join(known, ", "))
 		}
 	}
 	if len(l.sets) == 0 {
@@ -104,25 +104,25 @@ func (l *lister) choose(ctx context.Context) error {
 	return nil
 }
 
-// still returns ErrDisturbed if choose would now select other sets: resources may have
-// moved to a set that became complete, and the listing would lack them.
+// still returns ErrDisturbed if a set has become complete since choose was called:
+// resources may have moved to that set, and would be missing in the listing.
 func (l *lister) still(ctx context.Context) error {
 	now := lister{Options: l.Options, m: l.m}
 	if err := now.choose(ctx); err != nil {
 		return err
 	}
 	if !slices.Equal(now.sets, l.sets) {
-		return fmt.Errorf("%w: it has other complete sets now", ErrDisturbed)
+		return fmt.Errorf("%w: a set became complete meanwhile", ErrDisturbed)
 	}
 	return nil
 }
 
-// lookupSize is the number of resources listed at a time, and of linked resources
-// looked up at a time.
+// lookupSize is the number of resources that are listed together, and of linked
+// resources that are looked up together.
 const lookupSize = 500
 
-// list implements scan.Listing. A resource in several sets is listed once, as in the
-// set in which it changed last.
+// list implements scan.Listing. A resource in several sets is listed once, with the
+// state of the set in which it changed last.
 func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		l.taken = spool.NewIndex(l.spool, 0)
@@ -154,7 +154,7 @@ func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.List
 	}
 	copies, err := l.copies(ctx, batch, links)
 	if err != nil {
-		return yield(scan.Listed{}, err) // an error of a part of the listing
+		return yield(scan.Listed{}, err) // an error without a URI concerns a part of the listing
 	}
 	for i := range batch {
 		e, err := l.entry(ctx, &batch[i], func(uri string) string { return copies[uri] })
@@ -165,7 +165,7 @@ func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.List
 	return true
 }
 
-// entry returns the listing of a resource.
+// entry returns the entry of a resource.
 func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) string) (scan.Listed, error) {
 	copied, via := l.uri(&m.Held), Origin(&m.Held, m.said.Links)
 	e := scan.Listed{URI: copied, Path: m.Path, LastMod: m.LastMod, Length: m.Length, Digests: m.Digests, Type: m.Type,
@@ -179,7 +179,7 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 			return e, err
 		}
 		l.meet(e.URI)
-		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // length, hash and type are in rs:md (1.1 §14.2)
+		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link repeats no length, hash and type, which are in rs:md (1.1 §14.2)
 		said.Links = append(inherit(m.said.Links, keep, func(string) string { return "" }), duplicate)
 	} else {
 		said.Links = inherit(m.said.Links, keep, copyOf)
@@ -201,9 +201,9 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 	return e, err
 }
 
-// original returns the URI under which a resource is listed: that at its first origin,
-// or that at the Source if the former cannot be listed or is already taken by another
-// resource.
+// original returns the URI under which a resource is listed. It is the URI at the first
+// origin, or the URI at the Source if the former cannot be listed or belongs to another
+// listed resource.
 func (l *lister) original(uri, origin string, copyOf func(string) string) (string, error) {
 	if origin == uri || strings.HasPrefix(origin, l.base) {
 		return origin, nil
@@ -226,7 +226,7 @@ func (l *lister) original(uri, origin string, copyOf func(string) string) (strin
 // uri returns the URI of our copy of a resource.
 func (l *lister) uri(h *destination.Held) string { return scan.URI(l.base, h.Path) }
 
-// doubt returns the reason why a resource is not listed; "" if it is.
+// doubt returns the reason why a resource is not listed, or "" if it is listed.
 func (l *lister) doubt(m *member) Doubt {
 	for _, d := range []struct {
 		is   bool
@@ -239,8 +239,8 @@ func (l *lister) doubt(m *member) Doubt {
 	return ""
 }
 
-// copies returns the URIs of our copies of the resources to which a batch links with
-// certain relations.
+// copies returns the URIs of our copies of linked resources. The links are those of a
+// batch whose relation is accepted.
 func (l *lister) copies(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {
@@ -266,9 +266,9 @@ func (l *lister) copies(ctx context.Context, batch []member, relation func(rel s
 	return copies, nil
 }
 
-// say sets the remaining facts of e to those of the origin. It leaves out those that no
-// document may contain: the reader of the origin's documents may have been more lenient
-// than our writer.
+// say sets the links and further attributes of an entry to those at the origin. It
+// leaves out those that no document may contain, since the mirror may have read what we
+// may not write.
 func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
 		return err
@@ -279,7 +279,7 @@ func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 		bare.Remainder = text
 		return err == nil && bare.Check() == nil
 	}
-	fit := *said // what is added below may not fit, the rest does
+	fit := *said // what is added below may make the entry invalid, and is added one by one
 	fit.Priority, fit.Attrs, fit.Foreign, fit.Links = resourcesync.Priority{}, nil, "", nil
 	add := func(part func(*resourcesync.Remainder)) {
 		more := fit
@@ -291,7 +291,7 @@ func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
 	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
 	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
-	for i := range slices.Backward(said.Links) { // the last link, via or duplicate, has priority
+	for i := range slices.Backward(said.Links) { // from the last link to the first, because via and duplicate are last and more important
 		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
 	}
 	if l.unfit++; l.unfit == 1 {

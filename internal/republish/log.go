@@ -14,48 +14,50 @@ import (
 	"instep/resourcesync"
 )
 
-// compareEvery is how often the whole mirror is compared although its log has all
-// changes: the log does not contain removals and modifications of files by other
-// programs.
+// compareEvery is the time after which the whole mirror is compared even if its log has
+// all changes: the log does not show that another program removed or modified a file.
 const compareEvery = 30 * 24 * time.Hour
 
-// position is how far a publication has read the log of a mirror. It is stored as JSON.
+// position says up to which change a publication has read the log of a mirror. It is
+// stored as JSON.
 type position struct {
-	Catalog string    `json:"catalog"` // identity of the mirror's catalog
-	Seq     int64     `json:"seq"`     // see Mirror.LogEnd
+	Catalog string    `json:"catalog"` // identity of the catalog of the mirror
+	Seq     int64     `json:"seq"`     // number of the last change that was read: see Mirror.LogEnd
 	At      time.Time `json:"at"`
-	// Doubtful is the number of the last change that may have been in the mirror when
-	// all was compared. Up to this number only the present state is listed: an earlier
-	// state has been published already or will never be.
+	// Doubtful is the number of the last change that the mirror may already have
+	// contained when everything was compared. For changes up to this number only the
+	// current state is listed, since an earlier state was already published or never
+	// will be.
 	Doubtful int64     `json:"doubtful,omitempty"`
-	Compared time.Time `json:"compared"` // when the whole mirror was last compared
-	As       string    `json:"as"`       // digest of the options with which the mirror was published
+	Compared time.Time `json:"compared"` // time at which the whole mirror was last compared
+	As       string    `json:"as"`       // digest of the options of that publication
 }
 
 func (p position) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // cannot happen: strings, numbers and times only
+		panic(err) // it cannot fail, since all fields are strings, numbers and times
 	}
 	return string(text)
 }
 
-// reader determines what a publication has to list.
+// reader decides whether a publication lists changes or the whole mirror.
 type reader struct {
 	*Input
 	*lister
 	now position
 }
 
-// mark is the name of the setting with the position of a set.
+// mark is the name of the setting with the position up to which the set has read the
+// log.
 func (in *Input) mark() string { return fmt.Sprint("mirror log ", in.Set) }
 
-// begin makes list a listing of the changes since the last publication, or of
-// everything.
+// begin gives the List its listing: the changes since the last publication if they are
+// known, otherwise the whole mirror.
 func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // with original URIs, a resource may take the URI of another one, which a log does not show
+		return nil // with original URIs, a resource may take over the URI of another one, which the log does not show
 	}
 	was, err := r.last(ctx)
 	if err != nil {
@@ -68,7 +70,7 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 		was = position{}
 	}
 	read := was.Seq
-	if was.Catalog == "" { // all is compared, which needs nothing of the log so far
+	if was.Catalog == "" { // the whole mirror is compared, so no earlier change in the log is needed
 		if read, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
 		}
@@ -93,7 +95,8 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	return nil
 }
 
-// last returns the position of the last publication; a zero position if it is unknown.
+// last returns the position of the last publication, or a zero position if it is
+// unknown.
 func (in *Input) last(ctx context.Context) (p position, err error) {
 	text, _, err := in.Facts.Setting(ctx, in.mark())
 	if err == nil && json.Unmarshal([]byte(text), &p) != nil {
@@ -103,15 +106,15 @@ func (in *Input) last(ctx context.Context) (p position, err error) {
 }
 
 // register tells the mirror to keep its log for this publication. If that fails, for
-// example because the mirror is read-only, the next publication compares everything
-// again.
+// example because the mirror is read-only, it returns false, and the next publication
+// compares the whole mirror again.
 func (r *reader) register(ctx context.Context, read int64) bool {
 	if r.DryRun {
-		return true // a real run has registered, or there is no log
+		return true // a dry run does not register: a real run has done so, or there is no log
 	}
 	err := r.Input.register(ctx, read)
 	if err != nil {
-		r.notes = append(r.notes, fmt.Sprintf("the mirror keeps no log of its changes for this publication, so each one compares all: %v", err))
+		r.notes = append(r.notes, fmt.Sprintf("the mirror keeps no log of its changes for this publication, so each publication compares the whole mirror: %v", err))
 	}
 	return err == nil
 }
@@ -124,24 +127,23 @@ func (in *Input) register(ctx context.Context, read int64) error {
 	return in.Mirror.Register(ctx, name, read)
 }
 
-// as returns a digest of everything that determines the entries, except the mirror
-// itself.
+// as returns a digest of the options that determine the entries of resources.
 func (r *reader) as(list *scan.List) string {
 	text, err := json.Marshal([]any{list.BaseURL, list.Algorithms, list.Include, list.Exclude, list.Rules, r.lister.sets, r.Kept, r.Also})
 	if err != nil {
-		panic(err) // cannot happen: strings only
+		panic(err) // it cannot fail, since all values are strings
 	}
 	h := resourcesync.NewHasher(resourcesync.SHA256)
-	_, _ = h.Write(text) // a Hasher never fails
+	_, _ = h.Write(text) // writing to a Hasher never fails
 	return h.Digests().String()
 }
 
-// end stores in the plan how far the log was read.
+// end stores in the plan up to which change the log was read.
 func (r *reader) end(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil
 	}
-	if !p.Follows { // everything was compared, and a run may have changed the mirror meanwhile
+	if !p.Follows { // the whole mirror was compared, and a run may have changed it during the comparison
 		var err error
 		if r.now.Doubtful, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
@@ -151,7 +153,8 @@ func (r *reader) end(ctx context.Context, p *scan.Plan) error {
 	return nil
 }
 
-// Apply records the changes of a plan, and registers how far the log was read.
+// Apply records the changes of a plan, and registers up to which change the log was
+// read.
 func (in Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	list := *in.List
 	list.Changes, list.Marks = p.Follows, in.mark()
@@ -161,25 +164,25 @@ func (in Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	}
 	was, err := in.last(ctx)
 	if err == nil && was.Catalog != "" {
-		// Ignore the error: the position registered before also works, it only keeps
-		// more of the log.
+		// The error is ignored: with the position that was registered before, the
+		// mirror only keeps more of its log than needed.
 		_ = in.register(ctx, was.Seq)
 	}
 	return r, err
 }
 
-// errEnough stops the reading of a log when the consumer stops.
-var errEnough = errors.New("no more changes are wanted")
+// errEnough makes EachLogged stop when the consumer of the listing stops.
+var errEnough = errors.New("the consumer wants no more changes")
 
-// step is one change in the log.
+// step is one change in the log of the mirror.
 type step struct {
 	member
 	mark string
 	seq  int64
 }
 
-// changes lists the changes in the log after a position. If bytes are to be kept, it
-// leaves out earlier states whose bytes the mirror no longer has.
+// changes returns a listing of the changes in the log after a position. If bytes are to
+// be kept, the listing leaves out earlier states whose bytes the mirror no longer has.
 func (r *reader) changes(was position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {
@@ -217,7 +220,8 @@ func (r *reader) changes(was position) scan.Listing {
 	}
 }
 
-// flushChanges lists a batch of changes. It returns errEnough when the consumer stops.
+// flushChanges yields the entries for a batch of changes. It returns errEnough when the
+// consumer stops.
 func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan.Listed, error) bool) error {
 	if len(batch) == 0 {
 		return nil
@@ -253,13 +257,13 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan
 	return nil
 }
 
-// change returns the listing of a change.
+// change returns the entry for a change.
 func (r *reader) change(ctx context.Context, one *step, copyOf func(string) string) (e scan.Listed, err error) {
 	if !one.Member {
 		return scan.Listed{URI: r.uri(&one.Held), Path: one.Path, Gone: true, Mark: one.mark}, nil
 	}
 	e, err = r.entry(ctx, &one.member, copyOf)
-	if !one.past && (err != nil || !e.Intact) { // a run may have replaced the file since date was called
+	if !one.past && (err != nil || !e.Intact) { // a run on the mirror may have replaced the file after date was called
 		now := []step{*one}
 		if again := r.date(ctx, now); again != nil {
 			return e, again
@@ -272,8 +276,8 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 	return e, err
 }
 
-// date determines which states in a batch are past. A state is past if the mirror now
-// has other bytes at its path, or none. A doubtful deletion is past if the mirror has
+// date sets the field past of the changes in a batch. A state is past if the mirror has
+// other bytes or none at its path now. A doubtful deletion is past if the mirror has
 // the resource again.
 func (r *reader) date(ctx context.Context, batch []step) error {
 	uris := make([]string, len(batch))
@@ -301,6 +305,6 @@ func (r *reader) date(ctx context.Context, batch []step) error {
 	return nil
 }
 
-// returned reports whether a deletion is doubtful: the resource may already have been
-// there again when all was compared.
+// returned reports whether a deletion is doubtful: the resource may have been created
+// again before the whole mirror was compared.
 func (r *reader) returned(b step) bool { return !b.Member && b.seq <= r.doubtful && !b.past }

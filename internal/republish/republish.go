@@ -1,11 +1,11 @@
-// Package republish makes a mirror the input of a publication: it lists what the mirror
-// holds as resources of the publisher, with links to their origin (1.1 §14.8).
+// Package republish makes a mirror the input of a publication. It lists the resources
+// of the mirror as resources of the publisher, with links to their origin (1.1 §14.8).
 //
-// [Input] is a scan.Input. It reads the catalog of the mirror, and only those files
-// that were changed since they were stored. The other facts in an entry are those that
-// the origin states: lastmod, type, encoding, attributes of others, and the links that
-// [Inherits] accepts. It does not list a resource about which there is doubt: see
-// [Doubt].
+// [Input] is a scan.Input. It reads the catalog of the mirror, and of the files only
+// those that were modified after they were stored. The attributes in an entry are those
+// that the origin states: lastmod, type, encoding, attributes of other namespaces, and
+// the links that [Inherits] accepts. A resource is not listed if the mirror is in doubt
+// about its state: see [Doubt].
 package republish
 
 import (
@@ -17,19 +17,19 @@ import (
 	"instep/internal/scan"
 )
 
-// tries is the number of times that the mirror is listed, if runs disturb the listing.
+// tries is how often Plan lists the mirror if a run on the mirror disturbs the listing.
 const tries = 3
 
 // Input publishes a mirror. Its List has the directory of the mirror as Tree, and no
-// Listing. It lists the changes since the last publication if the mirror's log has all
-// of them, otherwise everything that the mirror holds.
+// Listing. If the log of the mirror has all changes since the last publication, Input
+// lists only these changes, otherwise all resources of the mirror.
 type Input struct {
 	*scan.List
 	Mirror Options
 }
 
-// Plan lists the mirror and compares it with the recorded state. It returns
-// ErrNoBaseline if no set has been copied completely.
+// Plan lists the resources of the mirror and compares them with the recorded state. It
+// returns ErrNoBaseline if no set of the mirror has been copied completely.
 func (in Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	for try := 1; ; try++ {
 		p, err = in.plan(ctx)
@@ -80,24 +80,24 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	return p, nil
 }
 
-// note adds remarks about the listing to the plan.
+// note adds to the plan remarks about what was listed.
 func (l *lister) note(p *scan.Plan, base string) {
 	p.Notes = append(p.Notes, l.notes...)
 	if len(l.origins) > 0 {
 		p.Notes = append(p.Notes, l.allowed())
 	}
 	if l.kept > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("resources that have the URI of the Source, as their via names another resource or nothing that can be listed: %d, such as %q", l.kept, l.firstKept))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources are listed under their URI at the Source, because the URI in their via link belongs to another resource or cannot be listed; for example %q", l.kept, l.firstKept))
 	}
 	if l.unfit > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("what the origin says of %d resources was left out in part, as no document can say it, of %q for one", l.unfit, l.firstUnfit))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources have statements of their origin that no document can express, so these statements were left out; for example %q", l.unfit, l.firstUnfit))
 	}
 	if n := p.Excluded[scan.Loop]; n > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d resources came from %s in the first place: they are not published again", n, base))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources were first published at %s, so they are not published again", n, base))
 	}
 }
 
-// Runs returns a text that changes with each complete run on the mirror.
+// Runs returns a text that differs after each complete run on the mirror.
 func (o *Options) Runs(ctx context.Context) (_ string, err error) {
 	m, err := o.Open(ctx)
 	if err != nil {

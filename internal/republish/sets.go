@@ -9,17 +9,18 @@ import (
 	"instep/resourcesync"
 )
 
-// member is a resource of the mirror with the remaining facts of the Source's entry.
+// member is a resource of the mirror, with the links and further attributes of its
+// entry at the Source.
 type member struct {
 	destination.Held
-	kept bool // the mirror keeps it in an earlier state, despite changes at the Source
-	past bool // its bytes are no longer those at the path
+	kept bool // the mirror keeps the resource in an earlier state, despite changes at the Source
+	past bool // the bytes of this state are no longer at the path
 	said resourcesync.Remainder
 }
 
-// members yields the resources of the sets, and of the set of resources kept in an
-// earlier state, sorted by key, each once, with its state in the set in which it
-// changed last.
+// members yields each resource of the sets, and of the set of resources kept in an
+// earlier state, once, sorted by key. A resource in several sets has the state of the
+// set in which it changed last.
 func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq2[member, error] {
 	if kept != "" {
 		sets = append(slices.Clip(sets), kept)
@@ -37,9 +38,9 @@ func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq
 	}
 }
 
-// together merges the states of a resource in several sets; kept reports whether the
-// last is the set of resources kept in an earlier state. It returns a zero member if
-// the resource is in none.
+// together merges the states of a resource in several sets into one member. kept says
+// that the last set is the set of resources kept in an earlier state. If the resource
+// is in no set, the member is zero.
 func together(held []destination.Held, kept bool) (one member, err error) {
 	for i := range held {
 		h := &held[i]

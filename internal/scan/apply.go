@@ -51,20 +51,21 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// maxUnsettled bounds the number of pieces recorded as unsettled. Beyond it Apply
-// stores no piece.
+// maxUnsettled is the largest number of pieces for which Apply remembers that a file
+// has changed since the walk. If there are more, it stores no piece at all.
 const maxUnsettled = 1 << 16
 
-// applier records the results of reading. Its methods are not called concurrently.
+// applier records the results of reading files. Its methods are not called
+// concurrently.
 type applier struct {
 	ctx       context.Context
 	d         *Dir
 	r         *Result
 	batch     []hashed
-	changes   []catalog.Change // changes of the last outcome; its memory is reused
-	empty     bool             // the set had no members, so no look-up is needed
-	unsettled map[int64]bool   // numbers of pieces of which a file was recorded in another state than the walk saw
-	unlabeled bool             // the labels of a file could not be determined, since it could not be read
+	changes   []catalog.Change // changes of the last round; the slice is reused
+	empty     bool             // the set had no members, so nothing has to be looked up
+	unsettled map[int64]bool   // numbers of the pieces with a file that was recorded in another state than the walk saw
+	unlabeled bool             // a file could not be read to find out its media type
 }
 
 func (a *applier) take(h hashed) error {
@@ -75,7 +76,7 @@ func (a *applier) take(h hashed) error {
 	switch {
 	case h.err != nil:
 		a.unlabeled = a.unlabeled || h.only
-		a.failed(h.path, h.err)
+		a.d.fail(&a.r.Failures, a.d.fileError(h.path, h.err))
 	case h.gone:
 		a.r.Gone++
 	default:
@@ -84,13 +85,7 @@ func (a *applier) take(h hashed) error {
 	return nil
 }
 
-func (a *applier) failed(name string, err error) {
-	e := a.d.fileError(name, err)
-	a.r.Failures.add(e)
-	a.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
-}
-
-// outcome is what is to be recorded of a round.
+// outcome is what has to be recorded after a round of files.
 type outcome struct {
 	changes    []catalog.Change
 	same       []catalog.Resource // resources whose bytes did not change
@@ -98,8 +93,8 @@ type outcome struct {
 	clashes    []string // URIs
 }
 
-// clash counts a resource that another set lists with the same bytes but other labels.
-// Labels belong to the resource, so both sets should agree.
+// clash notes a resource that another set lists with the same bytes, but with another
+// type or encoding. All sets share these facts, so they should agree.
 func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
 	others := known.URI != "" && !known.Member || known.Due != ""
 	if others && (known.Type != now.Type || known.Encoding != now.Encoding) && agree(known.Digests, ds) {
@@ -107,7 +102,7 @@ func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
 	}
 }
 
-// end records the round.
+// end records the results of a round.
 func (a *applier) end(r *round) error {
 	defer func() { a.batch = a.batch[:0] }()
 	o, err := a.compare()
@@ -120,7 +115,7 @@ func (a *applier) end(r *round) error {
 		}
 	}
 	err = a.record(o.changes)
-	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or another process records changes too
+	if a.empty && errors.Is(err, catalog.ErrState) { // a directory listed a name twice, or another process records changes too
 		a.empty = false
 		if o, err = a.compare(); err == nil {
 			err = a.record(o.changes)
@@ -132,8 +127,8 @@ func (a *applier) end(r *round) error {
 	return a.d.finish(a.ctx, a.r, o)
 }
 
-// compare compares the round with the recorded state. It looks the state up again,
-// since a directory that changes while it is read may list a name twice.
+// compare compares the results of a round with the recorded state. It drops repeated
+// names, since a directory that changes while it is read may list a name twice.
 func (a *applier) compare() (o outcome, err error) {
 	uris := make([]string, len(a.batch))
 	for i := range a.batch {
@@ -181,7 +176,7 @@ func (o *outcome) add(known catalog.Resource, h *hashed) {
 	}
 }
 
-// keep stores the bytes of created and updated resources.
+// keep copies the bytes of created and updated resources to Deps.Keep.
 func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 	changed := make(map[string]bool, len(changes))
 	for i := range changes {
@@ -198,13 +193,14 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 			}
 			continue
 		}
-		delete(changed, h.uri) // keep the bytes of a name that was listed twice only once
+		delete(changed, h.uri) // the bytes of a name that was listed twice are kept only once
 		batch.Put(h.kept, blob.Put{Key: KeepKey(h.sha256)})
 	}
 	return batch.Commit(a.ctx)
 }
 
-// finish records new labels, times and digests that are not changes.
+// finish records what does not count as a change: new types, encodings and links, file
+// times, and digests.
 func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	if r.Clashes += int64(len(o.clashes)); r.FirstClash == "" && len(o.clashes) > 0 {
 		r.FirstClash = o.clashes[0]
@@ -263,11 +259,12 @@ func (h *hashed) resource() catalog.Resource {
 		LastMod: fileTime(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq, Remainder: h.remainder}
 }
 
-// fileTime returns the modification time of a file in whole seconds, as in
-// Last-Modified: many readers do not understand fractions of a second.
+// fileTime returns the modification time of a file in whole seconds, as in the HTTP
+// header Last-Modified, since many readers do not understand fractions of a second.
 func fileTime(t time.Time) resourcesync.Datetime { return lastMod(t.Truncate(time.Second)) }
 
-// lastMod returns a modification time, or zero if a W3C Datetime cannot express it.
+// lastMod returns a modification time, or the zero Datetime if a W3C Datetime cannot
+// express the time.
 func lastMod(t time.Time) resourcesync.Datetime {
 	if y := t.UTC().Year(); y < 1 || y > 9999 {
 		return resourcesync.Datetime{}
@@ -280,7 +277,7 @@ func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	switch {
 	case !known.Member:
 		return resourcesync.Created
-	case known.Due != "": // another set has recorded the change; this set has not yet
+	case known.Due != "": // another set has recorded the change, but this set has not yet
 		return resourcesync.Updated
 	case known.Path == h.path && known.Length == resourcesync.Bytes(h.length) && agree(known.Digests, h.known()):
 		return ""
@@ -288,7 +285,7 @@ func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	return resourcesync.Updated
 }
 
-// known returns all computed digests of the bytes.
+// known returns all digests that were computed of the bytes.
 func (h *hashed) known() resourcesync.Digests {
 	all := slices.Clone(h.digests)
 	for _, d := range []resourcesync.Digest{h.also, h.sha256} {
@@ -299,8 +296,9 @@ func (h *hashed) known() resourcesync.Digests {
 	return all
 }
 
-// agree reports whether two lists of digests can describe the same bytes. It compares
-// the strongest algorithm in both lists; without a common one the result is false.
+// agree reports whether two lists of digests can be of the same bytes. It compares the
+// digests by the strongest algorithm that both lists have. If there is none, the result
+// is false.
 func agree(a, b resourcesync.Digests) bool {
 	var common resourcesync.Digests
 	for _, d := range a {
@@ -345,12 +343,12 @@ func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, 
 	return nil
 }
 
-// remove records the deletion of resources, after looking them up once more.
+// remove records the deletion of those resources that are still missing.
 func (a *applier) remove(resources []catalog.Resource) error {
 	var changes []catalog.Change
 	for _, r := range resources {
 		if !r.Member {
-			continue // removed from the set since the walk
+			continue // the resource was removed from the set after the walk
 		}
 		_, reason, err := a.d.locate(r.Path)
 		switch {
@@ -358,7 +356,7 @@ func (a *applier) remove(resources []catalog.Resource) error {
 			changes = append(changes, catalog.Change{Change: resourcesync.Deleted,
 				Resource: catalog.Resource{URI: r.URI, Path: r.Path}})
 		case err != nil:
-			a.failed(r.Path, err)
+			a.d.fail(&a.r.Failures, a.d.fileError(r.Path, err))
 		default:
 			a.r.Gone++ // the file exists again
 		}

@@ -11,24 +11,26 @@ import (
 	"instep/resourcesync"
 )
 
-// Choice selects the files of a directory that are resources.
+// Choice selects which files of a directory are published as resources.
 type Choice struct {
-	// Include and Exclude are globs (internal/glob) for the slash-separated path below
-	// the directory. A file is published if an Include matches, or there is none, and
-	// no Exclude matches. A directory that an Exclude matches is not entered.
+	// Include and Exclude are globs (package glob) for the slash-separated path below
+	// the directory. A file is published if no Exclude matches it, and an Include
+	// matches it or there is none. A directory that an Exclude matches is not entered.
 	Include, Exclude []string
-	// AssumeUnchanged are globs of files and directories that are not examined: they keep
+	// AssumeUnchanged are globs of files and directories that are not examined and keep
 	// their recorded state.
 	AssumeUnchanged []string
-	// AllFiles also publishes litter.
+	// AllFiles says that files that operating systems and editors leave behind are
+	// published, too.
 	AllFiles bool
-	// LinkFiles says that a file NAME.links.json has links of the file NAME, and is no
-	// resource itself.
+	// LinkFiles says that a file NAME.links.json has the links of the file NAME and is
+	// not a resource itself.
 	LinkFiles bool
 }
 
-// litter contains names, in lower case, of files and directories that operating systems
-// and editors leave behind. Names that begin with a dot are left out anyway.
+// litter lists names, in lower case, of files and directories that operating systems
+// and editors leave behind. Names that begin with a dot need no entry, since they are
+// never published.
 var litter = []string{
 	"thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found", "__macosx",
 }
@@ -41,8 +43,8 @@ func isLitter(name string) bool {
 		len(name) > 2 && name[0] == '#' && name[len(name)-1] == '#' || slices.Contains(litter, strings.ToLower(name))
 }
 
-// refuses returns the reason why the file or directory at a path is left out, by its
-// name and the exclude patterns; "" if it is not left out.
+// refuses returns the reason why its name keeps a file or directory from being
+// published, or "" if there is none. It does not look at Include and Exclude.
 func (c *Choice) refuses(name string, dir bool) Reason {
 	switch {
 	case strings.HasPrefix(path.Base(name), "."):
@@ -57,8 +59,8 @@ func (c *Choice) refuses(name string, dir bool) Reason {
 	return ""
 }
 
-// Covers reports whether names and patterns allow a regular file at path to be
-// published.
+// Covers reports whether a regular file at a path would be published, judged by its
+// path only.
 func (c *Choice) Covers(name string) bool {
 	for end, r := range name + "/" {
 		if r != '/' {
@@ -71,11 +73,11 @@ func (c *Choice) Covers(name string) bool {
 	return !glob.MatchAny(c.Exclude, name, false) && (len(c.Include) == 0 || glob.MatchAny(c.Include, name, false))
 }
 
-// globs are the compiled patterns of a Dir. Each records whether it has matched in this
-// scan.
+// globs are the compiled patterns of a Dir. A pattern remembers whether it has matched
+// during the scan.
 type globs struct{ include, exclude, rules *glob.Set }
 
-// newGlobs compiles the globs of a scan.
+// newGlobs compiles the patterns of Include, Exclude and the rules.
 func (d *Dir) newGlobs() *globs {
 	rules := make([]string, len(d.Rules))
 	for i := range d.Rules {
@@ -84,8 +86,8 @@ func (d *Dir) newGlobs() *globs {
 	return &globs{include: glob.NewSet(d.Include), exclude: glob.NewSet(d.Exclude), rules: glob.NewSet(rules)}
 }
 
-// unmatched returns the patterns that matched nothing, with the names of their flags or
-// configuration keys.
+// unmatched returns the patterns that matched nothing, each with the name of its flag
+// or configuration key.
 func (g *globs) unmatched() (list []Unmatched) {
 	for _, one := range []struct {
 		option string
@@ -101,19 +103,20 @@ func (g *globs) unmatched() (list []Unmatched) {
 // Unmatched is a pattern that matched nothing in a scan of the whole directory.
 type Unmatched struct{ Option, Pattern string }
 
-// maxTwins bounds the reported twins; maxTwinNames bounds the names of a directory that
-// are compared.
+// maxTwins is the largest number of twins in a plan. maxTwinNames is the largest number
+// of names in one directory that are compared to find twins.
 const (
 	maxTwins     = 20
 	maxTwinNames = 100_000
 )
 
-// twinFinder finds names in one directory that differ only in their Unicode form: people
-// cannot distinguish them, and some systems treat them as one file.
+// twinFinder finds names in one directory that differ only in their Unicode form.
+// People cannot distinguish such names, and some operating systems treat them as one
+// file.
 type twinFinder struct{ names map[string]string }
 
-// see records a name of the directory and returns an earlier name that looks the same;
-// "" if there is none.
+// see remembers a name of the directory, and returns an earlier name that looks the
+// same, or "" if there is none.
 func (t *twinFinder) see(name string) string {
 	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {
 		return ""
@@ -129,7 +132,8 @@ func (t *twinFinder) see(name string) string {
 	return ""
 }
 
-// keepAssumed marks the members that AssumeUnchanged matches as seen.
+// keepAssumed treats the members that AssumeUnchanged matches as if their files had
+// been seen.
 func (b *planner) keepAssumed() error {
 	if len(b.d.AssumeUnchanged) == 0 {
 		return nil

@@ -10,17 +10,17 @@ import (
 	"instep/internal/glob"
 )
 
-// maxLinks bounds the number of symbolic links followed for one file.
+// maxLinks is the largest number of symbolic links that are followed for one file.
 const maxLinks = 8
 
-// found is a file to publish.
+// found is a file that may be published.
 type found struct {
-	target string // path of the bytes: that of the file, or of the link's target
+	target string // path of the bytes: the path of the file, or of the target if the file is a symbolic link
 	info   fs.FileInfo
 }
 
-// find examines the path with lstat and returns the file, or the reason why it is not
-// published. The caller has already entered the directories above it.
+// find examines a path with lstat. It returns the file, or the reason why the file is
+// not published. The caller must have checked the directories above the path.
 func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reason, error) {
 	if r := d.hidden(name, false); r != "" {
 		return found{}, r, nil
@@ -41,7 +41,7 @@ func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reaso
 	return found{name, info}, "", nil
 }
 
-// locate is like find, but also checks the directories above the path.
+// locate does what find does, after it has checked the directories above the path.
 func (d *Dir) locate(name string) (found, Reason, error) {
 	if r, err := d.entered(name); r != "" || err != nil {
 		return found{}, r, err
@@ -49,7 +49,8 @@ func (d *Dir) locate(name string) (found, Reason, error) {
 	return d.find(name, func() (fs.FileInfo, error) { return d.Tree.Lstat(name) })
 }
 
-// entered returns the reason why a directory above name is not entered; "" if all are.
+// entered returns the reason why the walk does not enter a directory above a path, or
+// "" if it enters all of them.
 func (d *Dir) entered(name string) (Reason, error) {
 	for i, c := range []byte(name) {
 		if c != '/' {
@@ -72,8 +73,8 @@ func (d *Dir) entered(name string) (Reason, error) {
 	return "", nil
 }
 
-// isState reports whether a directory below the root is the state of a mirror or a
-// publisher, which is never published. If the root itself is a state, Ours decides.
+// isState reports whether a directory below the root is the state directory of a mirror
+// or a publisher, which is never published. For the root itself it returns false.
 func (d *Dir) isState(dir string) (bool, error) {
 	if dir == "." {
 		return false, nil
@@ -81,9 +82,9 @@ func (d *Dir) isState(dir string) (bool, error) {
 	return catalog.IsState(dir, d.Tree.Lstat, d.Tree.Open)
 }
 
-// follow finds the file to which the link at name leads. The file must be inside the
-// tree, without links in the directories above it, and not hidden: a link must not
-// publish a file that would not be published under its own name.
+// follow finds the target of a symbolic link. The target must be in the tree, with no
+// link in the directories above it, and not hidden: a link must not publish a file that
+// would not be published under its own name.
 func (d *Dir) follow(name string) (found, Reason, error) {
 	for range maxLinks {
 		to, err := d.Tree.Readlink(name)
@@ -120,9 +121,9 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns the target of a link at name; false if the target is, or may be,
-// outside the tree. It does not resolve ".." after a name, since that name may itself
-// be a link.
+// resolve returns the path to which a link leads. It returns false if the path is, or
+// may be, outside the tree. It does not resolve ".." after a name, since the name may
+// itself be a link.
 func resolve(name, to string) (string, bool) {
 	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
 		return "", false
@@ -131,8 +132,8 @@ func resolve(name, to string) (string, bool) {
 	return next, next != "." && next != ".." && !strings.HasPrefix(next, "../")
 }
 
-// hidden returns the reason why no file or directory of that name is published; "" if
-// there is none.
+// hidden returns the reason why a file or directory of this name is not published, or
+// "" if the name does not hide it.
 func (d *Dir) hidden(name string, dir bool) Reason {
 	switch r := d.refuses(name, dir); {
 	case (r == "" || r == Dotfile) && d.Ours != nil && d.Ours(name):
@@ -152,7 +153,7 @@ func (d *Dir) excluded(name string, dir bool) bool {
 	return glob.MatchAny(d.Exclude, name, dir)
 }
 
-// included reports whether Include selects a file.
+// included reports whether the patterns of Include select a file.
 func (d *Dir) included(name string) bool {
 	if d.globs != nil {
 		return d.globs.include.Empty() || d.globs.include.Match(name, false)

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// racyWindow is how long after a change another change may leave the file's times the
-// same: on some file systems they have a resolution of two seconds.
+// racyWindow is the time within which two changes of a file may leave the same times:
+// on some file systems, times have a resolution of two seconds.
 const racyWindow = 2 * time.Second
 
 // stamp identifies the state of a file by size, modification time, change time and
-// inode. While it stays the same, so do the bytes. A new inode shows that the file was
-// replaced, even by one of the same size and time; programs cannot set the change time.
+// inode. While the stamp of a file stays the same, so do its bytes. Replacing a file
+// changes its inode, even if size and time stay the same, and programs cannot set the
+// change time.
 type stamp [4]int64
 
 func stampOf(info fs.FileInfo) stamp {
@@ -21,7 +22,7 @@ func stampOf(info fs.FileInfo) stamp {
 	return stamp{info.Size(), info.ModTime().UnixNano(), changed.UnixNano(), int64(inode)}
 }
 
-// String returns the form that is stored in catalog.Resource.Stat.
+// String returns the text of the stamp that is stored in catalog.Resource.Stat.
 func (p stamp) String() string {
 	b := strconv.AppendInt(make([]byte, 0, 64), p[0], 10)
 	for _, n := range p[1:3] {
@@ -30,7 +31,7 @@ func (p stamp) String() string {
 	return string(strconv.AppendUint(append(b, ' '), uint64(p[3]), 10))
 }
 
-// appendTo appends the stamp in a binary form of fixed length.
+// appendTo appends the stamp to b in a binary form of fixed length.
 func (p stamp) appendTo(b []byte) []byte {
 	for _, n := range p {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
@@ -38,8 +39,8 @@ func (p stamp) appendTo(b []byte) []byte {
 	return b
 }
 
-// settled reports whether every change of the file since read, when reading began, must
-// have changed its stamp.
+// settled reports whether a change of the file after the given time, at which reading
+// began, must have given the file another stamp.
 func (p stamp) settled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

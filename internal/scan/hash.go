@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	attempts   = 3 // attempts to hash a file that changes while it is read
+	attempts   = 3 // number of attempts to hash a file that changes while it is read
 	bufferSize = 128 << 10
 )
 
@@ -25,32 +25,33 @@ const (
 type hashed struct {
 	path     string
 	uri      string
-	only     bool  // only its labels were examined, not its bytes
-	gone     bool  // no longer exists, or is no longer published
+	only     bool  // the bytes were not hashed: only the type, encoding and links were determined
+	gone     bool  // the file no longer exists, or is no longer published
 	piece    int64 // item.Piece
 	err      error
-	read     int64 // number of bytes read, in all attempts
+	read     int64 // number of bytes that were read, in all attempts together
 	length   int64
-	digests  resourcesync.Digests // digests by the requested algorithms
-	also     resourcesync.Digest  // by item.Also
+	digests  resourcesync.Digests // digests by the configured algorithms
+	also     resourcesync.Digest  // digest by the algorithm item.Also
 	sha256   resourcesync.Digest  // of kept
-	kept     blob.Object          // a copy of the bytes; nil if none was requested
+	kept     blob.Object          // copy of the bytes; nil if no copy was requested
 	modified time.Time
 	label    Rule
-	// remainder contains the links of the rules: see catalog.Resource.Remainder.
+	// remainder has the links that rules give to the file, in the form of
+	// catalog.Resource.Remainder.
 	remainder string
-	stat      string // "" if a later change might leave it the same
+	stat      string // stamp of the file, to be stored in catalog.Resource.Stat; "" if a later change of the file might leave its stamp the same
 }
 
 // reader reads files one after the other.
 type reader struct {
 	d      *Dir
 	buffer []byte
-	dir    string // the directory that was entered last
-	sub    Tree   // tree of that directory; nil if there is none
+	dir    string // path of the directory that was opened last
+	sub    Tree   // tree of the directory that was opened last; nil if there is none
 }
 
-// close closes the directory entered last.
+// close closes the directory that was opened last.
 func (r *reader) close() error {
 	if r.sub == nil {
 		return nil
@@ -65,7 +66,7 @@ func (r *reader) begin(it item) hashed {
 	return hashed{path: name, uri: r.d.uri(name, it.URI), piece: it.Piece, label: RuleFor(r.d.Rules, name)}
 }
 
-// hash reads the file until it does not change while it is read.
+// hash reads and hashes a file. It tries again if the file changes while it is read.
 func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	h := r.begin(it)
 	for range attempts {
@@ -78,7 +79,7 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	return r.link(ctx, h.settle())
 }
 
-// settle turns the error of an absent file into gone.
+// settle sets the field gone instead of the error if the file does not exist.
 func (h hashed) settle() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
@@ -112,8 +113,8 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 	})
 }
 
-// open opens the file that the walk found, or the one that now has the path, if that
-// may be published.
+// open calls read with the file that the walk found, or with the file that has the path
+// now, provided that it may be published.
 func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
 	if file, info := r.seen(it); file != nil {
 		defer file.Close()
@@ -135,14 +136,14 @@ func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error)
 	if err != nil {
 		return err
 	}
-	if stampOf(info) != stampOf(f.info) { // perhaps another file, which must not be published
+	if stampOf(info) != stampOf(f.info) { // the file was replaced, perhaps by one that must not be published
 		return &ChangedError{attempts, statOf(f.info), statOf(info)}
 	}
 	return read(file, info)
 }
 
-// seen opens the file that the walk found, if it is still unchanged at the same place.
-// It keeps the directory open for the next file.
+// seen opens the file that the walk found, if its stamp is still the same. It keeps the
+// directory open for the next file.
 func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 	name := string(it.Path)
 	if it.Print == (stamp{}) || !r.enter(catalog.DirOf(name)) {
@@ -158,14 +159,14 @@ func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 	}
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || stampOf(info) != it.Print {
-		_ = file.Close() // opened only for reading
+		_ = file.Close() // no data can be lost, since the file was opened only for reading
 		return nil, nil
 	}
 	return file, info
 }
 
-// enter opens a directory and reports whether it could. No element of the path may be a
-// link or hidden.
+// enter opens a directory, and reports whether that was possible. No element of the
+// path may be a symbolic link or hidden.
 func (r *reader) enter(dir string) bool {
 	if dir == r.dir && r.sub != nil {
 		return true
@@ -186,9 +187,10 @@ func (r *reader) enter(dir string) bool {
 	return err == nil
 }
 
-// digest reads and hashes size bytes of f. If the file has more, the caller finds out
-// by its time or size. Some systems report size 0 for files with content, so digest
-// always tries to read at least one byte.
+// digest reads and hashes the given number of bytes of a file. A file that has more
+// bytes now also has another time or size, which the caller notices. Some operating
+// systems report the size 0 for files with content, so digest always tries to read at
+// least one byte.
 func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, keep blob.Batch, f io.Reader, size int64) (n int64, err error) {
 	hasher := resourcesync.NewHasher(r.d.needed(also, keep != nil)...)
 	to := io.Writer(hasher)
@@ -212,7 +214,8 @@ func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algori
 	return n, nil
 }
 
-// needed returns the algorithms with which to hash.
+// needed returns the digest algorithms to compute: those to publish, the additional
+// one, and SHA-256 if the bytes are kept.
 func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Algorithm {
 	all := slices.Clone(d.algorithms())
 	if also != "" && !slices.Contains(all, also) {
@@ -224,24 +227,33 @@ func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Alg
 	return all
 }
 
-// copy copies about size bytes, and determines the media type from the first of them.
+// copy copies the bytes of a file, and determines the media type from the first ones.
 func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int64, error) {
-	first := r.buffer[:min(int64(len(r.buffer)), max(size, 1))]
-	n, err := io.ReadFull(from, first)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return int64(n), err
+	first, err := readPrefix(from, r.buffer[:min(int64(len(r.buffer)), max(size, 1))])
+	n := int64(len(first))
+	if err != nil {
+		return n, err
 	}
 	if h.label.Type == "" {
-		h.label.Type = mediatype.Of(h.path, first[:n])
+		h.label.Type = mediatype.Of(h.path, first)
 	}
-	if _, err := to.Write(first[:n]); err != nil || int64(n) >= size {
-		return int64(n), err
+	if _, err := to.Write(first); err != nil || n >= size {
+		return n, err
 	}
 	more, err := io.CopyBuffer(to, from, r.buffer)
-	return int64(n) + more, err
+	return n + more, err
 }
 
-// discard deletes the copy.
+// readPrefix reads until the buffer is full or the input ends.
+func readPrefix(from io.Reader, buffer []byte) ([]byte, error) {
+	n, err := io.ReadFull(from, buffer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return buffer[:n], err
+}
+
+// discard deletes the copy of the bytes, if there is one.
 func (h *hashed) discard() error {
 	if h.kept == nil {
 		return nil
@@ -251,7 +263,7 @@ func (h *hashed) discard() error {
 	return err
 }
 
-// contextReader returns an error when its context is done.
+// contextReader is a reader that returns an error once its context is done.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// openFlags prevents Open from blocking on a FIFO without a writer.
+// openFlags keeps Open from waiting if the file is a FIFO without a writer.
 const openFlags = syscall.O_NONBLOCK
 
-// deviceOf returns the device on which a file is stored.
+// deviceOf returns the number of the device on which a file is stored.
 func deviceOf(info fs.FileInfo) (uint64, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -18,7 +18,7 @@ func deviceOf(info fs.FileInfo) (uint64, bool) {
 	return uint64(st.Dev), true
 }
 
-// identity returns the inode and the change time (ctime).
+// identity returns the inode and the change time (ctime) of a file.
 func identity(info fs.FileInfo) (inode uint64, changed time.Time) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

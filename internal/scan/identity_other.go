@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// openFlags needs no O_NONBLOCK here: opening a file that Lstat calls regular does not
-// block.
+// openFlags does not contain O_NONBLOCK on this operating system, since opening a
+// regular file never blocks.
 const openFlags = 0
 
-// deviceOf returns false: devices are unknown on this system.
+// deviceOf returns false, since this operating system does not tell the device.
 func deviceOf(fs.FileInfo) (uint64, bool) { return 0, false }
 
-// identity returns the modification time only: inode and change time are unknown on
-// this system.
+// identity returns the modification time as the change time, and no inode, since this
+// operating system tells neither.
 func identity(info fs.FileInfo) (inode uint64, changed time.Time) {
 	return 0, info.ModTime()
 }

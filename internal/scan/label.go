@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"instep/internal/catalog"
@@ -25,12 +24,14 @@ func (r *Rule) validate() error {
 	return nil
 }
 
-// calledAlike reports whether resources have the same labels.
+// calledAlike reports whether two resources have the same type, encoding, changefreq
+// and further attributes.
 func calledAlike(a, b *catalog.Resource) bool {
 	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq && a.Remainder == b.Remainder
 }
 
-// relabel returns the labels of an unchanged file according to the present rules.
+// relabel determines the type, encoding, changefreq and links of an unchanged file by
+// the present rules.
 func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.only = true
@@ -38,18 +39,16 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 		return r.link(ctx, h)
 	}
 	h.err = r.open(it, &h, func(f fs.File, _ fs.FileInfo) error {
-		prefix := r.buffer[:mediatype.PrefixSize]
-		n, err := io.ReadFull(contextReader{ctx, f}, prefix)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
+		prefix, err := readPrefix(contextReader{ctx, f}, r.buffer[:mediatype.PrefixSize])
+		if err == nil {
+			h.label.Type = mediatype.Of(h.path, prefix)
 		}
-		h.label.Type = mediatype.Of(h.path, prefix[:n])
-		return nil
+		return err
 	})
 	return r.link(ctx, h.settle())
 }
 
-// link adds the links that rules give to a file.
+// link adds to the result the links that rules and link files give to the file.
 func (r *reader) link(ctx context.Context, h hashed) hashed {
 	if h.err != nil || h.gone {
 		return h
@@ -60,11 +59,12 @@ func (r *reader) link(ctx context.Context, h hashed) hashed {
 	return h
 }
 
-// rulesSetting is the name of the setting that stores the rules last applied to all
-// members of a set.
+// rulesSetting is the name of the setting with a digest of the rules that were last
+// applied to all members of the set.
 func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set) }
 
-// rulesChanged reports whether members may have been labelled by other rules.
+// rulesChanged reports whether the recorded type, encoding, changefreq or links of
+// members may come from other rules.
 func (d *Dir) rulesChanged(ctx context.Context) (bool, error) {
 	recorded, _, err := d.Facts.Setting(ctx, d.rulesSetting())
 	return recorded != d.rulesDigest(), err

@@ -11,16 +11,18 @@ import (
 	"instep/resourcesync"
 )
 
-// linkFileSuffix ends the name of a file with the links of the file whose name is before it.
+// linkFileSuffix is the suffix of the name of a link file: NAME.links.json has the
+// links of the file NAME.
 const linkFileSuffix = ".links.json"
 
 const (
-	maxLinkFile = 64 << 10 // bytes of a link file
-	maxName     = 255      // bytes of a name in a directory
+	maxLinkFile = 64 << 10 // largest size of a link file, in bytes
+	maxName     = 255      // largest length of a file name, in bytes
 )
 
-// linkFile returns the links that the file beside the one at a path has for it, in the form
-// of those of rules; none if there is no such file, or Choice.LinkFiles is not set.
+// linkFile returns the links in the link file of the file at a path, in the form of the
+// links of rules. It returns none if there is no link file, or Choice.LinkFiles is not
+// set.
 func (d *Dir) linkFile(name string) ([]Link, error) {
 	if !d.LinkFiles || len(path.Base(name))+len(linkFileSuffix) > maxName {
 		return nil, nil
@@ -33,9 +35,9 @@ func (d *Dir) linkFile(name string) ([]Link, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look for links in %q: %w", name, err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%q has the name of a file with links, and is no regular file", name)
+		return nil, fmt.Errorf("%q has the name of a link file, but it is not a regular file", name)
 	case info.Size() > maxLinkFile:
-		return nil, fmt.Errorf("%q has %d bytes; expected links in at most %d", name, info.Size(), maxLinkFile)
+		return nil, fmt.Errorf("the link file %q has %d bytes; expected at most %d", name, info.Size(), maxLinkFile)
 	}
 	f, err := d.Tree.Open(name)
 	if err != nil {
@@ -43,12 +45,12 @@ func (d *Dir) linkFile(name string) ([]Link, error) {
 	}
 	links, err := readLinks(io.LimitReader(f, maxLinkFile))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("links in %q: %w", name, err)
+		return nil, fmt.Errorf("read the links in %q: %w", name, err)
 	}
 	return links, nil
 }
 
-// fileLink is a link as a file has it.
+// fileLink is the JSON of one link in a link file.
 type fileLink struct {
 	Rel  string `json:"rel"`
 	Href string `json:"href"`
@@ -65,7 +67,7 @@ func readLinks(r io.Reader) ([]Link, error) {
 		return nil, fmt.Errorf("expected an array of objects with rel, href, type and pri: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("expected nothing after the array")
+		return nil, errors.New("expected the end of the link file after the array")
 	}
 	if len(all) > maxRuleLinks {
 		return nil, fmt.Errorf("expected at most %d links, found %d", maxRuleLinks, len(all))

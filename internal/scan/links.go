@@ -16,48 +16,51 @@ import (
 
 // Link is a link that a rule adds to the entries of its resources (1.1 §14).
 type Link struct {
-	Rel string // a registered IANA link relation, or a URI
-	// Href is the URI of the target. These are replaced, percent-encoded: {path} by the
-	// path of the resource below the directory, {dir} by its directory, with a slash at
-	// the end unless it is empty, {name} by the rest of the path, {stem} by the name
-	// without extension, and {base} by the base URL. A Href without a scheme or {base}
-	// is the path of a file of the same set; no link is added while the set has no such
-	// file.
+	Rel string // a link relation registered with IANA, or a URI
+	// Href is the URI of the target. The following placeholders are replaced,
+	// percent-encoded: {path} by the path of the resource below the directory, {dir} by
+	// the directory of the path, with a slash at the end unless it is empty, {name} by
+	// the file name, {stem} by the file name without its extension, and {base} by the
+	// base URL. A Href without a scheme or {base} is the path of a file of the same
+	// set. No link is added while the set has no such file.
 	Href string
-	Type string // media type of the target; if "", it is found by name and rules
-	Pri  int    // 1 to MaxPri; 0 is none
+	Type string // media type of the target; if it is "", the file name and the rules determine the media type
+	Pri  int    // the priority (attribute pri), from 1 to MaxPri; 0 means none
 }
 
-// MaxPri is the largest priority (attribute pri, 1.1 §7).
+// MaxPri is the largest value of the attribute pri of a link (1.1 §7).
 const MaxPri = 999_999
 
-// maxRuleLinks bounds the links in the rules of a set, and so the links of an entry.
+// maxRuleLinks is the largest number of links in the rules of a set, and therefore of
+// links that rules give to one entry.
 const maxRuleLinks = 32
 
-// single are the relations that an entry may have only once: the first matching rule
-// applies.
+// single lists the relations that only one link of an entry may have. If several rules
+// give such a link, the first rule applies.
 var single = []string{resourcesync.RelCanonical, resourcesync.RelVia, resourcesync.RelMemento, resourcesync.RelTimeGate, resourcesync.RelTimeMap}
 
-// bare are the relations whose links get no facts about bytes: a duplicate has those of
-// the resource itself (1.1 §14.2), and a TimeGate has none (1.1 §14.6).
+// bare lists the relations whose links have no length, digests and type: the target of
+// duplicate is the same bytes as the resource (1.1 §14.2), and a TimeGate has no bytes
+// of its own (1.1 §14.6).
 var bare = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate}
 
-// documentRels are link relations of documents, not allowed for resources.
+// documentRels lists the relations of links between documents, which resources may not
+// have.
 var documentRels = []string{resourcesync.RelUp, resourcesync.RelIndex, resourcesync.RelContents, resourcesync.RelArchives, resourcesync.RelSource}
 
 // Check returns an error if a link is invalid for every resource.
 func (l *Link) Check() error {
 	switch {
 	case l.Rel == "" || l.Href == "":
-		return errors.New("a link has a rel and an href")
+		return errors.New("expected a link with rel and href")
 	case slices.Contains(documentRels, l.Rel):
-		return fmt.Errorf("rel %q leads from a document to another: no resource has such a link", l.Rel)
+		return fmt.Errorf("rel %q links one document to another, so a resource cannot have such a link", l.Rel)
 	case l.Rel == resourcesync.RelPatch:
-		return fmt.Errorf("rel %q belongs to one change, so that no rule can give it", l.Rel)
+		return fmt.Errorf("rel %q is about one change, so no rule can give such a link", l.Rel)
 	case l.Pri < 0 || l.Pri > MaxPri:
 		return fmt.Errorf("expected a pri from 1 to %d, found %d", MaxPri, l.Pri)
 	case slices.Contains(bare, l.Rel) && l.Type != "":
-		return fmt.Errorf("a link with rel %q has no type: it would repeat what is said of the resource", l.Rel)
+		return fmt.Errorf("expected no type for a link with rel %q, since its target has the type of the resource", l.Rel)
 	}
 	sample := l.expand("https://example.org/", "dir/stem.ext")
 	if strings.ContainsAny(sample, "{}") {
@@ -82,7 +85,7 @@ func (l *Link) Check() error {
 		return fmt.Errorf("expected an href of at most %d bytes", maxLabels)
 	}
 	if l.Rel == resourcesync.RelAlternate && l.Type == "" && l.typeByName(sample) == "" {
-		return errors.New(`a link with rel "alternate" has a type, by which readers choose: give it one`)
+		return errors.New(`expected a type for a link with rel "alternate", because readers choose by the type`)
 	}
 	return nil
 }
@@ -93,10 +96,11 @@ func (l *Link) OfSet() bool {
 	return !strings.HasPrefix(l.Href, inBase) && (!ok || scheme == "" || strings.ContainsAny(scheme, "/{}?#"))
 }
 
-// inBase is the start of a Href below the base URL.
+// inBase is the beginning of a Href whose target is below the base URL.
 const inBase = "{base}"
 
-// expand replaces the placeholders of Href for the resource at a path below base.
+// expand returns Href with its placeholders replaced for the resource at a path below
+// base.
 func (l *Link) expand(base, path string) string {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	name := path[len(dir):]
@@ -107,14 +111,14 @@ func (l *Link) expand(base, path string) string {
 	return strings.NewReplacer(inBase, base, "{path}", URI("", path), "{dir}", URI("", dir), "{name}", URI("", name), "{stem}", URI("", stem)).Replace(l.Href)
 }
 
-// typeByName returns the media type for the extension of a URI.
+// typeByName returns the media type that belongs to the file name extension of a URI.
 func (l *Link) typeByName(uri string) string {
 	path, _, _ := strings.Cut(uri, "?")
 	return mediatype.ByName(path)
 }
 
-// Links returns the links that the rules add to the resource at a path, in the form of
-// catalog.Resource.Remainder: links to other places, and to existing files of the set.
+// Links returns the links that rules and link files add to the resource at a path, in
+// the form of catalog.Resource.Remainder.
 func (d *Dir) Links(ctx context.Context, path string) (string, error) {
 	return d.remainder(ctx, path, RuleFor(d.Rules, path).Links)
 }
@@ -132,7 +136,8 @@ func (d *Dir) remainder(ctx context.Context, path string, rules []Link) (string,
 	})
 }
 
-// linksText adds the links of rules to the text of a Remainder.
+// linksText adds the links of rules to a Remainder in text form, and returns the result
+// as text.
 func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link, bool, error)) (string, error) {
 	if len(rules) == 0 {
 		return text, nil
@@ -156,7 +161,7 @@ func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link
 	return r.Text()
 }
 
-// elsewhere returns the link to a URI that is not a file of the set.
+// elsewhere returns the link of a rule whose target is not a file of the set.
 func (l *Link) elsewhere(base, path string) resourcesync.Link {
 	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(base, path), Type: l.Type, Pri: l.Pri}
 	if link.Rel == resourcesync.RelAlternate && link.Type == "" {
@@ -165,8 +170,8 @@ func (l *Link) elsewhere(base, path string) resourcesync.Link {
 	return link
 }
 
-// inSet returns the link to a file of the set. It returns false if there is no such
-// file or it is the resource itself.
+// inSet returns the link of a rule whose target is a file of the set. It returns false
+// if there is no such file, or the target is the resource itself.
 func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
 	target, ok := FileOf("", l.expand(d.BaseURL, path))
 	if !ok || target == path {
@@ -177,7 +182,7 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 		return resourcesync.Link{}, false, nil
 	}
 	if err != nil {
-		return resourcesync.Link{}, false, fmt.Errorf("look at %q, the target of a link rule: %w", target, err)
+		return resourcesync.Link{}, false, fmt.Errorf("examine %q, the target of the link of a rule: %w", target, err)
 	}
 	spelled, err := d.Spelled(ctx, []string{target})
 	if err != nil {
@@ -195,10 +200,11 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 	return link, true, nil
 }
 
-// Representations returns the paths of the files that rules link to the generic URI at
-// a path below base (rel="canonical", 1.1 §14.3), in the order of the rules. It finds a file only
-// if its name is the name of the URI plus an extension, and the glob of the rule ends in that
-// extension, as *.html and *.{html,pdf} do.
+// Representations returns the paths of the files that rules link to a generic URI
+// (rel="canonical", 1.1 §14.3), in the order of the rules. The generic URI is given by
+// its path below base. A file is found only if its name is the name of the URI plus an
+// extension, and the glob of the rule ends in this extension, such as *.html or
+// *.{html,pdf}.
 func Representations(rules []Rule, base, path string) (all []string) {
 	generic := URI(base, path)
 	for _, r := range rules {
@@ -219,7 +225,7 @@ func Representations(rules []Rule, base, path string) (all []string) {
 
 func isCanonical(l Link) bool { return l.Rel == resourcesync.RelCanonical }
 
-// extensions returns the file name extensions at the end of a glob.
+// extensions returns the file name extensions with which a glob ends.
 func extensions(match string) []string {
 	i := strings.LastIndexByte(match, '.')
 	if i < 0 {
@@ -229,16 +235,16 @@ func extensions(match string) []string {
 	return slices.DeleteFunc(strings.Split(end, ","), func(s string) bool { return s == "" || strings.ContainsAny(s, "*?[]{}/\\") })
 }
 
-// linked reports whether rules or link files link files of the set to each other, so that another file
-// decides what is said of one.
+// linked reports whether the links of one file may depend on another file, because
+// rules or link files link files of the set to each other.
 func (d *Dir) linked() bool {
 	return d.LinkFiles || slices.ContainsFunc(d.Rules, func(r Rule) bool {
 		return slices.ContainsFunc(r.Links, func(l Link) bool { return l.OfSet() })
 	})
 }
 
-// relinked reports whether the links of a member differ from the recorded ones, or
-// cannot be determined.
+// relinked reports whether the links of a member are not the recorded ones, or cannot
+// be determined.
 func (d *Dir) relinked(ctx context.Context, known *catalog.Resource, path string) bool {
 	said, err := d.Links(ctx, path)
 	return err != nil || said != known.Remainder

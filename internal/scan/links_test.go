@@ -142,18 +142,18 @@ func TestListedResourcesHaveTheLinksOfTheirRules(t *testing.T) {
 
 func TestLinkThatNoEntryCanHaveIsRefused(t *testing.T) {
 	for want, l := range map[string]Link{
-		"a rel and an href":         {Rel: "via"},
-		"from a document":           {Rel: "up", Href: "http://example.org/"},
-		"to one change":             {Rel: resourcesync.RelPatch, Href: "http://example.org/{path}"},
+		"with rel and href":         {Rel: "via"},
+		"links one document":        {Rel: "up", Href: "http://example.org/"},
+		"about one change":          {Rel: resourcesync.RelPatch, Href: "http://example.org/{path}"},
 		"pri from 1 to 999999":      {Rel: "duplicate", Href: "http://example.org/{path}", Pri: 1_000_000},
-		"has no type":               {Rel: "duplicate", Href: "http://example.org/{path}", Type: "text/plain"},
+		"expected no type":          {Rel: "duplicate", Href: "http://example.org/{path}", Type: "text/plain"},
 		"between braces":            {Rel: "via", Href: "http://example.org/{file}"},
 		"path of a file below":      {Rel: "via", Href: "../{path}"},
 		"path of a file":            {Rel: "via", Href: "//example.org/{path}"},
 		"href \"http://exa mple/\"": {Rel: "via", Href: "http://exa mple/"},
 		"every reader would see":    {Rel: "via", Href: "http://me:secret@example.org/"},
 		"at most 1024 bytes":        {Rel: "via", Href: "http://example.org/" + strings.Repeat("a", 1024)},
-		"has a type, by which":      {Rel: "alternate", Href: "http://example.org/{stem}"},
+		"expected a type":           {Rel: "alternate", Href: "http://example.org/{stem}"},
 	} {
 		if err := l.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want an error that says %q", l, err, want)

@@ -17,7 +17,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Listed is one entry of a listing. All fields except URI may be empty.
+// Listed is one entry of a listing. Only URI is required.
 type Listed struct {
 	URI        string
 	LastMod    resourcesync.Datetime
@@ -27,86 +27,92 @@ type Listed struct {
 	Encoding   string
 	ChangeFreq resourcesync.ChangeFreq
 
-	// Where the bytes are: in the file at Path, slash-separated below List.Tree, or
-	// else at URL. If both are empty the bytes are not available, and only the listed
-	// facts are recorded.
+	// Path is the file with the bytes, slash-separated below List.Tree; URL is where
+	// the bytes are if there is no file. If both are empty, the bytes cannot be read,
+	// and only the listed facts are recorded.
 	Path, URL string
-	At        time.Time // at of the list with this entry
-	// Version changes whenever the bytes may have changed; "" if unknown. It is not
-	// published. With it a resource without lastmod is not requested again.
+	At        time.Time // time in the attribute at of the list that has this entry
+	// Version is a text that changes whenever the bytes may have changed; "" if there
+	// is none. It is not published. Because of it, a resource without lastmod is not
+	// requested in every scan.
 	Version string
 
-	// Remainder has further facts about the resource: the text of a
+	// Remainder has the further attributes and the links of the resource: the text of a
 	// resourcesync.Remainder without encoding and changefreq.
 	Remainder string
-	// Told: the listing repeats the statements of a Source, which may change while the
-	// bytes do not. Such a change is published as a change of the resource.
+	// Told says that the listing repeats statements of a Source. If such a statement
+	// changes, a change of the resource is published even if the bytes stay the same.
 	Told bool
-	// Intact: the file at Path is known to match Length and Digests. It is read only if
-	// its bytes are to be kept.
+	// Intact says that the file at Path is known to match Length and Digests. Such a
+	// file is read only if its bytes are to be kept.
 	Intact bool
-	// For a listing of changes. Gone: the resource was deleted. Past: the file at Path has other
-	// bytes by now, so the listed facts are recorded without reading it; Kept is the file that
-	// has the earlier bytes, for List.Keep. Mark is the position after this change: see
+	// The following fields belong to a listing of changes. Gone says that the resource
+	// was deleted. Past says that the file at Path has other bytes by now, so that the
+	// listed facts are recorded without reading it. Kept is the file that has the
+	// earlier bytes, for List.Keep. Mark is the position after this change: see
 	// List.Marks.
 	Gone, Past bool
 	Kept, Mark string
-	// Out, if not "", is the reason why the resource is not published. If exactly these bytes
-	// are already published they stay, unless Out is Loop: in doubt nothing is deleted.
+	// Out is the reason why the resource is not published; "" if it is published. If
+	// the same bytes were published earlier, the resource stays published, unless Out
+	// is Loop, since in doubt nothing is deleted.
 	Out Reason
 }
 
-// Listing yields all resources of a set; duplicates count once. An error with a URI
-// concerns only that resource. An error without a URI concerns a part of the listing
-// that could not be read. The loop may continue after either. A list whose at is older
-// than since also counts as a part that could not be read.
+// Listing yields all resources of a set. A resource that is yielded more than once
+// counts once. An error with a URI concerns only this resource, and an error without a
+// URI concerns a part of the listing that could not be read. After either error the
+// listing may go on. A list whose time (attribute at) is before since also counts as a
+// part that could not be read.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 
-// List is an Input whose resources are listed elsewhere: in a sitemap, a file of URLs,
-// another Source, or a database table. It reads bytes only to hash resources that are new or
-// may have changed, and only if the listing lacks the wanted digests. In the catalog, a
-// resource without a file has its URI as path.
+// List is an Input whose resources are listed elsewhere: in a Sitemap, a file of URLs,
+// another Source, or a database table. It reads the bytes of a resource only if the
+// resource is new or may have changed, and the listing does not have the digests to
+// publish. In the catalog, a resource without a file has its URI as path.
 //
 // If a part of the listing cannot be read, nothing is deleted. A resource that cannot be
 // read keeps its recorded state.
 type List struct {
 	Deps
 	Listing Listing
-	Client  *fetch.Client // fetches resources; required if a resource has a URL
-	Tree    Tree          // the directory of the files in Path; nil if there are none
+	Client  *fetch.Client // client that fetches resources; required if a resource has a URL
+	Tree    Tree          // the directory tree with the files that Listed.Path names; nil if there are none
 
-	// Changes: the listing contains changes in order, each with the resulting state. A
-	// resource appears once per change. Resources that are not listed keep their
-	// recorded state.
+	// Changes says that the listing has changes in order, each with the resulting state
+	// of the resource. A resource occurs once for each of its changes. Resources that
+	// are not listed keep their recorded state.
 	Changes bool
-	// Marks, if not "", is the name of the setting that stores how far a log of changes
-	// was recorded. It is set to the Mark of the last change, in the same transaction,
-	// and to Plan.Mark when all is recorded. It is empty while a listing without
-	// Changes is recorded and after failures: the next listing must then be complete.
+	// Marks is the name of the setting that stores up to which position a log of
+	// changes was recorded; "" if there is no log. The setting becomes the Mark of the
+	// last recorded change, in the same transaction, and Plan.Mark when everything is
+	// recorded. While a listing without Changes is recorded, and after a failure, the
+	// setting is empty, so that the next listing is complete.
 	Marks string
 
 	// Include and Exclude are globs as in Dir. They are matched against the path of a
-	// file, or against the part of a URI after BaseURL (for other URIs, after the
-	// scheme), without percent-encoding.
+	// file. For a resource without a file they are matched against the part of its URI
+	// after BaseURL, or after the scheme if the URI does not begin with BaseURL,
+	// without percent-encoding.
 	Include, Exclude []string
 	Rules            []Rule // rules for the listed resources
 }
 
-// ErrListing means that no part of a listing could be read.
+// ErrListing means that no part of the list of resources could be read.
 var ErrListing = errors.New("the list of resources cannot be read")
 
 // listWork is a resource that has to be examined, or only recorded.
 type listWork struct {
 	Listed
 	New        bool
-	ETag       string // HTTP validators of the recorded state; empty if the bytes are needed in any case
+	ETag       string // ETag and Last-Modified of the recorded state, for a conditional request; empty if the bytes are needed in any case
 	LastServed string
-	Also       string // as item.Also
-	Label      bool   // the bytes are as recorded: only the labels are updated
-	Was        bool   // for a listing of changes: the resource was a member before all listed changes
+	Also       string // one more digest algorithm, for the comparison with a recorded digest; "" if none is needed
+	Label      bool   // the bytes are as recorded, so only type, encoding, changefreq and links are updated
+	Was        bool   // the resource was a member before all listed changes (only for a listing of changes)
 }
 
-// recorded returns the resource as it is after the work is done.
+// recorded returns the state in which the resource will be recorded.
 func (w *listWork) recorded() catalog.Resource {
 	if w.Gone {
 		return catalog.Resource{}
@@ -115,18 +121,18 @@ func (w *listWork) recorded() catalog.Resource {
 		Encoding: w.Encoding, LastMod: w.LastMod, ChangeFreq: w.ChangeFreq, Remainder: w.Remainder}
 }
 
-// listStat is the JSON in Resource.Stat of a listed resource.
+// listStat is the JSON that is stored in catalog.Resource.Stat for a listed resource.
 type listStat struct {
-	Listed     string `json:"listed,omitempty"` // signature of the listing, if a later change must alter it
+	Listed     string `json:"listed,omitempty"` // signature of the listing; "" if the bytes may change without changing it
 	ETag       string `json:"etag,omitempty"`
-	LastServed string `json:"last_served,omitempty"` // Last-Modified of the response
-	URL        string `json:"url,omitempty"`         // URL of the bytes, if that is not the URI
+	LastServed string `json:"last_served,omitempty"` // header Last-Modified of the response with the bytes
+	URL        string `json:"url,omitempty"`         // URL of the bytes; "" if it is the URI of the resource
 }
 
 func parseListStat(text string) listStat {
 	var s listStat
 	if json.Unmarshal([]byte(text), &s) != nil {
-		return listStat{} // written by another kind of Input: unusable
+		return listStat{} // the text was written by another kind of Input, so it says nothing about a listing
 	}
 	return s
 }
@@ -134,13 +140,13 @@ func parseListStat(text string) listStat {
 func (s listStat) String() string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // cannot happen: strings only
+		panic(err) // it cannot fail, since all fields are strings
 	}
 	return string(text)
 }
 
-// listedStat returns the stat to record for a resource. It contains the signature only
-// if every later change must alter it.
+// listedStat returns the signature of the listing, and the URL of the bytes if it is
+// not the URI.
 func (e *Listed) listedStat() listStat {
 	s := listStat{Listed: e.signature()}
 	if e.URL != e.URI {
@@ -149,7 +155,7 @@ func (e *Listed) listedStat() listStat {
 	return s
 }
 
-// signature combines the fields that change with the bytes.
+// signature returns a text of those listed facts that change when the bytes change.
 func (e *Listed) signature() string {
 	length := ""
 	if e.Length.Known() {
@@ -162,14 +168,15 @@ func (e *Listed) signature() string {
 	return text
 }
 
-// telling reports whether every change of the bytes after read alters the signature. A
-// lastmod of the same day or second may not change.
+// telling reports whether every change of the bytes after the given time must change
+// the signature. A lastmod of the same day or second may stay the same.
 func (e *Listed) telling(read time.Time) bool {
 	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
 
-// called returns a recorded resource with the labels of the listing. If the listing has
-// no type, or no encoding for fetched bytes, the recorded ones stay.
+// called returns the recorded resource with the type, encoding, changefreq and further
+// attributes of the listing. If the listing has no type, or no encoding of bytes that
+// are fetched, the recorded ones stay.
 func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
@@ -183,20 +190,21 @@ func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	return r
 }
 
-// retold reports whether the listing states other facts about the same
-// bytes, which count as a change.
+// retold reports whether the listing repeats statements of a Source (see Listed.Told),
+// and one of them has changed.
 func (e *Listed) retold(known *catalog.Resource) bool {
 	now := e.called(known)
 	return e.Told && (!calledAlike(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// holds reports whether the listed bytes are the recorded ones.
+// holds reports whether the listed bytes are the recorded bytes, by path, length and
+// digests.
 func (e *Listed) holds(known *catalog.Resource) bool {
 	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)
 }
 
-// comparable reports whether the listing has a digest that can be compared with a
-// recorded one.
+// comparable reports whether the listing has a digest by an algorithm of a recorded
+// digest.
 func (e *Listed) comparable(known *catalog.Resource) bool {
 	return slices.ContainsFunc(known.Digests, func(d resourcesync.Digest) bool { return !e.Digests.Get(d.Algorithm()).IsZero() })
 }
@@ -209,8 +217,8 @@ func (e *Listed) place() string {
 	return e.URI
 }
 
-// name returns the path against which globs are matched and by which media types are
-// found.
+// name returns the path of the file, or the name that is made of the URI (see NameOf).
+// Globs are matched against it, and its extension gives the media type.
 func (l *List) name(e *Listed) string {
 	if e.Path != "" {
 		return e.Path
@@ -218,11 +226,11 @@ func (l *List) name(e *Listed) string {
 	return NameOf(l.BaseURL, e.URI)
 }
 
-// dir returns the directory of the listed files.
+// dir returns a Dir with the tree that has the listed files.
 func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
 
-// sinceSetting is the name of the setting that stores the time (attribute at) of the last listing
-// of a set.
+// sinceSetting is the name of the setting with the time (attribute at) of the last
+// listing of the set.
 func (l *List) sinceSetting() string { return fmt.Sprintf("listed %d", l.Set) }
 
 func (l *List) since(ctx context.Context) (time.Time, error) {
@@ -237,8 +245,9 @@ func (l *List) since(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// strong returns only those validators of a response that change with every byte: no
-// weak ETag, and no Last-Modified so recent that the next version may have the same.
+// strong returns the HTTP validators of a response that change with every byte: an ETag
+// that is not weak, and a Last-Modified that is not so recent that the next version may
+// have the same one.
 func strong(r *fetch.Response) (etag, lastModified string) {
 	if !strings.HasPrefix(r.Validators.ETag, "W/") {
 		etag = r.Validators.ETag

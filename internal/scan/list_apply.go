@@ -14,14 +14,14 @@ import (
 	"instep/resourcesync"
 )
 
-// outageAfter is the number of consecutive unreachable resources after which the whole
-// host counts as unreachable.
+// outageAfter is the number of consecutive unreachable resources after which Apply
+// treats the whole host as unreachable.
 const outageAfter = 20
 
-// Apply reads the new resources and those that may have changed, unless their digests
-// are given, and records the changes, then the deletions. It returns the errors of
-// Dir.Apply. After outageAfter consecutive unreachable resources it stops and returns
-// the last error.
+// Apply reads the new resources and those that may have changed, unless the listing has
+// their digests. It records the changes, and then the deletions. It returns the same
+// errors as Dir.Apply. After outageAfter consecutive unreachable resources it stops and
+// returns the last error.
 func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {
@@ -33,10 +33,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := l.unmark(ctx); err != nil {
 		return r, err
 	}
-	a := listApplier{ctx: ctx, l: l, r: &r, buffers: make([][]byte, l.workers())}
-	for i := range a.buffers {
-		a.buffers[i] = make([]byte, bufferSize)
-	}
+	a := listApplier{ctx: ctx, l: l, r: &r}
 	if err := a.all(p); err != nil {
 		return r, err
 	}
@@ -49,7 +46,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // the present, if the list's clock is ahead: otherwise later lists would be too old
+		moment := earliest(p.moment, l.Now()) // the current time, if the clock of the list is ahead: otherwise later lists would count as too old
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -63,7 +60,8 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	return r, nil
 }
 
-// unmark clears the position in a log of changes until a complete listing is recorded.
+// unmark clears the recorded position in a log of changes before a complete listing is
+// recorded.
 func (l *List) unmark(ctx context.Context) error {
 	if l.Marks == "" || l.Changes {
 		return nil
@@ -75,7 +73,8 @@ func (l *List) unmark(ctx context.Context) error {
 	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
 }
 
-// mark returns the setting with the position up to which a log of changes was recorded.
+// mark returns the setting with the position in a log of changes. The position is empty
+// if there were failures.
 func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
 	if doubt || r.Failures.Count > 0 {
 		mark = ""
@@ -83,42 +82,34 @@ func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
 	return map[string]string{l.Marks: mark}
 }
 
-// listApplier records the results of examining resources, round by round.
+// listApplier examines resources and records the results, round by round.
 type listApplier struct {
 	ctx         context.Context
 	l           *List
 	r           *Result
-	buffers     [][]byte // one buffer for each worker
-	unreachable int      // number of consecutive unreachable resources
+	unreachable int // number of consecutive unreachable resources
 }
 
-// all processes the plan in rounds, so that little work is repeated after a crash.
+// all examines and records the resources of the plan in rounds, so that a crash costs
+// little repeated work.
 func (a *listApplier) all(p *Plan) error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // URIs in the round; in a listing of changes a resource appears at most once per round
+	in := map[string]bool{} // URIs in the round, since a resource may occur only once in a round of changes
 	for w, err := range p.listed.All() {
 		if err != nil {
 			return err
 		}
-		if a.l.Changes && in[w.URI] {
+		if len(round) == batchSize || bytes >= batchBytes || a.l.Changes && in[w.URI] {
 			if err := a.round(round); err != nil {
 				return err
 			}
 			round, bytes = round[:0], 0
 			clear(in)
 		}
-		in[w.URI] = a.l.Changes
+		in[w.URI] = true
 		round = append(round, w)
 		bytes += w.Length.Int64()
-		if len(round) < batchSize && bytes < batchBytes {
-			continue
-		}
-		if err := a.round(round); err != nil {
-			return err
-		}
-		round, bytes = round[:0], 0
-		clear(in)
 	}
 	return a.round(round)
 }
@@ -144,29 +135,18 @@ func (a *listApplier) round(works []listWork) (err error) {
 
 func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, error) {
 	looks := make([]look, len(works))
-	next := make(chan int)
+	reach := reach{row: a.unreachable}
 	g, ctx := errgroup.WithContext(a.ctx)
-	g.Go(func() error {
-		defer close(next)
-		for i := range works {
-			select {
-			case next <- i:
-			case <-ctx.Done():
+	g.SetLimit(a.l.workers())
+	for i := range works {
+		g.Go(func() error {
+			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-		}
-		return nil
-	})
-	reach := reach{row: a.unreachable}
-	for _, buffer := range a.buffers {
-		g.Go(func() error {
-			for i := range next {
-				looks[i] = a.l.look(ctx, &works[i], keep, buffer)
-				if err := reach.take(looks[i].err); err != nil {
-					return err
-				}
-			}
-			return nil
+			buffer := buffers.Get().(*[]byte)
+			defer buffers.Put(buffer)
+			looks[i] = a.l.look(ctx, &works[i], keep, *buffer)
+			return reach.take(looks[i].err)
 		})
 	}
 	err := g.Wait()
@@ -190,7 +170,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 		x := &looks[i]
 		a.r.Hashed += x.read
 		if x.err != nil {
-			a.failed(x.URI, x.place(), x.err)
+			a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), x.err})
 			continue
 		}
 		if taken[uris[i]] {
@@ -203,7 +183,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 		}
 		kind, err := o.listed(&known[i], x)
 		if err != nil {
-			a.failed(x.URI, x.place(), err)
+			a.l.fail(&a.r.Failures, &FileError{x.URI, x.place(), err})
 		}
 		if kind != "" && x.kept != nil {
 			keep.Put(x.kept, blob.Put{Key: KeepKey(x.all.Get(resourcesync.SHA256))})
@@ -224,14 +204,16 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	return a.l.finish(a.ctx, a.r, o)
 }
 
-// remove adds the deletion of a resource, unless it has already left the set.
+// remove adds the deletion of a resource to the outcome, unless the resource has
+// already left the set.
 func (o *outcome) remove(known *catalog.Resource) {
 	if known.Member {
 		o.changes = append(o.changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: known.URI, Path: known.Path}})
 	}
 }
 
-// listed adds the result of a listed resource; kind is the change, "" if there is none.
+// listed adds the result for a listed resource to the outcome. It returns the kind of
+// the change, "" if there is none.
 func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Change, err error) {
 	var now catalog.Resource
 	if x.Label {
@@ -256,12 +238,6 @@ func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Ch
 	return "", nil
 }
 
-func (a *listApplier) failed(uri, place string, err error) {
-	f := &FileError{uri, place, err}
-	a.r.Failures.add(f)
-	a.l.observe(Event{URI: uri, Path: place, Bytes: -1, Err: f})
-}
-
 // remove records the deletion of resources that are no longer listed.
 func (a *listApplier) remove(resources []catalog.Resource) error {
 	var o outcome
@@ -271,7 +247,7 @@ func (a *listApplier) remove(resources []catalog.Resource) error {
 	return a.l.record(a.ctx, a.r, o.changes, nil)
 }
 
-// reach counts consecutive unreachable resources.
+// reach counts consecutive resources that could not be reached.
 type reach struct {
 	mu  sync.Mutex
 	row int

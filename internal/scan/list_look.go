@@ -21,19 +21,19 @@ import (
 type look struct {
 	*listWork
 	err      error
-	same     bool  // the server says that it has not changed since it was recorded
+	same     bool  // the server says that the resource has not changed since it was recorded
 	read     int64 // bytes
 	length   resourcesync.Length
-	digests  resourcesync.Digests // digests by the requested algorithms
-	all      resourcesync.Digests // also contains digests that are only compared with the recorded ones
+	digests  resourcesync.Digests // digests by the configured algorithms
+	all      resourcesync.Digests // digests, with those that are only compared with recorded ones
 	lastMod  resourcesync.Datetime
 	mimeType string
 	encoding string
 	stat     string
-	kept     blob.Object // a copy of the bytes; nil if none is wanted
+	kept     blob.Object // copy of the bytes; nil if no copy is wanted
 }
 
-// look examines a resource as far as necessary.
+// look examines a listed resource, and reads its bytes if that is necessary.
 func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) look {
 	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
@@ -54,7 +54,7 @@ func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []
 	return x
 }
 
-// lookAtFile reads the file of a resource as a Dir does.
+// lookAtFile reads the file of a resource in the way in which a Dir reads files.
 func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
 	r := reader{d: l.dir(), buffer: buffer}
 	h := r.hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: x.Also}, keep)
@@ -79,11 +79,11 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 	return nil
 }
 
-// lookAtPast copies the bytes of an earlier state.
+// lookAtPast copies the bytes of an earlier state of a resource.
 func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
 	f, err := l.Tree.Open(x.Kept)
 	if err != nil {
-		return fmt.Errorf("bytes that the mirror keeps: %w", err)
+		return fmt.Errorf("read the earlier bytes that the mirror keeps: %w", err)
 	}
 	defer f.Close()
 	x.stat = x.listedStat().String()
@@ -93,20 +93,21 @@ func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer 
 	return x.verify(x.read, x.all)
 }
 
-// verify compares the bytes read with the listing.
+// verify returns an error if the bytes that were read have another length or digest
+// than the listing states.
 func (x *look) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
-		return fmt.Errorf("the listing says %d bytes, there are %d", x.Length.Int64(), length)
+		return fmt.Errorf("the listing states %d bytes, the resource has %d", x.Length.Int64(), length)
 	}
 	for _, want := range x.Digests {
 		if got := ds.Get(want.Algorithm()); !got.IsZero() && got != want {
-			return fmt.Errorf("the listing says %s, the bytes have %s", want, got)
+			return fmt.Errorf("the listing states the digest %s, the bytes have %s", want, got)
 		}
 	}
 	return nil
 }
 
-// lookAtURL fetches a resource with a conditional request.
+// lookAtURL fetches a resource with a conditional HTTP request.
 func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
 	began := l.Now()
 	resp, err := l.Client.Get(ctx, fetch.Request{URL: x.URL, Validators: fetch.Validators{ETag: x.ETag, LastModified: x.LastServed}})
@@ -135,12 +136,13 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 		x.mimeType = media
 	}
 	if err := (&Listed{URI: x.URI, LastMod: x.lastMod, Type: x.mimeType, Encoding: x.encoding}).Check(); err != nil {
-		return fmt.Errorf("the header of the answer: %w", err)
+		return fmt.Errorf("the header of the HTTP response: %w", err)
 	}
 	return l.digest(ctx, x, resp.Body, keep, buffer)
 }
 
-// coding returns the content coding of a response, which some servers apply unasked.
+// coding returns the content coding of a response, since some servers encode without
+// being asked.
 func coding(h http.Header) string {
 	if c := h.Get("Content-Encoding"); c != "identity" {
 		return c
@@ -148,16 +150,10 @@ func coding(h http.Header) string {
 	return ""
 }
 
-// digest reads the bytes of a resource to their end, and copies them to keep.
+// digest reads and hashes the bytes of a resource, and copies them if they are to be
+// kept.
 func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Batch, buffer []byte) error {
-	algorithms := slices.Clone(l.algorithms())
-	if x.Also != "" {
-		algorithms = append(algorithms, resourcesync.Algorithm(x.Also))
-	}
-	if keep != nil && !slices.Contains(algorithms, resourcesync.SHA256) {
-		algorithms = append(algorithms, resourcesync.SHA256)
-	}
-	hasher := resourcesync.NewHasher(algorithms...)
+	hasher := resourcesync.NewHasher(l.needed(resourcesync.Algorithm(x.Also), keep != nil)...)
 	to := io.Writer(hasher)
 	if keep != nil {
 		copied, err := keep.Create(ctx)
@@ -180,7 +176,8 @@ func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Ba
 	return nil
 }
 
-// copyAll copies a body and verifies it against the listing.
+// copyAll copies the bytes of a resource, and returns an error if they do not match the
+// listing.
 func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) error {
 	length := int64(-1)
 	if x.Length.Known() && x.encoding == "" {
@@ -191,16 +188,15 @@ func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) err
 		ds = x.Digests
 	}
 	body = resourcesync.NewVerifyReader(body, length, ds)
-	prefix := buffer[:mediatype.PrefixSize]
-	n, err := io.ReadFull(body, prefix)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	prefix, err := readPrefix(body, buffer[:mediatype.PrefixSize])
+	if err != nil {
 		return err
 	}
-	x.read = int64(n)
+	x.read = int64(len(prefix))
 	if x.mimeType == "" {
-		x.mimeType = mediatype.Of(l.name(&x.Listed), prefix[:n])
+		x.mimeType = mediatype.Of(l.name(&x.Listed), prefix)
 	}
-	if _, err := to.Write(prefix[:n]); err != nil {
+	if _, err := to.Write(prefix); err != nil {
 		return err
 	}
 	more, err := io.CopyBuffer(to, body, buffer)
@@ -208,14 +204,14 @@ func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) err
 	return err
 }
 
-// change returns the kind of change of a resource; "" is none.
+// change returns the kind of the change of a resource, "" if it did not change.
 func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 	switch {
 	case x.same && (!known.Member || known.Due != ""):
-		return "", errors.New("its record changed during the scan; the next scan checks it again")
+		return "", errors.New("the recorded state changed during the scan, so the next scan examines the resource again")
 	case !known.Member:
 		return resourcesync.Created, nil
-	case known.Due != "": // another set has recorded the change; this set has not yet
+	case known.Due != "": // another set has recorded the change, but this set has not yet
 		return resourcesync.Updated, nil
 	case known.Path != x.place():
 		return resourcesync.Updated, nil
@@ -229,7 +225,7 @@ func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 	return resourcesync.Updated, nil
 }
 
-// resource returns the resource to record.
+// resource returns the state of the resource that has to be recorded.
 func (x *look) resource(known *catalog.Resource) catalog.Resource {
 	if x.same {
 		r := x.called(known)
@@ -240,7 +236,7 @@ func (x *look) resource(known *catalog.Resource) catalog.Resource {
 		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat, Remainder: x.Remainder}
 }
 
-// Open opens the present bytes of a resource. It returns fs.ErrNotExist if there are
+// Open opens the current bytes of a resource. It returns fs.ErrNotExist if there are
 // none.
 func (l *List) Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error) {
 	if r.Path != r.URI {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"instep/internal/catalog"
@@ -48,10 +47,10 @@ type listPlanner struct {
 	seen  *spool.Keys
 	uris  []string
 	batch []Listed
-	lost  error // the first part that could not be read
+	lost  error // error of the first part of the listing that could not be read
 
-	latest *spool.Index // for a listing of changes: the last work of each resource in Plan.listed
-	others int64        // number of recorded members that the listed changes concern
+	latest *spool.Index // place in Plan.listed of the last work for each URI (only for a listing of changes)
+	others int64        // number of members that the listed changes concern
 }
 
 func (b *listPlanner) run(since time.Time) error {
@@ -84,8 +83,8 @@ func (b *listPlanner) run(since time.Time) error {
 	return p.compare()
 }
 
-// guard, for a listing of changes, counts the unchanged members and sets Plan.Guard if
-// there are too many deletions.
+// guard completes the plan of a listing of changes: it counts the unchanged members,
+// and sets Plan.Guard if there are too many deletions.
 func (b *listPlanner) guard() error {
 	n, _, err := b.l.Facts.Count(b.ctx, b.l.Set)
 	if err != nil {
@@ -98,10 +97,10 @@ func (b *listPlanner) guard() error {
 	return nil
 }
 
-// failed records a line or entry of the listing that could not be read. Without a valid
-// URI it may concern any resource, so nothing is deleted.
+// failed records a part of the listing that could not be read. If it has no valid URI
+// it may concern any resource, so nothing is deleted.
 func (b *listPlanner) failed(e *Listed, err error) error {
-	b.failure(e, err)
+	b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 	if isURL(e.URI) {
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
 	}
@@ -110,12 +109,6 @@ func (b *listPlanner) failed(e *Listed, err error) error {
 	}
 	b.p.Doubt = true
 	return nil
-}
-
-func (b *listPlanner) failure(e *Listed, err error) {
-	f := &FileError{e.URI, e.place(), err}
-	b.p.Failures.add(f)
-	b.l.observe(Event{URI: e.URI, Path: e.place(), Bytes: -1, Err: f})
 }
 
 // take adds an entry of the listing to the plan.
@@ -177,8 +170,8 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-// before replaces known by the state after the changes listed so far, and reports
-// whether the resource was a member before all of them.
+// before replaces known by the state after the listed changes that were planned so far.
+// It reports whether the resource was a member before all listed changes.
 func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err error) {
 	at, ok, err := b.latest.Get(uri)
 	if err != nil || !ok {
@@ -189,7 +182,7 @@ func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err
 	return w.Was, err
 }
 
-// plan adds work on a resource.
+// plan adds to the plan what has to be done about a resource.
 func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	at, err := b.p.listed.AppendAt(w)
 	if err != nil || !b.l.Changes {
@@ -200,7 +193,7 @@ func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	case err != nil || !w.Was:
 	case w.Gone:
 		b.p.Vanished++
-	case again && !known.Member: // the listed changes deleted it and now bring it back
+	case again && !known.Member: // the listed changes deleted the resource and now create it again
 		b.p.Vanished--
 	}
 	if w.Was && !again {
@@ -209,7 +202,7 @@ func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	return errors.Join(err, b.latest.Set(w.URI, at))
 }
 
-// drop plans the deletion of a resource in a listing of changes.
+// drop adds to the plan a deletion that a listing of changes contains.
 func (b *listPlanner) drop(known *catalog.Resource, e *Listed, was bool) error {
 	if !known.Member {
 		return nil
@@ -228,7 +221,7 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	b.p.Files++
 	unchanged, err := b.unchanged(known, e)
 	if err != nil {
-		b.failure(e, err)
+		b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 		return nil
 	}
 	if unchanged {
@@ -262,8 +255,8 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	return b.plan(known, w)
 }
 
-// leaveOut counts a resource that is not to be published. If the published bytes are
-// the same ones, it stays published.
+// leaveOut counts a resource that is listed but must not be published. If its published
+// bytes are the listed ones, it stays published.
 func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) error {
 	b.p.Excluded[e.Out]++
 	if b.l.LeftOut != nil {
@@ -272,7 +265,7 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) err
 	stays, err := b.stays(known, e)
 	switch {
 	case err != nil:
-		b.failure(e, err)
+		b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 		return b.seen.Add(resourcesync.KeyOf(e.URI))
 	case !stays && b.l.Changes:
 		return b.drop(known, e, was)
@@ -285,7 +278,8 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) err
 	return b.seen.Add(resourcesync.KeyOf(e.URI))
 }
 
-// unchanged reports whether a resource need not be examined.
+// unchanged reports whether a listed resource is recorded as it is, so that it need not
+// be examined.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
 	if (e.Intact || e.Past) && (!known.Member || e.comparable(known)) {
 		return known.Member && known.Stored && known.Due == "" && e.holds(known) && b.l.complete(known.Digests), nil
@@ -299,8 +293,8 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
 }
 
-// asRead reports whether the file of a resource is unchanged since the resource was
-// recorded.
+// asRead reports whether the file of a resource has the same stamp as when the resource
+// was recorded.
 func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
 	if b.l.Tree == nil {
 		return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
@@ -315,8 +309,8 @@ func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
 	return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
 }
 
-// stays reports whether a resource that is not to be published stays published as it
-// is.
+// stays reports whether a resource stays published although the listing says that it
+// must not be published.
 func (b *listPlanner) stays(known *catalog.Resource, e *Listed) (bool, error) {
 	switch {
 	case e.Out == Loop || !known.Member:
@@ -331,12 +325,8 @@ func (b *listPlanner) stays(known *catalog.Resource, e *Listed) (bool, error) {
 	return is, err
 }
 
-// complete reports whether ds contains all digests that are to be published.
-func (l *List) complete(ds resourcesync.Digests) bool {
-	return !slices.ContainsFunc(l.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
-}
-
-// reads reports whether the bytes of a possibly changed resource have to be read.
+// reads reports whether Apply has to read the bytes of a resource that may have
+// changed.
 func (l *List) reads(e *Listed) bool {
 	return !e.Past && (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" && !e.Intact || !l.complete(e.Digests))
 }

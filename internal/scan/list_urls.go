@@ -13,16 +13,16 @@ import (
 	"instep/internal/spool"
 )
 
-// maxURLsBytes bounds the length of a list of URLs that is fetched.
+// maxURLsBytes is the largest size of a list of URLs, in bytes.
 const maxURLsBytes = 10 << 30
 
 // URLs lists the resources in a text with one URL per line. It ignores empty lines and
 // lines that begin with "#".
 type URLs struct {
 	Client *fetch.Client
-	At     string // URL of the text, or name of a file
+	At     string // URL of the list, or name of the file with the list
 	Open   func(name string) (io.ReadCloser, error)
-	Spool  string // directory for temporary files; "" is the system's
+	Spool  string // directory for temporary files; "" means the directory of the operating system
 }
 
 // List implements Listing.
@@ -57,7 +57,7 @@ func (s URLs) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 	}
 }
 
-// load reads the whole text before any of it is used, since a truncated list would look
+// load reads the whole list before any of it is used, since a truncated list would look
 // complete.
 func (s URLs) load(ctx context.Context, to io.Writer) error {
 	text, err := s.open(ctx)

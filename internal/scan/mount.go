@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,13 +11,13 @@ import (
 	"instep/internal/catalog"
 )
 
-// maxMounts bounds the number of recorded mount points.
+// maxMounts is the largest number of mount points that are recorded.
 const maxMounts = 1000
 
-// aboveRoot is the name that Dir.Device gets for the parent of the root.
+// aboveRoot is the name that Dir.Device receives for the parent directory of the root.
 const aboveRoot = ".."
 
-// device returns the device of a directory; false if that is unknown.
+// device returns the device on which a directory is stored, or false if it is unknown.
 func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
 	switch {
 	case info == nil:
@@ -29,7 +28,7 @@ func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
 	return deviceOf(info)
 }
 
-// mounted reports whether a directory is on another device than its parent.
+// mounted reports whether a directory is on another device than its parent directory.
 func (d *Dir) mounted(name string, info, above fs.FileInfo) bool {
 	parent := aboveRoot
 	if name != "." {
@@ -58,8 +57,8 @@ func (d *Dir) isMount(name string) bool {
 // mountsSetting is the name of the setting with the mount points of a set.
 func (d *Dir) mountsSetting() string { return fmt.Sprintf("scan mounts %d", d.Set) }
 
-// knownMounts returns the mount points that earlier scans found. They are stored as bytes,
-// since file names need not be text.
+// knownMounts returns the mount points that earlier scans found. They are stored as
+// bytes, since file names need not be valid UTF-8.
 func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
 	text, ok, err := d.Facts.Setting(ctx, d.mountsSetting())
 	if err != nil || !ok {
@@ -75,8 +74,8 @@ func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
 	return mounts, nil
 }
 
-// keepMounts records the mount points that p found. Recorded ones that were not
-// examined, or could not be, stay recorded.
+// keepMounts records the mount points that the plan found. Mount points that were
+// recorded earlier and not examined this time stay recorded.
 func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	before, err := d.knownMounts(ctx)
 	if err != nil {
@@ -97,15 +96,16 @@ func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	for i, name := range now {
 		names[i] = []byte(name)
 	}
-	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(names); err != nil {
+	text, err := json.Marshal(names)
+	if err != nil {
 		return err
 	}
-	return d.Facts.SetSettings(ctx, map[string]string{d.mountsSetting(): text.String()})
+	return d.Facts.SetSettings(ctx, map[string]string{d.mountsSetting(): string(text)})
 }
 
-// lostMount returns a directory that is no longer a mount point, and below which every
-// published file is missing; "" if there is none. n is the number of missing resources.
+// lostMount returns a directory that was a mount point, is none now, and below which
+// every published file is missing, with the number of these files. It returns "" if
+// there is no such directory.
 func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) {
 	known, err := d.knownMounts(ctx)
 	if err != nil {
@@ -122,8 +122,8 @@ func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) 
 	return "", 0, nil
 }
 
-// missingBelow returns the number of members below a directory, or 0 if the file of any
-// of them exists.
+// missingBelow returns the number of members below a directory, or 0 if the file of at
+// least one of them exists.
 func (d *Dir) missingBelow(ctx context.Context, dir string) (n int64, err error) {
 	for m, err := range d.Facts.Members(ctx, d.Set) {
 		if err != nil {

@@ -15,9 +15,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Look reads one file as a scan would and returns the resource. If keep is not nil the
-// bytes are copied there, under the key KeepKey of their SHA-256. It returns
-// fs.ErrNotExist if there is no such file or it is not published.
+// Look reads one file as a scan would, and returns the resource. If keep is not nil,
+// the bytes are copied to it, under the key KeepKey of their SHA-256. Look returns
+// fs.ErrNotExist if the file does not exist or is not published.
 func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.Resource, error) {
 	if err := checkPath(path); err != nil {
 		return catalog.Resource{}, err
@@ -43,15 +43,15 @@ func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.R
 	return h.resource(), nil
 }
 
-// Has returns an error unless there is a file at path that a scan would publish:
-// fs.ErrNotExist if there is none, or it is left out.
+// Has returns nil if a scan would publish the file at a path, and fs.ErrNotExist if the
+// file does not exist or is not published.
 func (d *Dir) Has(path string) error {
 	if err := checkPath(path); err != nil {
 		return err
 	}
 	_, reason, err := d.locate(path)
 	if err == nil && reason != "" {
-		err = fmt.Errorf("%w for readers: it is not published (%s)", fs.ErrNotExist, reason)
+		err = fmt.Errorf("%w: the file is not published (%s)", fs.ErrNotExist, reason)
 	}
 	if err != nil {
 		return d.fileError(path, err)
@@ -61,7 +61,7 @@ func (d *Dir) Has(path string) error {
 
 func checkPath(path string) error {
 	if !fs.ValidPath(path) || path == "." {
-		return fmt.Errorf("path %q: expected one below the directory, with slashes", path)
+		return fmt.Errorf("path %q: expected a slash-separated path below the directory", path)
 	}
 	return nil
 }
@@ -71,15 +71,16 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// maxLength is a pebibyte: the sum of larger lengths could overflow.
+// maxLength is the largest accepted length, a pebibyte: the sum of greater lengths
+// could overflow.
 const maxLength = 1 << 50
 
-// maxLabels bounds the length of a resource's labels, since readers of a list limit the
-// length of tags.
+// maxLabels is the largest accepted length of type and encoding together, in bytes,
+// since readers of a list limit the length of tags.
 const maxLabels = 1 << 10
 
-// Check returns an error for a resource that a Resource List or Change List cannot
-// express, since it would block every publication.
+// Check returns an error for an entry that a Resource List or Change List cannot
+// express, since such a resource would prevent every publication.
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
@@ -109,7 +110,7 @@ func checkEntry(e resourcesync.Entry) error {
 	return enc.Encode(e)
 }
 
-// checkHeader is the header of the Resource List with which checkEntry tests an entry.
+// checkHeader is the header of the Resource List to which checkEntry writes an entry.
 var checkHeader = resourcesync.Header{
 	Metadata: resourcesync.Metadata{
 		Capability: resourcesync.CapabilityResourceList,

@@ -10,7 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// roots returns the paths at which a walk begins; none of them is below another.
+// roots returns the paths at which the walk begins. No root is below another one.
 func (d *Dir) roots() []string {
 	if d.Paths == nil {
 		return []string{"."}
@@ -35,7 +35,7 @@ func (d *Dir) roots() []string {
 	return roots
 }
 
-// below reports whether name is one of paths, or below one.
+// below reports whether a path is one of paths, or is below one of them.
 func below(paths map[string]bool, name string) bool {
 	for name != "." {
 		if paths[name] {
@@ -76,9 +76,9 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	}
 }
 
-// single returns the keys of roots that are members themselves, in ascending order, and
-// the roots that are or were directories. Only for directories must all members be
-// read.
+// single divides roots: it returns the keys of the roots that are members, in ascending
+// order, and the roots that are directories now or may have been before. To find what
+// is missing below a directory, all members have to be read.
 func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {

@@ -9,21 +9,22 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of a directory listing, read at one time, without subdirectories. The
-// catalog stores the digest of a piece when all its files are recorded as seen, and
-// deletes it when a file in that directory is recorded. While the digest is unchanged
-// the files of the piece need not be compared.
+// piece is a part of a directory listing that was read at one time, without
+// subdirectories. When all files of a piece are recorded as they were seen, the catalog
+// stores the digest of the piece. It deletes the digest when it records another file in
+// the same directory. As long as a piece has the stored digest, its files need not be
+// compared.
 type piece struct {
 	catalog.Piece
-	whole  bool  // everything in it could be examined, and it has files to publish
-	asked  bool  // the digest was looked up in the catalog
-	same   bool  // the catalog contains the digest
-	number int64 // number in the plan, from 1, if the piece is to be stored
+	whole  bool  // everything in the piece could be examined, and it has files to publish
+	asked  bool  // the digest of the piece was looked up in the catalog
+	same   bool  // the catalog has the same digest for the piece
+	number int64 // number of the piece in the plan, counted from 1; 0 if the piece is not to be stored
 }
 
-// identify computes the digest of a piece: of the options that affect the recorded
-// facts, and of the name of each file with its stamp or the reason why it is not
-// published.
+// identify computes the digest of a piece. The digest depends on the options that
+// affect the recorded facts, and on the name of each file with its stamp, or with the
+// reason why it is not published.
 func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), options...)
@@ -47,8 +48,8 @@ func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	p.Dir, p.Part, p.Digest = catalog.SumOf(dir), int64(part), catalog.Sum(h.Sum(nil))
 }
 
-// options returns the options that affect the recorded facts of a file, encoded for a
-// digest.
+// options returns, as input for a digest, the options that affect the recorded facts
+// about a file.
 func (d *Dir) options() []byte {
 	b := []byte(d.BaseURL + "\x00" + d.rulesDigest() + "\x00")
 	for _, a := range d.algorithms() {
@@ -62,7 +63,7 @@ func (d *Dir) rulesDigest() string {
 	if len(d.Rules) == 0 && !d.LinkFiles {
 		return ""
 	}
-	b := []byte("gitignore") // how globs match; earlier versions matched only from the root
+	b := []byte("gitignore") // the way in which globs match; earlier versions matched a glob only from the root of the directory
 	for _, r := range d.Rules {
 		for _, s := range []string{r.Match, r.Type, r.Encoding, string(r.ChangeFreq)} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)

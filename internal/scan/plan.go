@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,58 +18,58 @@ import (
 )
 
 const (
-	batchSize  = catalog.MaxChanges // number of resources looked up or recorded at a time
-	planSize   = 2000               // number of files compared at a time
-	keysMemory = 8 << 20            // memory for keys, in bytes
+	batchSize  = catalog.MaxChanges // number of resources in one query or one transaction
+	planSize   = 2000               // number of files that are compared at a time
+	keysMemory = 8 << 20            // memory for the keys of a walk, in bytes; further keys are stored in a file
 )
 
-// Plan is the result of comparing a walk with the recorded state. Close removes its
-// temporary files.
+// Plan says what differs between a directory or listing and the recorded state. Close
+// removes its temporary files.
 type Plan struct {
-	At time.Time // start of the walk; changes recorded with this plan get this time or a later one
+	At time.Time // time at which the walk began; changes recorded with this plan get this time or a later one
 
-	Files     int64 // published
-	Bytes     int64 // of them
-	Unchanged int64 // files whose size, times and inode are unchanged
-	New       int64 // files that are not in the set yet
-	Relabel   int64 // unchanged files whose labels may change because of a rule or a listing
-	Modified  int64 // files that may have changed: hashing will show it
-	ToHash    int64 // bytes in new and modified files
-	Vanished  int64 // members of the set that no longer exist; 0 if that is in doubt
+	Files     int64 // number of files to publish
+	Bytes     int64 // total size of these files
+	Unchanged int64 // number of files whose size, times and inode are as recorded
+	New       int64 // number of files that are not in the set yet
+	Relabel   int64 // number of unchanged files whose type, encoding, changefreq or links may change because of a rule or a listing
+	Modified  int64 // number of files that may have changed, which hashing will show
+	ToHash    int64 // total size of the new and modified files, in bytes
+	Vanished  int64 // number of members whose file no longer exists; 0 if that is in doubt
 	Set       int64 // number of members before the scan
 	Excluded  map[Reason]int64
-	Assumed   int64       // members kept by AssumeUnchanged
-	Unmatched []Unmatched // patterns without a match, if the whole Dir was examined
-	Twins     [][2]string // files whose names differ only in their Unicode form, at most 20
+	Assumed   int64       // number of members that AssumeUnchanged matches, whose recorded state stays
+	Unmatched []Unmatched // patterns that matched nothing, if the whole Dir was examined
+	Twins     [][2]string // pairs of files whose names differ only in their Unicode form, at most 20
 
-	Mark     string      // for a List: the position after the last listed change; see List.Marks
-	Follows  bool        // the plan is that of a List with Changes
-	Notes    []string    // remarks of an Input, each one sentence
-	Failures Failures    // paths that could not be examined; their recorded state stays
-	Doubt    bool        // a directory could not be read: nothing is deleted
-	Guard    *GuardError // if not nil, Apply refuses the plan
+	Mark     string      // position after the last change of a List: see List.Marks
+	Follows  bool        // the plan comes from a List of changes
+	Notes    []string    // remarks of the Input, each of them one sentence
+	Failures Failures    // the paths that could not be examined, whose recorded state stays
+	Doubt    bool        // a directory could not be read, so nothing is deleted
+	Guard    *GuardError // the reason why Apply refuses the plan; nil if it does not
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
-	pieces   *spool.Log[catalog.Piece] // pieces of a Dir to store after all their files are recorded
-	mounts   []string                  // mount points found in a Dir
-	relabel  bool                      // the rules differ from the recorded ones
-	listed   *spool.Log[listWork]      // work of a List; nil for a Dir, which uses work
-	moment   time.Time                 // at of the listing of a List; zero if unknown
+	pieces   *spool.Log[catalog.Piece] // pieces of a Dir, to be stored when all their files are recorded
+	mounts   []string                  // mount points that were found in a Dir
+	relabel  bool                      // the rules are not those that were last applied to all members
+	listed   *spool.Log[listWork]      // the work of a List; nil for a Dir, whose work is in the field work
+	moment   time.Time                 // the time in the attribute at of the listing of a List; zero if unknown
 }
 
 // item is a file to hash.
 type item struct {
-	Path  []byte // any bytes
+	Path  []byte // path of the file, which need not be valid UTF-8
 	New   bool
-	Label bool   // the bytes are as recorded: only the labels are examined
+	Label bool   // the bytes are as recorded, so only type, encoding and links are determined again
 	Print stamp  // zero if unknown
-	Piece int64  // number of its piece in the plan; 0 if none
-	URI   string // URI as an adopted publication spells it; "" if the spelling is ours
-	Also  string // additional algorithm, for comparing with a recorded digest; "" if not needed
+	Piece int64  // number in the plan of the piece to which the file belongs; 0 if there is none
+	URI   string // URI of the file in an adopted publication; "" if it is spelled as ours
+	Also  string // one more digest algorithm, for the comparison with a recorded digest; "" if none is needed
 }
 
-// Close frees the plan's temporary files.
+// Close deletes the temporary files of the plan.
 func (p *Plan) Close() error {
 	err := errors.Join(p.work.Close(), p.vanished.Close())
 	if p.listed != nil {
@@ -80,20 +81,23 @@ func (p *Plan) Close() error {
 	return err
 }
 
-// Fail adds and reports a failure that concerns no known resource.
-func (d *Deps) Fail(p *Plan, e *FileError) {
-	p.Failures.add(e)
-	d.observe(Event{Path: e.Path, Bytes: -1, Err: e})
+// Fail adds a failure to a plan, and reports it with Observe.
+func (d *Deps) Fail(p *Plan, e *FileError) { d.fail(&p.Failures, e) }
+
+func (d *Deps) fail(all *Failures, e *FileError) {
+	all.add(e)
+	d.observe(Event{URI: e.URI, Path: e.Path, Bytes: -1, Err: e})
 }
 
-// Action is one action of Apply, as far as known before hashing.
+// Action is a change that Apply will record, as far as it is known before files are
+// hashed.
 type Action struct {
-	Change resourcesync.Change // for Updated, hashing may show that nothing changed
+	Change resourcesync.Change // kind of the change; if it is Updated, hashing may show that nothing changed
 	URI    string
 	Path   string
 }
 
-// Actions yields the actions of Apply in order.
+// Actions yields the changes that Apply will record for a plan, in order.
 func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for it, err := range p.work.All() {
@@ -203,12 +207,12 @@ type planner struct {
 	ctx   context.Context
 	d     *Dir
 	p     *Plan
-	seen  *spool.Keys // keys of every file that exists or may exist
-	uris  []string    // URIs of the files, set by flush
+	seen  *spool.Keys // keys of all files that exist or may exist
+	uris  []string    // URIs of the files, in the same order
 	files []sight
-	other bool // something differs from the catalog
+	other bool // a file differs from the recorded state, so deletions must be looked for
 
-	spelled map[string]string // URIs of files as an adopted publication spells them: see Deps.Spelled
+	spelled map[string]string // URIs that an adopted publication uses for files, by path: see Deps.Spelled
 }
 
 func (b *planner) run() error {
@@ -232,12 +236,12 @@ func (b *planner) run() error {
 		return err
 	}
 	if !b.other && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
-		return nil // exactly the found files are members
+		return nil // the members are exactly the files that were found
 	}
 	return b.compare()
 }
 
-// see processes an observation of the walk.
+// see handles one observation of the walk.
 func (b *planner) see(s sight) error {
 	if s.twin != "" && len(b.p.Twins) < maxTwins {
 		b.p.Twins = append(b.p.Twins, [2]string{s.twin, s.name})
@@ -251,10 +255,10 @@ func (b *planner) see(s sight) error {
 	case s.dir:
 		return b.failedDir(s.name, s.err)
 	case errors.Is(s.err, fs.ErrNotExist):
-		return nil // deleted since the directory was read
+		return nil // the file was deleted after the directory had been read
 	case s.err != nil:
 		b.other = true
-		b.failed(s.name, s.err)
+		b.d.Fail(b.p, b.d.fileError(s.name, s.err))
 		return b.name([]sight{s})
 	case s.reason != "":
 		b.p.Excluded[s.reason]++
@@ -297,23 +301,17 @@ func (b *planner) name(files []sight) error {
 	return nil
 }
 
-func (b *planner) failed(name string, err error) {
-	e := b.d.fileError(name, err)
-	b.p.Failures.add(e)
-	b.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
-}
-
 func (b *planner) failedDir(name string, err error) error {
 	if name == "." {
 		return fmt.Errorf("%w: %w", ErrRoot, err)
 	}
 	b.p.Doubt = true
-	b.failed(name, err)
+	b.d.Fail(b.p, b.d.fileError(name, err))
 	return nil
 }
 
-// flush compares files with the recorded state: first whole pieces, then the files of
-// pieces that differ.
+// flush compares the collected files with the recorded state: first whole pieces, then
+// the files of those pieces that differ.
 func (b *planner) flush() error {
 	if err := b.name(b.files); err != nil {
 		return err
@@ -349,9 +347,8 @@ func (b *planner) flush() error {
 	return nil
 }
 
-// ask finds out which pieces the catalog contains unchanged. If rules link files to
-// each other, it checks the links of every file, since a target may have been added or
-// deleted.
+// ask finds out which pieces are recorded unchanged. If rules link files to each other,
+// no piece counts as unchanged, since a target may have been added or deleted.
 func (b *planner) ask() error {
 	links := b.d.linked()
 	var asked []*piece
@@ -384,7 +381,7 @@ func (b *planner) ask() error {
 	return nil
 }
 
-// take plans the action for a file.
+// take adds to the plan what has to be done about a file.
 func (b *planner) take(known catalog.Resource, f *sight) error {
 	it := item{Path: []byte(f.name), URI: b.spelled[f.name], New: !known.Member, Print: stampOf(f.info)}
 	if f.piece != nil {
@@ -416,16 +413,16 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	if !known.Member || known.Due != "" || !known.Stored || known.Path != name || known.Stat != p.String() {
 		return false
 	}
-	for _, a := range d.algorithms() {
-		if known.Digests.Get(a).IsZero() {
-			return false
-		}
-	}
-	return true
+	return d.complete(known.Digests)
 }
 
-// also returns one more algorithm to compute: that of the strongest recorded digest, if no recorded
-// digest uses a configured algorithm.
+// complete reports whether ds contains all digests that are to be published.
+func (d *Deps) complete(ds resourcesync.Digests) bool {
+	return !slices.ContainsFunc(d.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
+}
+
+// also returns one more algorithm to compute if no recorded digest uses a configured
+// algorithm: that of the strongest recorded digest. Otherwise it returns "".
 func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	for _, a := range d.algorithms() {
 		if !known.Digests.Get(a).IsZero() {
@@ -435,7 +432,8 @@ func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	return known.Digests.Strongest().Algorithm()
 }
 
-// compare finds the members that no longer exist, unless that is in doubt.
+// compare adds to the plan the members whose file no longer exists, unless that is in
+// doubt.
 func (b *planner) compare() error {
 	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)
 	if err != nil {
@@ -457,7 +455,7 @@ func (b *planner) compare() error {
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.d.MaxDelete}
 	}
-	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // nothing vanished, or --max-delete allows everything to be deleted
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // lost mount points matter only if files vanished, and not if --max-delete allows to delete everything
 		return nil
 	}
 	mount, lost, err := b.d.lostMount(b.ctx)
@@ -467,17 +465,17 @@ func (b *planner) compare() error {
 	return err
 }
 
-// Result counts the effects of Apply.
+// Result has the numbers of what Apply did.
 type Result struct {
-	At        time.Time // Plan.At
+	At        time.Time // the field At of the Plan
 	Completed time.Time // time at which the last change was recorded
 
 	Created, Updated, Deleted int64
-	Unchanged                 int64  // includes those that hashing found unchanged
-	Relabelled                int64  // unchanged bytes with new labels, which the Resource List has to show
-	Clashes                   int64  // resources to which another set gives another type or encoding; the labels found now are recorded
-	FirstClash                string // URI of the first clash
-	Gone                      int64  // deleted or excluded since the walk; they stay recorded until the next scan
+	Unchanged                 int64  // number of unchanged resources, including those that hashing showed to be unchanged
+	Relabelled                int64  // number of resources with unchanged bytes and a new type, encoding, changefreq or link, which the Resource List has to show
+	Clashes                   int64  // number of resources to which another set gives another type or encoding; what this scan found is recorded
+	FirstClash                string // URI of the first resource that Clashes counts
+	Gone                      int64  // number of files that were deleted or excluded after the walk; they stay recorded until the next scan
 	Hashed                    int64  // bytes
 	Failures                  Failures
 	Excluded                  map[Reason]int64

@@ -12,20 +12,22 @@ import (
 )
 
 const (
-	// batchBytes bounds the bytes hashed between two transactions, and so the work
-	// repeated after a crash. Rounds also have a maximum number of files.
+	// batchBytes is the number of bytes hashed after which a transaction records the
+	// results, so that a crash costs little repeated work. A round also has a largest
+	// number of files.
 	batchBytes = 256 << 20
-	// enrollSize is the number of files in a round without change log entries.
+	// enrollSize is the largest number of files in a round whose changes are not
+	// logged.
 	enrollSize = 4000
 )
 
-// round is a batch of files that are recorded together.
+// round is a number of files whose results are recorded in one transaction.
 type round struct {
-	keep blob.Batch // nil if no bytes are kept
+	keep blob.Batch // copies of the bytes; nil if no bytes are kept
 }
 
-// job is a file to read and the channel for its result. A job without a channel ends a
-// round.
+// job is a file to read, with a channel for the result. A job without a channel marks
+// the end of a round.
 type job struct {
 	item
 	round *round
@@ -37,15 +39,15 @@ type job struct {
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // buffered, so that reading continues during a large file or a transaction
+	order chan job  // jobs whose results are waited for; buffered, so that reading continues during a large file or a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
-	rounds []*round // rounds that may have open files
+	rounds []*round // the rounds that may have open files
 }
 
-// readAll reads the files of a plan, passes each result to take, and calls end after
-// each round. It stops at the first error of these functions. While one round is
+// readAll reads the files of a plan. It passes the results to take, in order, and calls
+// end after each round. It stops at the first error of take or end. While one round is
 // recorded, at most one more is read.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
 	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
@@ -84,7 +86,7 @@ func (r *reader) read(ctx context.Context, j job) hashed {
 	return r.hash(ctx, j.item, j.round.keep)
 }
 
-// workers returns the number of resources hashed concurrently.
+// workers returns how many resources are hashed concurrently.
 func (d *Deps) workers() int {
 	if d.Workers > 0 {
 		return d.Workers
@@ -92,7 +94,7 @@ func (d *Deps) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// queue sends the files of the plan to the workers in rounds.
+// queue divides the files of the plan into rounds and sends them to the workers.
 func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 	size := l.d.roundSize()
 	var now *round
@@ -157,7 +159,8 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass waits for the result of a job and passes it on.
+// pass waits for the result of a job and passes it to take. At the end of a round it
+// calls end.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {
 		err := end(j.round)
@@ -169,7 +172,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // in that case h may contain an error caused by the cancellation
+		if err := ctx.Err(); err != nil { // once the context is done, h may contain an error that the cancellation caused
 			return err
 		}
 		return take(h)
@@ -184,7 +187,7 @@ func (l *pipeline) ended(r *round) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rounds = l.rounds[1:] // rounds end in order
+	l.rounds = l.rounds[1:] // rounds end in the order in which they began
 }
 
 // close discards the copies of unfinished rounds.

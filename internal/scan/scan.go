@@ -3,9 +3,9 @@
 // changing anything. Dir.Apply hashes the files that may have changed and records the
 // changes.
 //
-// Neither holds the set in memory. Nothing is deleted on doubt: a directory that cannot be
-// read, a file that cannot be examined, or more deletions than the guard allows leave the
-// recorded state as it is.
+// Neither method holds the set in memory. In doubt nothing is deleted: if a directory
+// cannot be read, a file cannot be examined, or more files are missing than the guard
+// allows, the recorded state stays.
 package scan
 
 import (
@@ -36,31 +36,33 @@ type Deps struct {
 	Seen    Seen
 	Set     catalog.SetID
 	BaseURL string // ends in "/"
-	// Unpublished: the set has no publication yet, so members are added without entries
-	// in the change log (Facts.Enroll).
+	// Unpublished says that the set has no publication yet, so members are added
+	// without entries in the change log (Facts.Enroll).
 	Unpublished bool
-	// Shared: other sets may contain some of the resources, so the first scan must
-	// count Result.Clashes too.
+	// Shared says that other sets may contain some of the resources, so that already
+	// the first scan has to count Result.Clashes.
 	Shared bool
 
-	// Whole: compare everything, even if an Input knows what has changed.
+	// Whole makes an Input compare all resources, even if the Input knows what has
+	// changed.
 	Whole bool
 
-	Algorithms []resourcesync.Algorithm // digest algorithms; nil is sha-256
-	Workers    int                      // number of resources hashed concurrently; 0 is one per processor
-	MaxDelete  guard.Limit              // more deletions than this are refused
-	Spool      string                   // directory for temporary files; "" is the system's
-	// State is the state directory, for an Input that keeps files of its own there;
-	// catalog.IsStateName must know their names.
+	Algorithms []resourcesync.Algorithm // algorithms of the digests to publish; nil means SHA-256
+	Workers    int                      // number of resources to hash concurrently; 0 means one for each processor
+	MaxDelete  guard.Limit              // a plan with more deletions is refused
+	Spool      string                   // directory for temporary files; "" means the directory of the operating system
+	// State is the state directory, in which an Input may store files of its own. Their
+	// names must be listed in catalog.IsStateName.
 	State  string
-	DryRun bool // write nothing
-	// Keep, if not nil, receives the bytes of every created or updated resource, under
-	// the key KeepKey of their SHA-256, before the change is recorded.
+	DryRun bool // the scan writes nothing
+	// Keep is a bucket to which the bytes of every created or updated resource are
+	// copied before the change is recorded. The key is KeepKey of their SHA-256. With
+	// nil, no bytes are copied.
 	Keep    blob.Bucket
 	Now     func() time.Time
-	Observe func(Event) // called for each change and failure, never concurrently; may be nil
-	// LeftOut is called for each file or directory that is not published, except our
-	// own, never concurrently; may be nil.
+	Observe func(Event) // a function to call for each change and failure, never concurrently; may be nil
+	// LeftOut is called for each file or directory that is not published, except those
+	// that this program writes. Calls are never concurrent. It may be nil.
 	LeftOut func(path string, why Reason)
 }
 
@@ -76,16 +78,17 @@ func KeepKey(sha256 resourcesync.Digest) string {
 	return path.Join(name[:2], name)
 }
 
-// Rule labels the resources whose path below the directory matches. If several rules
-// match, each field comes from the first that sets it; links are collected from all.
+// Rule says which media type, content coding, changefreq and links the resources have
+// whose path below the directory matches. If several rules match, each field comes from
+// the first rule that sets it, and links come from all of them.
 type Rule struct {
-	Match      string // a glob of internal/glob
+	Match      string // a glob, as package glob defines it, for the path
 	Type       string // media type that replaces the one found by name and bytes
 	Encoding   string // content coding of the stored file, such as "gzip"
 	ChangeFreq resourcesync.ChangeFreq
-	// KeepLinks are link relations, separated by spaces, that the entry of a mirrored
-	// resource keeps although such links apply to the origin alone: see
-	// internal/republish.
+	// KeepLinks are link relations, separated by spaces. Package republish copies links
+	// with these relations into the entry of a mirrored resource, although they are
+	// about the original resource only.
 	KeepLinks string
 	Links     []Link
 }
@@ -97,53 +100,57 @@ type Dir struct {
 
 	Choice
 	Rules []Rule
-	// Paths, if not nil, limits the scan to these files and directories; "." is the
-	// whole tree. Only members at or below them can be found deleted.
-	Ours func(path string) bool
-	// info of the parent directory of the tree; nil if unknown
+	// Paths limits the scan to these files and directories; "." is the whole tree. Only
+	// members at or below these paths can be found deleted. With nil, everything is
+	// scanned.
 	Paths []string
+	// Ours reports whether this program itself writes the file or directory at a path,
+	// so that it is not published. Nil means that no path is ours.
+	Ours func(path string) bool
 
-	Above fs.FileInfo // Device returns the device of a directory, for recognising mount points; false if it has none. If nil, the operating system is asked.
-	// Device returns the device that a directory is on, by which mount points are known;
-	// false if it has none. nil asks the system.
+	Above fs.FileInfo // the parent directory of the tree; nil if it is unknown
+	// Device returns the device on which a directory is stored, for recognising mount
+	// points, or false if the device is unknown. With nil, the operating system is asked.
 	Device func(name string, info fs.FileInfo) (device uint64, ok bool)
 
-	globs *globs // compiled globs of the scan; nil if there are none
+	globs *globs // the compiled globs while a scan runs; otherwise nil
 }
 
 // Event is a change that was recorded, or a file or directory that could not be read.
 type Event struct {
-	Set    string              // name of the set; empty in the events of a scan
-	Change resourcesync.Change // "" if Err is set
+	Set    string              // name of the set; the scan itself leaves it empty
+	Change resourcesync.Change // kind of the change; "" if Err is set
 	URI    string
 	Path   string // slash-separated path below the directory
-	Bytes  int64  // -1 if unknown
+	Bytes  int64  // number of bytes; -1 if it is unknown
 	Err    error
 }
 
 // Reason is why a file or directory is not published.
 type Reason string
 
-// Values of Reason. A directory that is not entered counts once.
+// Values of Reason. A directory that is left out counts as one, whatever it contains.
 const (
-	Dotfile Reason = "dotfile" // its name begins with a dot
-	Symlink Reason = "symlink" // a link to a directory, to nothing, out of the tree, or to an unpublished file
-	Special Reason = "special" // neither file nor directory: a FIFO, a device, a socket
-	Pattern Reason = "pattern" // excluded by Include or Exclude
-	Litter  Reason = "litter"  // typically left behind by operating systems and editors
-	Assumed Reason = "assumed" // matched by AssumeUnchanged: its recorded state stays
-	Ours    Reason = "ours"
-	// LinkFile is a file with the links of another (Choice.LinkFiles).
+	Dotfile Reason = "dotfile" // the name of the file or directory begins with a dot
+	Symlink Reason = "symlink" // a symbolic link to a directory, to a missing or unpublished file, or out of the tree
+	Special Reason = "special" // neither a regular file nor a directory, but for example a FIFO, a device or a socket
+	Pattern Reason = "pattern" // not selected by the patterns Include and Exclude
+	Litter  Reason = "litter"  // a file that operating systems and editors leave behind
+	Assumed Reason = "assumed" // matched by AssumeUnchanged, so the recorded state stays
+	Ours    Reason = "ours"    // a file or directory that this program writes: see Dir.Ours
+	// LinkFile is the reason for a file that has the links of another file (see
+	// Choice.LinkFiles).
 	LinkFile Reason = "link file"
 
-	// Reasons in a mirror that is published.
+	// The following reasons occur only if a mirror is published.
 	Due        Reason = "due"        // the Source has newer bytes than the mirror
 	Unverified Reason = "unverified" // the Source has no digest that proves the bytes
 	Held       Reason = "held"       // the mirror keeps an earlier state, despite changes at the Source
-	Loop       Reason = "loop"       // a resource of our own, which came back through other Sources
+	Loop       Reason = "loop"       // a resource that we published, and that the mirror got back through other Sources
 )
 
-// maxFailures bounds the list of failures. Further ones are only counted.
+// maxFailures is the largest number of failures in a list. Further failures are only
+// counted.
 const maxFailures = 100
 
 // Failures are the files and directories that could not be read.
@@ -161,8 +168,8 @@ func (f *Failures) add(e *FileError) {
 
 // FileError is an error of reading a file or directory, whose recorded state stays.
 type FileError struct {
-	URI  string // "" if it concerns a part of a listing
-	Path string // path below the directory; "." for the directory itself; for a resource without a file, its URI
+	URI  string // URI of the resource; "" if the error concerns a part of a listing
+	Path string // path below the directory, "." for the directory itself, or the URI of a resource without a file
 	Err  error
 }
 
@@ -187,7 +194,7 @@ type ChangedError struct {
 }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("it changed while it was read, %d times: expected %v, found %v; publish again when it is at rest",
+	return fmt.Sprintf("the file changed while it was read, %d times: expected %v, found %v; publish again when it no longer changes",
 		e.Times, e.Expected, e.Found)
 }
 
@@ -201,12 +208,12 @@ func (s Stat) String() string {
 	return fmt.Sprintf("%d bytes of %s", s.Size, s.ModTime.UTC().Format(time.RFC3339Nano))
 }
 
-// GuardError reports that more resources vanished than the guard allows, perhaps by
+// GuardError reports that more resources vanished than the guard allows, which may be a
 // mistake. Nothing was recorded.
 type GuardError struct {
-	Deletes, Set int64 // number of vanished resources, and of all resources in the set before
+	Deletes, Set int64 // number of vanished resources, and number of resources in the set before the scan
 	Limit        guard.Limit
-	Mount        string // directory that is no longer a mount point, if resources below it vanished: perhaps its disk is not mounted; "" if there is none
+	Mount        string // a directory that is no longer a mount point and below which all resources vanished, perhaps because its disk is not mounted; "" if there is none
 }
 
 func (e *GuardError) Error() string {

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	maxDocuments = 50_001 // a full Sitemap index and its Sitemaps
-	maxLevels    = 4      // levels of lists; the Sitemap protocol and 1.1 §10.2 allow one index level
+	maxDocuments = 50_001 // largest number of documents that are read: a full Sitemap index and its Sitemaps
+	maxLevels    = 4      // largest depth of lists that link lists; the Sitemap protocol and 1.1 §10.2 allow one level of indexes
 )
 
 // Sitemap lists the resources of a Sitemap or Sitemap index, which may be compressed
 // with gzip and may be a Resource List (1.1 §10).
 type Sitemap struct {
 	Client *fetch.Client
-	// At is the URL of the document, or the name of a file. If it is a URL, resources
-	// and the documents in an index must have the same origin.
+	// At is the URL of the document, or the name of a file. If it is a URL, the
+	// resources and the documents that an index links must have the same origin.
 	At           string
 	AllowOrigins []string // further allowed origins (scheme://host[:port])
 	Open         func(name string) (io.ReadCloser, error)
-	Spool        string // directory for temporary files; "" is the system's
+	Spool        string // directory for temporary files; "" means the directory of the operating system
 }
 
 // List implements Listing.
@@ -52,25 +52,25 @@ func (s Sitemap) List(ctx context.Context, since time.Time) iter.Seq2[Listed, er
 
 func isURL(s string) bool { return strings.Contains(s, "://") }
 
-// listReader reads lists and the lists to which they link.
+// listReader reads lists of resources, and the lists that they link.
 type listReader struct {
 	ctx     context.Context
 	client  *fetch.Client
 	open    func(name string) (io.ReadCloser, error)
 	spool   string
-	origins []string // nil: any
-	dated   bool     // a list without an at counts as incomplete
+	origins []string // allowed origins; nil means any
+	dated   bool     // a list that does not state its time (attribute at) counts as incomplete
 	since   time.Time
-	oldest  time.Time // oldest at of the lists read so far; the at of an index may be older than that of its parts
+	oldest  time.Time // earliest time (attribute at) of the lists read so far, since an index may have an earlier one than its parts
 	yield   func(Listed, error) bool
 	read    map[string]bool
 }
 
-// lost yields the error of a part that could not be read.
+// lost yields the error of a part of the listing that could not be read.
 func (r *listReader) lost(err error) bool { return r.yield(Listed{}, err) && r.ctx.Err() == nil }
 
-// document yields the entries of a document, completely or not at all, and of its next
-// pages. It returns false when the consumer stops.
+// document yields the entries of a document and of its next pages. The entries of a
+// page are yielded completely or not at all. It returns false when the consumer stops.
 func (r *listReader) document(at string, level int) bool {
 	for at != "" && !r.read[at] {
 		if len(r.read) == maxDocuments {
@@ -116,7 +116,8 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 	return next, true
 }
 
-// most returns the largest allowed size of a document in bytes.
+// most returns the largest allowed size of a document, in bytes; 0 means the default of
+// package document.
 func (r *listReader) most() int64 {
 	if r.client == nil {
 		return 0
@@ -124,7 +125,7 @@ func (r *listReader) most() int64 {
 	return r.client.MaxDocument()
 }
 
-// judge returns an error if a document cannot be used.
+// judge returns an error if a document is not a list of resources that can be used.
 func (r *listReader) judge(at string, h *resourcesync.Header) error {
 	switch {
 	case h.Capability != "" && h.Capability != resourcesync.CapabilityResourceList:
@@ -132,14 +133,14 @@ func (r *listReader) judge(at string, h *resourcesync.Header) error {
 	case r.dated && h.Capability == "":
 		return fmt.Errorf("%s: expected a Resource List, found a plain Sitemap", at)
 	case h.At.IsZero() && r.dated:
-		return fmt.Errorf("%s: it does not say its moment (at)", at)
+		return fmt.Errorf("%s: expected the attribute at in the Resource List, found none", at)
 	case !h.At.IsZero() && h.At.Time().Before(r.since):
-		return fmt.Errorf("%s: it is of %s, older than the list of %s that was read before", at, h.At, r.since.Format(time.RFC3339Nano))
+		return fmt.Errorf("%s: the list is of %s, older than the list of %s that an earlier scan read", at, h.At, r.since.Format(time.RFC3339Nano))
 	}
 	return nil
 }
 
-// earliest returns the earlier of two times; a zero time is ignored.
+// earliest returns the earlier of two times, not counting zero times.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -158,15 +159,15 @@ func (r *listReader) allowed(uri string) error {
 	return nil
 }
 
-// OriginError reports a list that links a document or a resource of another origin.
+// OriginError reports that a list links a document or resource of another origin.
 type OriginError struct{ URI, Origin string }
 
 func (e *OriginError) Error() string {
-	return fmt.Sprintf("%s is of another origin than the list: allow %s if it belongs to the set", e.URI, e.Origin)
+	return fmt.Sprintf("%s has another origin than the list: allow the origin %s if the resource belongs to the set", e.URI, e.Origin)
 }
 
-// entries yields the entries of a document, and then those of the lists to which it
-// links.
+// entries yields the entries of a document, and then the entries of the lists that the
+// document links.
 func (r *listReader) entries(d *document.Document, level int) bool {
 	var parts []string
 	for e, err := range d.Entries() {

@@ -12,15 +12,15 @@ import (
 	"instep/fetch"
 )
 
-// Source lists the resources of a set of another Source, from its Resource List (1.1
-// §10). If a list has no at nothing is deleted, since it may be older than what is
-// recorded.
+// Source lists the resources of a set of another Source, by its Resource List (1.1
+// §10). If a list does not state its time (attribute at), nothing is deleted, since the
+// list may be older than the recorded state.
 type Source struct {
 	Client       *fetch.Client
-	URI          string   // any URI of the Source
-	Set          string   // name or Capability List URI of the set; "" if the Source has only one
+	URI          string   // a URI by which the Source can be found
+	Set          string   // name of the set, or URI of its Capability List; "" if the Source has only one set
 	AllowOrigins []string // further allowed origins (scheme://host[:port]) of documents and resources
-	Spool        string   // directory for temporary files; "" is the system's
+	Spool        string   // directory for temporary files; "" means the directory of the operating system
 }
 
 // List implements Listing.
@@ -74,5 +74,5 @@ func (s Source) choose(sets []discover.Set) (*discover.Set, error) {
 		}
 		names = append(names, fmt.Sprintf("%q", sets[i].URI))
 	}
-	return nil, fmt.Errorf("%s: expected one of its sets, found %q: there are %s", s.URI, s.Set, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%s: the Source has no set %q; its sets are %s", s.URI, s.Set, strings.Join(names, ", "))
 }

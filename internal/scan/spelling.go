@@ -2,8 +2,9 @@ package scan
 
 import "context"
 
-// Spelled returns the URIs of those paths that an adopted publication spells
-// differently. These URIs stay, since mirrors know the resources by them.
+// Spelled returns the URIs that an adopted publication uses for files, by path. It
+// omits the files whose URI there is the one that we would use. The adopted URIs stay
+// in use, since mirrors know the resources by them.
 func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, error) {
 	if some, err := d.Seen.Spells(ctx); err != nil || !some {
 		return nil, err
@@ -25,7 +26,7 @@ func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, 
 	return uris, nil
 }
 
-// uri returns the URI of a file: spelled, or else our own spelling.
+// uri returns the URI of a file: the adopted one if it is not "", otherwise our own.
 func (d *Deps) uri(path, spelled string) string {
 	if spelled != "" {
 		return spelled

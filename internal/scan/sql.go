@@ -16,16 +16,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	_ "modernc.org/sqlite" // the driver of SQLite
+	_ "modernc.org/sqlite" // the SQLite driver
 
 	"instep/resourcesync"
 )
 
-// fetchRows is the number of rows fetched from a cursor at a time.
+// fetchRows is the number of rows that PostgreSQL sends at a time.
 const fetchRows = 1000
 
-// Query lists the resources that an SQL query yields, one a row, in a transaction
-// that only reads. Its columns are by name:
+// Query lists the resources that an SQL query returns, one in each row. The query runs
+// in a read-only transaction. Its columns are recognised by their names:
 //
 //	uri         of the resource; may be missing if there is a path
 //	path        of the file with its bytes, slash-separated below the directory of the set
@@ -35,10 +35,10 @@ const fetchRows = 1000
 //	hash        one or more digests, as sha-256:…
 //	type, encoding, changefreq
 //
-// NULL is unknown. No configuration contains the password of a database: it is read from
-// PGPASSWORD, PGPASSFILE or ~/.pgpass.
+// NULL means unknown. The password of the database is never part of a configuration: it
+// is read from PGPASSWORD, PGPASSFILE or ~/.pgpass.
 type Query struct {
-	Postgres string // connection string or URL without a password; missing parts come from the environment
+	Postgres string // connection string or URL without a password; environment variables supply what it lacks
 	SQLite   string // name of the database file; exactly one of Postgres and SQLite is set
 	SQL      string
 	BaseURL  string // base URL for the path column; ends in "/"
@@ -47,7 +47,7 @@ type Query struct {
 // queryColumns are the allowed columns of a Query.
 var queryColumns = []string{"uri", "path", "url", "lastmod", "length", "hash", "type", "encoding", "changefreq"}
 
-// passwordSetting matches a password in the key/value form of a connection string.
+// passwordSetting matches a password in the key=value form of a connection string.
 var passwordSetting = regexp.MustCompile(`(?i)\bpassword\s*=`)
 
 // ErrSecret means that a connection string contains a password.
@@ -104,7 +104,7 @@ func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 		return fmt.Errorf("begin to read the database: %w", err)
 	}
 	defer func() { err = cmp.Or(err, tx.Rollback(context.WithoutCancel(ctx))) }()
-	declare, err := tx.Query(ctx, "DECLARE listing NO SCROLL CURSOR FOR "+strings.TrimRight(q.SQL, "; \t\r\n")) // unlike Exec, Query accepts only one statement
+	declare, err := tx.Query(ctx, "DECLARE listing NO SCROLL CURSOR FOR "+strings.TrimRight(q.SQL, "; \t\r\n")) // Query is used because, unlike Exec, it accepts only one statement
 	if err == nil {
 		declare.Close()
 		err = declare.Err()
@@ -113,7 +113,7 @@ func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 		some, err = fetchPostgres(ctx, tx, t)
 	}
 	if err != nil {
-		return fmt.Errorf("query of resources: %w", err)
+		return fmt.Errorf("run the query for resources: %w", err)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 	defer rows.Close()
 	var names []string
 	fields := rows.FieldDescriptions()
-	if len(fields) == 0 { // no columns: the connection may be lost rather than the query wrong
+	if len(fields) == 0 { // without columns, the connection may have been lost, so that the query need not be wrong
 		if rows.Close(); rows.Err() != nil {
 			return false, rows.Err()
 		}
@@ -165,7 +165,7 @@ func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	rows, err := db.QueryContext(ctx, q.SQL)
 	if err != nil {
-		return fmt.Errorf("query of resources in %q: %w", q.SQLite, err)
+		return fmt.Errorf("run the query for resources in %q: %w", q.SQLite, err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names, err := rows.Columns()
@@ -190,12 +190,12 @@ func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
 	return rows.Err()
 }
 
-// rowTaker turns rows into resources.
+// rowTaker turns rows of a query into entries of a listing.
 type rowTaker struct {
 	q      Query
 	yield  func(Listed, error) bool
 	names  []string
-	n      int // number of the row, counted from 1
+	n      int // number of the current row, counted from 1
 	enough bool
 }
 
@@ -203,7 +203,7 @@ type rowTaker struct {
 func (t *rowTaker) header(names []string) error {
 	for i, n := range names {
 		if !slices.Contains(queryColumns, n) {
-			return fmt.Errorf("column %q of the query: expected names out of %s", n, strings.Join(queryColumns, ", "))
+			return fmt.Errorf("column %q of the query: expected one of the names %s", n, strings.Join(queryColumns, ", "))
 		}
 		if slices.Contains(names[:i], n) {
 			return fmt.Errorf("the query has two columns %q", n)
@@ -216,12 +216,12 @@ func (t *rowTaker) header(names []string) error {
 	return nil
 }
 
-// row yields a resource for a row. It returns false when the consumer stops.
+// row yields the entry for a row. It returns false when the consumer stops.
 func (t *rowTaker) row(values []any) bool {
 	t.n++
 	var e Listed
 	var wrong error
-	named := true // all columns that identify the resource are readable
+	named := true // the columns that identify the resource could be read
 	for i, v := range values {
 		err := e.set(t.names[i], v)
 		named = named && (err == nil || t.names[i] != "uri" && t.names[i] != "path")
@@ -242,7 +242,7 @@ func (t *rowTaker) row(values []any) bool {
 	return !t.enough
 }
 
-// set sets a field from the value of a column.
+// set sets the field of the entry that belongs to a column.
 func (e *Listed) set(name string, value any) error {
 	if value == nil {
 		return nil
@@ -287,7 +287,8 @@ func (e *Listed) set(name string, value any) error {
 	return err
 }
 
-// parseLastMod parses a W3C Datetime, or the text in which SQLite writes a UTC time.
+// parseLastMod parses a W3C Datetime, or a UTC time in the form in which SQLite writes
+// it.
 func parseLastMod(text string) (resourcesync.Datetime, error) {
 	if t, err := time.Parse(time.DateTime, text); err == nil {
 		return lastMod(t), nil
@@ -302,7 +303,7 @@ func text(value any) (string, error) {
 	case []byte:
 		return string(v), nil
 	}
-	return "", fmt.Errorf("expected text, found %T (cast it)", value)
+	return "", fmt.Errorf("expected text, found %T: cast the column to text", value)
 }
 
 func number(value any) (int64, error) {
@@ -315,7 +316,7 @@ func number(value any) (int64, error) {
 	case int16:
 		n = int64(v)
 	default:
-		return 0, fmt.Errorf("expected an integer, found %T (cast it to bigint)", value)
+		return 0, fmt.Errorf("expected an integer, found %T: cast the column to bigint", value)
 	}
 	if n < 0 {
 		return 0, fmt.Errorf("expected a number of bytes, found %d", n)

@@ -162,8 +162,8 @@ func (db database) refuses(t *testing.T) {
 		{"SELECT 'https://example.org/1' AS uri, 'x' AS length", "row 1 of the query, column length"},
 		{"SELECT NULL AS uri", "row 1 of the query: expected a uri"},
 		{"SELECT uri FROM nowhere", "nowhere"},
-		{"DELETE FROM o RETURNING uri", "query of resources"},
-		{"SELECT uri FROM o; DELETE FROM o", "query of resources"},
+		{"DELETE FROM o RETURNING uri", "query for resources"},
+		{"SELECT uri FROM o; DELETE FROM o", "query for resources"},
 	} {
 		q := db.query
 		q.SQL = test.sql

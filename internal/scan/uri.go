@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// URI returns the URI of the file at path, a slash-separated path of any bytes, below
-// base, which ends in "/". Characters that RFC 3986 permits in a path stay; every other
-// byte is percent-encoded. Different paths therefore have different URIs.
+// URI returns the URI of a file. path is the slash-separated path below base, which may
+// contain any bytes; base ends in "/". Characters that RFC 3986 permits in a path stay,
+// and every other byte is percent-encoded. Different paths therefore have different
+// URIs.
 func URI(base, path string) string {
 	const hexadecimal = "0123456789ABCDEF"
 	var b strings.Builder
@@ -25,8 +26,8 @@ func URI(base, path string) string {
 	return b.String()
 }
 
-// FileOf returns the path of the file that a web server sends for uri, in whatever way
-// the uri is spelled; false if that is no file below base.
+// FileOf returns the path of the file that a web server sends for a URI, however the
+// URI is percent-encoded. It returns false if the URI is not that of a file below base.
 func FileOf(base, uri string) (path string, ok bool) {
 	rest, below := strings.CutPrefix(uri, base)
 	if !below || strings.ContainsAny(rest, "?#") || strings.Contains(strings.ToLower(rest), "%2f") {
@@ -44,7 +45,8 @@ func FileOf(base, uri string) (path string, ok bool) {
 	return path, true
 }
 
-// PathOf reverses URI; false if uri is not that of a file below base.
+// PathOf returns the path from which the function URI makes the given URI. It returns
+// false if there is no such path.
 func PathOf(base, uri string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, base)
 	if !ok || rest == "" {
@@ -60,8 +62,8 @@ func literal(c byte) bool {
 		strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
 }
 
-// NameOf returns the name for matching rules against a resource without a path: the
-// part of the URI below base, or else host and path.
+// NameOf returns the name against which rules are matched for a resource without a
+// file: the part of its URI below base, or else host and path.
 func NameOf(base, uri string) string {
 	name, ok := strings.CutPrefix(uri, base)
 	if !ok {

@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	chunkSize = 1024 // number of directory entries read at a time
-	maxDepth  = 256  // depth of nested directories; each keeps a file open
-	sightSize = 256  // number of sights passed on at a time
+	chunkSize = 1024 // number of directory entries that are read at a time
+	maxDepth  = 256  // largest depth of nested directories, each of which keeps a file open
+	sightSize = 256  // number of sights that are sent at a time
 )
 
-// walker walks a tree depth first, sorted by name within each chunk of a directory. It
-// holds one chunk for each directory on the current path.
+// walker walks a tree depth first. It reads the entries of a directory in chunks and
+// sorts each chunk by name. For each directory on the current path it holds one chunk
+// in memory.
 type walker struct {
 	d       *Dir
 	options []byte       // see Dir.options
-	out     chan []sight // the entries seen, in order
-	held    []sight      // sights not yet passed on
+	out     chan []sight // receives the sights in the order of the walk
+	held    []sight      // sights that have not been sent yet
 }
 
 // sight is one observation of the walk: a file, a directory that is not entered or
@@ -37,13 +38,13 @@ type sight struct {
 	reason Reason
 	err    error
 	dir    bool
-	mount  bool   // the path is an entered directory and a mount point
-	piece  *piece // nil if the file was examined alone
-	twin   string // earlier file whose name differs only in its Unicode form
+	mount  bool   // the path is a mount point, and the walk enters it
+	piece  *piece // the piece with the file; nil if the file was examined alone
+	twin   string // path of an earlier file whose name differs only in its Unicode form; "" if there is none
 }
 
-// walk visits the roots of d and passes its observations to see. It stops at the first
-// error of see.
+// walk visits the roots of the Dir, and calls see for each observation. It stops at the
+// first error of see.
 func (d *Dir) walk(ctx context.Context, see func(sight) error) error {
 	w := walker{d: d, options: d.options(), out: make(chan []sight, 4)}
 	g, ctx := errgroup.WithContext(ctx)
@@ -83,7 +84,8 @@ func (w *walker) failed(ctx context.Context, dir string, err error) error {
 	return w.saw(ctx, sight{name: dir, err: err, dir: true})
 }
 
-// enter visits the directory called name in above, at the given depth.
+// enter visits a directory and everything below it. above is the FileInfo of its parent
+// directory.
 func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, depth int) error {
 	if depth > maxDepth {
 		return w.failed(ctx, name, fmt.Errorf("expected directories at most %d deep", maxDepth))
@@ -123,8 +125,8 @@ func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, dept
 	}
 }
 
-// chunk first examines all files of a chunk, since the digest of the piece depends on
-// all of them.
+// chunk visits the entries of one chunk. It examines all files before it enters a
+// directory, since the digest of the piece depends on all files of the chunk.
 func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int, twins *twinFinder) error {
 	sights := make([]sight, 0, len(entries))
 	p := &piece{}
@@ -160,7 +162,8 @@ func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number
 	return nil
 }
 
-// at visits the path: a file, or a directory and its content.
+// at visits a path that the scan is limited to: a file, or a directory and everything
+// below it.
 func (w *walker) at(ctx context.Context, name string) error {
 	if name == "." {
 		return w.enter(ctx, name, w.d.Above, 0)
@@ -187,7 +190,8 @@ func (w *walker) at(ctx context.Context, name string) error {
 	return w.enter(ctx, name, above, strings.Count(name, "/")+1)
 }
 
-// join joins dir and name. Unlike path.Join it keeps every byte of the name.
+// join joins the path of a directory and a name. Unlike path.Join it keeps every byte
+// of the name.
 func join(dir, name string) string {
 	if dir == "." {
 		return name

@@ -1,6 +1,6 @@
-// Package catalogtest has contract tests for the three stores of a catalog. Packages
-// scan and publish rely on Facts and Publisher, mirror on Facts and Mirror. Each suite
-// begins with an empty catalog.
+// Package catalogtest has tests for the contracts of the three stores of a catalog.
+// Packages scan and publish rely on Facts and Publisher, package mirror on Facts and
+// Mirror. Each suite of tests begins with an empty catalog.
 package catalogtest
 
 import (
@@ -13,17 +13,17 @@ import (
 	"instep/resourcesync"
 )
 
-// Stores are the stores of one catalog.
+// Stores has the three stores of one catalog.
 type Stores struct {
 	Facts     Facts
 	Mirror    Mirror
 	Publisher Publisher
-	// Reopen closes the catalog, even during a call, and opens it again. Acknowledged
-	// records must still exist.
+	// Reopen closes the catalog, even while a method runs, and opens it again.
+	// Everything that was acknowledged must still be there.
 	Reopen func() Stores
 }
 
-// New creates an empty catalog with the clock now.
+// New creates an empty catalog whose clock is now.
 type New func(t *testing.T, now func() time.Time) Stores
 
 // Facts is the store that mirrors and publishers use.

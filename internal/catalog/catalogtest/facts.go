@@ -14,15 +14,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Start is the time at which the clock of a suite begins.
+// Start is the time that the clock of a suite shows at first.
 var Start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 const host = "https://example.org/"
 
-// end is greater than the number of every change.
+// end is a number that is greater than that of every change.
 const end = 1 << 60
 
-// digest returns the digest of a text.
+// digest returns the SHA-256 of a text.
 func digest(bytes string) resourcesync.Digest {
 	sum := sha256.Sum256([]byte(bytes))
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
@@ -58,7 +58,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// all reads a listing to its end.
+// all reads a listing to its end and returns the values.
 func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	t.Helper()
 	for v, err := range seq {
@@ -68,7 +68,7 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	return values
 }
 
-// names returns the last parts of the URIs of values, joined by spaces.
+// names returns the last parts of the URIs of values, separated by spaces.
 func names[T any](values []T, uri func(T) string) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -95,12 +95,12 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// clock is a clock that a suite sets.
+// clock is a clock that shows the time that a suite sets.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-// begin creates an empty catalog with a clock.
+// begin creates an empty catalog with a clock that the suite sets.
 func begin(t *testing.T, make New) (Stores, *clock) {
 	c := &clock{at: Start}
 	return make(t, c.now), c
@@ -133,11 +133,11 @@ func settings(t *testing.T, s Stores, _ *clock) {
 	for name, value := range map[string]string{"a": "2", "b": ""} {
 		got, ok, err := s.Facts.Setting(t.Context(), name)
 		if got != value || !ok || err != nil {
-			t.Errorf("%s: got %q, %v, %v", name, got, ok, err)
+			t.Errorf("Setting(%s) = %q, %v, %v", name, got, ok, err)
 		}
 	}
 	if _, ok, err := s.Facts.Setting(t.Context(), "c"); ok || err != nil {
-		t.Errorf("one that is not there: %v, %v", ok, err)
+		t.Errorf("Setting of an unknown name: %v, %v", ok, err)
 	}
 }
 
@@ -208,7 +208,7 @@ func misfits(t *testing.T, s Stores, _ *clock) {
 	} {
 		err := s.Facts.Record(t.Context(), id, append(created("new"), bad))
 		if !errors.Is(err, catalog.ErrState) {
-			t.Errorf("%s of %s: got %v, want ErrState", bad.Change, bad.URI, err)
+			t.Errorf("Record of the change %s of %s = %v, want ErrState", bad.Change, bad.URI, err)
 		}
 	}
 	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "here")
@@ -233,10 +233,10 @@ func moments(t *testing.T, s Stores, c *clock) {
 		batch := created(name+"1", name+"2")
 		must(t, s.Facts.Record(t.Context(), id, batch))
 		if batch[0].Datetime != batch[1].Datetime || !batch[0].Datetime.After(last.Datetime) || batch[0].Datetime.Before(before) {
-			t.Errorf("moments %s and %s after %s", batch[0].Datetime, batch[1].Datetime, last.Datetime)
+			t.Errorf("the moments %s and %s do not come after %s", batch[0].Datetime, batch[1].Datetime, last.Datetime)
 		}
 		if batch[0].Seq <= last.Seq || batch[1].Seq <= batch[0].Seq {
-			t.Errorf("numbers %d and %d after %d", batch[0].Seq, batch[1].Seq, last.Seq)
+			t.Errorf("the numbers %d and %d do not follow %d", batch[0].Seq, batch[1].Seq, last.Seq)
 		}
 		last = batch[1]
 	}
@@ -259,7 +259,7 @@ func shared(t *testing.T, s Stores, _ *clock) {
 	found, err := s.Facts.Lookup(t.Context(), two, []string{host + "a", host + "b"})
 	must(t, err)
 	if found[0].Due == "" || found[0].Digests[0] != digest("new and longer bytes") || found[1].Member || found[1].URI == "" {
-		t.Errorf("seen from the other set: %+v", found)
+		t.Errorf("the resource as it is in the other set: %+v", found)
 	}
 	for id, length := range map[catalog.SetID]int64{one: 20 + 10, two: 20} {
 		_, bytes, err := s.Facts.Count(t.Context(), id)
@@ -268,7 +268,7 @@ func shared(t *testing.T, s Stores, _ *clock) {
 	}
 	must(t, s.Facts.Record(t.Context(), one, []catalog.Change{change(resourcesync.Deleted, "a", ""), change(resourcesync.Deleted, "b", "")}))
 	if found, err = s.Facts.Lookup(t.Context(), two, []string{host + "a", host + "b"}); err != nil || !found[0].Member || found[1].URI != "" {
-		t.Errorf("after the first set lost them: %+v, %v", found, err)
+		t.Errorf("the resources after the first set lost them: %+v, %v", found, err)
 	}
 }
 
@@ -284,7 +284,7 @@ func noChange(t *testing.T, s Stores, _ *clock) {
 	after, err := s.Facts.Relabelled(t.Context(), id)
 	must(t, err)
 	if found := all(t, s.Facts.Members(t.Context(), id)); len(found) != 1 || found[0].Stat != r.Stat || found[0].Type != r.Type || found[0].ChangeFreq != r.ChangeFreq || found[0].Remainder != r.Remainder || before == after {
-		t.Errorf("members: %+v; relabelled %d, then %d", found, before, after)
+		t.Errorf("members: %+v; Relabelled returned %d, then %d", found, before, after)
 	}
 	n, err := s.Facts.CountChanges(t.Context(), id, 0, end)
 	must(t, err)
@@ -316,10 +316,10 @@ func forgotten(t *testing.T, s Stores, c *clock) {
 	n, err := s.Facts.CountChanges(t.Context(), other, 0, end)
 	must(t, err)
 	want(t, "changes of the other set", n, 3)
-	must(t, s.Facts.Record(t.Context(), id, created("d"))) // takes a number of the log, which all sets share
+	must(t, s.Facts.Record(t.Context(), id, created("d"))) // the change takes a number of the log, which all sets share
 	seq, _, err := s.Facts.LastSeq(t.Context(), id)
 	if must(t, err); seq <= log[2].Seq {
-		t.Errorf("the next change has the number %d, after %d", seq, log[2].Seq)
+		t.Errorf("the next change has the number %d, which does not follow %d", seq, log[2].Seq)
 	}
 }
 
@@ -332,6 +332,6 @@ func enrolled(t *testing.T, s Stores, _ *clock) {
 	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "a b")
 	publish(t, s, id, catalog.Finished{})
 	if err := s.Facts.Enroll(t.Context(), id, created("c")); !errors.Is(err, catalog.ErrState) {
-		t.Errorf("of a set that was published: got %v, want ErrState", err)
+		t.Errorf("Enroll for a published set = %v, want ErrState", err)
 	}
 }

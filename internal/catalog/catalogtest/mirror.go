@@ -11,7 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// batch builds an Outcome of a mirror and commits it.
+// batch builds an Outcome and commits it.
 type batch struct {
 	s       Stores
 	set     catalog.SetID
@@ -23,7 +23,7 @@ func (s Stores) batch(set catalog.SetID, at time.Time, run *catalog.Run) *batch 
 	return &batch{s: s, set: set, o: catalog.Outcome{At: at, Run: run}}
 }
 
-// put stores bytes; path and kept are "" if the URI is new.
+// put adds the new bytes of a resource. path and kept are "" if the URI is new.
 func (b *batch) put(name, bytes, path, kept string) *batch {
 	r := resource(name, bytes)
 	b.intents = append(b.intents, catalog.Intent{URI: r.URI, Path: path, Kept: kept, Length: r.Length, SHA256: r.Digests[0]})
@@ -31,19 +31,19 @@ func (b *batch) put(name, bytes, path, kept string) *batch {
 	return b.mark(name, "")
 }
 
-// mark begins or changes a membership.
+// mark adds a membership that begins or changes.
 func (b *batch) mark(name, due string) *batch {
 	b.o.Members = append(b.o.Members, catalog.Membership{Set: b.set, URI: host + name, Changed: b.o.At, Due: due})
 	return b
 }
 
-// reserve gives a new URI a path, without bytes.
+// reserve adds a new resource that has a path but no bytes.
 func (b *batch) reserve(name, due string) *batch {
 	b.intents = append(b.intents, catalog.Intent{URI: host + name})
 	return b.mark(name, due)
 }
 
-// remove ends a membership. The file moves to kept, unless that is "".
+// remove adds the end of a membership. The file is moved to kept, unless that is "".
 func (b *batch) remove(name, kept string) *batch {
 	if kept != "" {
 		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: kept})
@@ -64,7 +64,8 @@ func (b *batch) commit(t *testing.T) {
 
 var errTaken = errors.New("the name is taken")
 
-// place gives a URI the path that is its last part, if that path is free.
+// place is a function for Intend that takes the last part of the URI as path, if no
+// file has it.
 func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 	p.Path = strings.TrimPrefix(uri, host)
 	for i, c := range p.Path {
@@ -128,16 +129,16 @@ func intents(t *testing.T, s Stores, _ *clock) {
 		t.Errorf("intents: %+v", found)
 	}
 	if r, err := b.s.Mirror.Find(t.Context(), id, host+"old"); err != nil || r.Digests[0] != digest("bytes") || !r.Member {
-		t.Errorf("before the outcome: %+v, %v", r, err)
+		t.Errorf("the resource before Settle: %+v, %v", r, err)
 	}
 	must(t, b.s.Mirror.Settle(t.Context(), b.o, nil))
 	s = b.s.Reopen()
 	if found, err := s.Mirror.Intents(t.Context()); len(found) > 0 || err != nil {
-		t.Errorf("after the outcome: %+v, %v", found, err)
+		t.Errorf("the intents after Settle: %+v, %v", found, err)
 	}
 	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "old d/new")
 	if r, err := s.Mirror.Find(t.Context(), 0, host+"old"); err != nil || r.Digests[0] != digest("newer") || r.Member {
-		t.Errorf("seen from no set: %+v, %v", r, err)
+		t.Errorf("the resource as it is in no set: %+v, %v", r, err)
 	}
 }
 
@@ -148,10 +149,10 @@ func unready(t *testing.T, s Stores, _ *clock) {
 	must(t, b.intend(t))
 	failed := errors.New("the disk is full")
 	if err := s.Mirror.Settle(t.Context(), b.o, func() error { return failed }); !errors.Is(err, failed) {
-		t.Errorf("got %v, want the error of the files", err)
+		t.Errorf("Settle = %v, want the error of the function ready", err)
 	}
 	if _, ok, err := s.Mirror.Cursor(t.Context(), id); ok || err != nil {
-		t.Errorf("the cursor: %v, %v", ok, err)
+		t.Errorf("the cursor after Settle failed: %v, %v", ok, err)
 	}
 	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "")
 	if found, err := s.Mirror.Intents(t.Context()); len(found) != 1 || err != nil {
@@ -168,10 +169,10 @@ func paths(t *testing.T, s Stores, _ *clock) {
 	for _, name := range []string{"D/FILE", "d", "D"} {
 		b := s.batch(two, Start, nil).put("free", "bytes", "", "").put(name, "others", "", "")
 		if err := b.intend(t); !errors.Is(err, errTaken) {
-			t.Errorf("%s: got %v, want that it is taken", name, err)
+			t.Errorf("Intend with the path %s = %v, want an error because the path is in use", name, err)
 		}
 	}
-	// Settle has to refuse the conflict even if place does not notice it.
+	// Settle has to return an error for the conflict even if place does not notice it
 	b := s.batch(two, Start, nil).put("x", "others", "", "")
 	err := s.Mirror.Intend(t.Context(), b.intents, &b.o, func(string, catalog.Names) (catalog.Place, error) {
 		return catalog.Place{Path: "d/File"}, nil
@@ -230,7 +231,7 @@ func found(t *testing.T, s Stores, _ *clock) {
 	s.batch(one, Start, nil).remove("b", "kept/b").commit(t)
 	at("")
 	if _, ok, err := s.Mirror.FindContent(t.Context(), digest("same"), 5); ok || err != nil {
-		t.Errorf("of another length: %v, %v", ok, err)
+		t.Errorf("FindContent with another length: %v, %v", ok, err)
 	}
 }
 
@@ -250,7 +251,7 @@ func holders(t *testing.T, s Stores, _ *clock) {
 	}
 	s.batch(one, Start, nil).remove("a", "").commit(t)
 	if r, err := s.Mirror.Find(t.Context(), two, host+"a"); err != nil || !r.Member || !r.Stored {
-		t.Errorf("in the other set: %+v, %v", r, err)
+		t.Errorf("the resource in the other set: %+v, %v", r, err)
 	}
 	for id, n := range map[catalog.SetID]int64{one: 1, two: 1} {
 		got, _, err := s.Facts.Count(t.Context(), id)
@@ -291,7 +292,7 @@ func cursors(t *testing.T, s Stores, _ *clock) {
 	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{At: later.Add(time.Minute)}, nil))
 	s = s.Reopen()
 	committed(later)
-	want(t, "evidence after a list", told(), " a")
+	want(t, "the evidence after a list was read", told(), " a")
 	if body, ok, err := s.Mirror.Cursor(t.Context(), id); body != "second" || !ok || err != nil {
 		t.Errorf("cursor: %q, %v, %v", body, ok, err)
 	}
@@ -318,14 +319,14 @@ func states(t *testing.T, s Stores, _ *clock) {
 		t.Fatalf("runs: %+v", runs)
 	}
 	want(t, "states of a", list(all(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), " a:kept/a")
-	want(t, "what the second run changed", list(all(t, s.Mirror.RunVersions(t.Context(), runs[1].ID))), " a:kept/a")
-	want(t, "what the first run created and nothing has changed since", list(all(t, s.Mirror.RunCreated(t.Context(), runs[2].ID, id))), "")
-	want(t, "what the first run made and another changed", list(all(t, s.Mirror.RunOvertaken(t.Context(), runs[2].ID, id))), " a:kept/a")
-	want(t, "ended, the last first", list(all(t, s.Mirror.Versions(t.Context(), at(2)))), " b:kept/b a:kept/a")
+	want(t, "resources that the second run changed", list(all(t, s.Mirror.RunVersions(t.Context(), runs[1].ID))), " a:kept/a")
+	want(t, "resources that the first run created and that have not changed since", list(all(t, s.Mirror.RunCreated(t.Context(), runs[2].ID, id))), "")
+	want(t, "resources that the first run created and another run changed", list(all(t, s.Mirror.RunOvertaken(t.Context(), runs[2].ID, id))), " a:kept/a")
+	want(t, "ended states, beginning with the last", list(all(t, s.Mirror.Versions(t.Context(), at(2)))), " b:kept/b a:kept/a")
 	for path, name := range map[string]string{"A": "a", "b": "b", "c": ""} {
 		uri, ok, err := s.Mirror.URIAt(t.Context(), path)
 		if must(t, err); ok != (name != "") || ok && uri != host+name {
-			t.Errorf("at %s: %q, %v", path, uri, ok)
+			t.Errorf("URIAt(%s) = %q, %v", path, uri, ok)
 		}
 	}
 	want(t, "deleted", list(all(t, s.Mirror.DeletedSince(t.Context(), at(2)))), " b:kept/b")
@@ -337,16 +338,16 @@ func states(t *testing.T, s Stores, _ *clock) {
 	}
 	for hours, wanted := range map[int]string{0: "", 1: " b:kept/b a:kept/a", 2: " a: b:kept/b", 3: " a:"} {
 		got := list(all(t, s.Mirror.AsOf(t.Context(), id, at(hours))))
-		if hours == 1 { // both have ended since, in this order
+		if hours == 1 { // the two states have ended since, in this order
 			wanted = " a:kept/a b:kept/b"
 		}
-		want(t, "held after some hours", got, wanted)
+		want(t, "states that the set had some hours later", got, wanted)
 	}
 	known := func(from time.Time, wantDays string) {
 		t.Helper()
 		since, ok, err := s.Mirror.Known(t.Context())
 		if !since.Equal(from) || !ok || err != nil {
-			t.Errorf("known from %s, %v, %v; want %s", since, ok, err, from)
+			t.Errorf("Known = %s, %v, %v; want %s", since, ok, err, from)
 		}
 		days, err := s.Mirror.VersionDays(t.Context(), func(string) bool { return false })
 		must(t, err)
@@ -376,7 +377,7 @@ func approvals(t *testing.T, s Stores, c *clock) {
 	if p.Set != "set" || p.Summary != "deletes all" || !p.Approved.Equal(Start.Add(catalog.ApprovalHolds)) {
 		t.Errorf("plan: %+v", p)
 	}
-	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all")) // withheld again: the approval stays
+	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all")) // a plan that is withheld again keeps its approval
 	s = s.Reopen()
 	holds(true)
 	c.at = Start.Add(catalog.ApprovalHolds)
@@ -388,7 +389,7 @@ func approvals(t *testing.T, s Stores, c *clock) {
 func losses(t *testing.T, s Stores, _ *clock) {
 	id := set(t, s.Facts, "")
 	if _, ok, err := s.Mirror.Losses(t.Context(), id); ok || err != nil {
-		t.Errorf("before it was in step: %v, %v", ok, err)
+		t.Errorf("losses of a set that was never in sync: %v, %v", ok, err)
 	}
 	in := s.batch(id, Start, nil).put("a", "bytes", "", "").put("b", "bytes", "", "").put("c", "bytes", "", "")
 	in.o.Cursor = &catalog.Cursor{Set: id, Body: "in step"}
@@ -444,13 +445,13 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		})
 	}
 	if err := fold(refused); !errors.Is(err, refused) {
-		t.Fatalf("got %v, want the error", err)
+		t.Fatalf("Refold = %v, want the error of the function Place", err)
 	}
 	if _, ok, err := s.Facts.Setting(t.Context(), "folded"); ok || err != nil {
-		t.Errorf("the setting: %v, %v", ok, err)
+		t.Errorf("the setting after Refold failed: %v, %v", ok, err)
 	}
 	want(t, "due", namesOf(all(t, s.Mirror.Due(t.Context(), id))), "")
-	for range 2 { // the second call changes nothing
+	for range 2 { // a second call has to change nothing
 		must(t, fold(nil))
 		if due := all(t, s.Mirror.Due(t.Context(), id)); len(due) != 1 || !strings.HasSuffix(due[0].Path, "~1") {
 			t.Errorf("due: %+v", due)
@@ -458,7 +459,7 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		seen := map[string]bool{}
 		for _, r := range all(t, s.Facts.Members(t.Context(), id)) {
 			if key := strings.ToLower(r.Path); seen[key] {
-				t.Errorf("%s has the path of another: %q", r.URI, r.Path)
+				t.Errorf("%s has the path of another resource: %q", r.URI, r.Path)
 			} else {
 				seen[key] = true
 			}
@@ -498,17 +499,18 @@ func contents(t *testing.T, s Stores, _ *clock) {
 	days, err := s.Mirror.TrashDays(t.Context())
 	must(t, err)
 	want(t, "days of the trash", strings.Join(days, " "), "2026-05-01")
-	want(t, "names of that day", names(all(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
+	want(t, "names in the trash of that day", names(all(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
 	must(t, s.Mirror.NameContents(t.Context(), []catalog.ContentName{{Path: "a"}, {Path: "t/b"}}))
 	has, err := s.Mirror.HasContent(t.Context(), digest("x"))
 	must(t, err)
 	want(t, "the bytes have a name", has, false)
 }
 
-// wanted returns a function for LogIf.
+// wanted returns a function for LogIf that always returns the given answer.
 func wanted(are bool) func() (bool, error) { return func() (bool, error) { return are, nil } }
 
-// logOf returns the entries of the log after a position, with a | before each commit.
+// logOf returns the entries of the log after a position as text, with a | before those
+// of each commit.
 func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
 	t.Helper()
 	end, err := s.Mirror.LogEnd(t.Context())
@@ -555,7 +557,7 @@ func logged(t *testing.T, s Stores, _ *clock) {
 		"| b b of 2 2 bytes| b b| a a of 1 3 bytes due later later of 1 due")
 	has, err := s.Mirror.LogHas(t.Context(), from)
 	if must(t, err); !has {
-		t.Error("the log does not go on from where it began")
+		t.Error("the log does not have all changes since its beginning")
 	}
 	l := all(t, s.Mirror.Log(t.Context(), from.Seq, from.Seq+1))[0]
 	if !l.Changed.Equal(Start) || l.Digests[0] != digest("333") || l.Type != "text/plain" {
@@ -582,44 +584,44 @@ func followed(t *testing.T, s Stores, _ *clock) {
 		want(t, what, got, expected)
 	}
 	before := change()
-	has("nobody reads it, and nothing has changed", before, true)
+	has("the log has all changes after the last commit, although nobody reads it", before, true)
 	before = change()
 	want(t, "log", logOf(t, s, before), "")
 	s.Mirror.LogIf(wanted(true))
 	first := change()
-	has("from its beginning", before, true)
-	has("from a commit before that", catalog.LogPosition{At: before.At.Add(-1)}, false)
-	has("from the first", first, true)
-	has("from one of another catalog", catalog.LogPosition{Seq: first.Seq, At: before.At}, false)
+	has("the log has all changes since its beginning", before, true)
+	has("the log has all changes since a commit before its beginning", catalog.LogPosition{At: before.At.Add(-1)}, false)
+	has("the log has all changes after the first", first, true)
+	has("the log has all changes after a change of another catalog", catalog.LogPosition{Seq: first.Seq, At: before.At}, false)
 	second := change()
 	s = s.Reopen()
 	s.Mirror.LogIf(wanted(true))
 	third := change()
 	must(t, s.Mirror.TrimLog(t.Context(), second.Seq))
-	has("from its beginning, which is removed", before, false)
-	has("from one that is removed", first, false)
-	has("from the oldest", second, true)
+	has("the log has all changes since its beginning, which was deleted", before, false)
+	has("the log has all changes after a change that was deleted", first, false)
+	has("the log has all changes after its oldest one", second, true)
 	want(t, "log", logOf(t, s, second), "| a a of 1 1 bytes")
 	must(t, s.Mirror.TrimLog(t.Context(), 1000))
-	has("from one that is removed", third, false)
+	has("the log has all changes after its last one, which was deleted", third, false)
 	fourth := change()
-	has("after all was removed", fourth, true)
+	has("the log has all changes after the first one since everything was deleted", fourth, true)
 	s.Mirror.LogIf(wanted(false))
 	fifth := change()
-	has("after a commit that it does not have", fourth, false)
-	has("after the last commit, which it does not have", fifth, true)
+	has("the log has all changes after a position, although it lacks a later commit", fourth, false)
+	has("the log has all changes after the last commit, which it lacks", fifth, true)
 	s.Mirror.LogIf(wanted(true))
 	change()
-	has("from a commit before the gap", fourth, false)
-	has("from the gap", fifth, true)
+	has("the log has all changes since a commit before the gap", fourth, false)
+	has("the log has all changes since the gap", fifth, true)
 	sixth := change()
 	must(t, s.Mirror.CutLog(t.Context()))
-	has("after the end", sixth, false)
+	has("the log has all changes after its end", sixth, false)
 	change()
-	has("after the end and another beginning", fifth, false)
+	has("the log has all changes since a position before its end, after it began again", fifth, false)
 	failed := errors.New("who knows")
 	s.Mirror.LogIf(func() (bool, error) { return false, failed })
 	if err := s.batch(id, Start, nil).mark("a", "").s.Mirror.Settle(t.Context(), catalog.Outcome{At: Start, Members: []catalog.Membership{{Set: id, URI: host + "a"}}}, nil); !errors.Is(err, failed) {
-		t.Errorf("got %v, want the error of the readers", err)
+		t.Errorf("Settle = %v, want the error of the function for LogIf", err)
 	}
 }

@@ -53,13 +53,13 @@ func publications(t *testing.T, s Stores, _ *clock) {
 	id, err := s.Publisher.BeginPublication(t.Context(), one)
 	must(t, err)
 	if id <= lost {
-		t.Errorf("id %d after %d", id, lost)
+		t.Errorf("the publication has the id %d, which does not follow %d", id, lost)
 	}
 	if err := s.Publisher.FinishPublication(t.Context(), id, catalog.Finished{}); err == nil {
-		t.Error("one that was not committed is done")
+		t.Error("a publication that was not committed could be finished")
 	}
 	if err := s.Publisher.CommitPublication(t.Context(), two, id, Start, "of another set"); err == nil {
-		t.Error("one of another set was committed")
+		t.Error("a publication of another set could be committed")
 	}
 	must(t, s.Publisher.CommitPublication(t.Context(), one, id, Start, "body"))
 	s = s.Reopen()
@@ -75,7 +75,7 @@ func publications(t *testing.T, s Stores, _ *clock) {
 	want(t, "published sets", strings.Join(names, " "), "one")
 	next, err := s.Publisher.BeginPublication(t.Context(), one)
 	if must(t, err); next <= id {
-		t.Errorf("id %d after %d", next, id)
+		t.Errorf("the publication has the id %d, which does not follow %d", next, id)
 	}
 	last(id, "body", true)
 }
@@ -104,7 +104,7 @@ func documents(t *testing.T, s Stores, _ *clock) {
 	publish(t, s, id, catalog.Finished{Documents: []catalog.Document{doc("a", 1), doc("b", 2)}})
 	second := publish(t, s, id, catalog.Finished{Documents: []catalog.Document{doc("c", 3), doc("b", 4)}, Retired: []string{"a", "b"}, At: Start})
 	if got, ok, err := s.Publisher.Document(t.Context(), "b"); got != doc("b", 4) || !ok || err != nil {
-		t.Errorf("b: %+v, %v, %v", got, ok, err)
+		t.Errorf("the document b: %+v, %v, %v", got, ok, err)
 	}
 	for _, c := range []struct {
 		before time.Time
@@ -116,7 +116,7 @@ func documents(t *testing.T, s Stores, _ *clock) {
 	want(t, "all", strings.Join(all(t, s.Publisher.Documents(t.Context())), " "), "a b c")
 	must(t, s.Publisher.ForgetDocument(t.Context(), "a"))
 	if _, ok, err := s.Publisher.Document(t.Context(), "a"); ok || err != nil {
-		t.Errorf("a document that was forgotten: %v, %v", ok, err)
+		t.Errorf("Document of a forgotten document: %v, %v", ok, err)
 	}
 }
 
@@ -147,7 +147,7 @@ func pieces(t *testing.T, s Stores, _ *clock) {
 	want(t, "seen otherwise", known(id), "++-+-")
 	must(t, s.Facts.Record(t.Context(), id, []catalog.Change{change(resourcesync.Updated, "d/x", "new")}))
 	want(t, "after a change", known(id), "---+-")
-	want(t, "in the other set, whose bytes they are too", known(other), "--++-")
+	want(t, "the pieces of the other set, which has the same files", known(other), "--++-")
 }
 
 func adopted(t *testing.T, s Stores, _ *clock) {
@@ -163,10 +163,10 @@ func adopted(t *testing.T, s Stores, _ *clock) {
 		}
 	}
 	if err := s.Publisher.Adopt(t.Context(), 10, map[string]string{"a": "b"}, fill(refused)); !errors.Is(err, refused) {
-		t.Fatalf("got %v, want the error", err)
+		t.Fatalf("Adopt = %v, want the error of the function fill", err)
 	}
 	if _, ok, err := s.Facts.Setting(t.Context(), "a"); ok || err != nil {
-		t.Errorf("a setting: %v, %v", ok, err)
+		t.Errorf("a setting after an adoption that failed: %v, %v", ok, err)
 	}
 	if some, err := s.Publisher.Spells(t.Context()); some || err != nil {
 		t.Errorf("spellings: %v, %v", some, err)
@@ -183,7 +183,7 @@ func adopted(t *testing.T, s Stores, _ *clock) {
 		t.Errorf("the last publication: %d, %q, %v, %v", last, body, done, err)
 	}
 	if err := s.Publisher.Adopt(t.Context(), 0, nil, fill(nil)); !errors.Is(err, catalog.ErrState) {
-		t.Errorf("again: got %v, want ErrState", err)
+		t.Errorf("a second Adopt = %v, want ErrState", err)
 	}
 }
 

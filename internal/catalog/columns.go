@@ -1,0 +1,134 @@
+package catalog
+
+import (
+	"database/sql"
+	"fmt"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// converted is a destination for Scan that converts the value of a column from C to V.
+// NULL becomes the zero value.
+type converted[C, V any] struct {
+	to      *V
+	convert func(C) (V, error)
+}
+
+func (c converted[C, V]) Scan(src any) error {
+	var from sql.Null[C]
+	err := from.Scan(src)
+	if err != nil || !from.Valid {
+		var zero V
+		*c.to = zero
+		return err
+	}
+	if *c.to, err = c.convert(from.V); err != nil {
+		err = fmt.Errorf("%w: %w; %s", ErrDamaged, err, hint)
+	}
+	return err
+}
+
+// The functions below connect Go values and columns. Those with a name that ends in To
+// return a destination for Scan, and those that begin with write return a query
+// parameter.
+
+func textTo[S ~string](s *S) sql.Scanner {
+	return converted[string, S]{s, func(c string) (S, error) { return S(c), nil }}
+}
+
+// keyTo is for a column with a URI, of which the key is wanted.
+func keyTo(k *resourcesync.Key) sql.Scanner {
+	return converted[string, resourcesync.Key]{k, func(uri string) (resourcesync.Key, error) { return resourcesync.KeyOf(uri), nil }}
+}
+
+// writeText returns NULL for "".
+func writeText(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
+
+func readTime(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+func readMicros(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return readTime(micros)
+}
+
+// timeTo is for a column with a time in microseconds since 1970.
+func timeTo(t *time.Time) sql.Scanner {
+	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readTime(c), nil }}
+}
+
+// microsTo is for the same columns as timeTo, but 0 becomes the zero time.
+func microsTo(t *time.Time) sql.Scanner {
+	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readMicros(c), nil }}
+}
+
+// writeMicros returns a time in microseconds since 1970, and 0 for the zero time.
+func writeMicros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func lengthTo(l *resourcesync.Length) sql.Scanner {
+	return converted[int64, resourcesync.Length]{l, func(c int64) (resourcesync.Length, error) { return resourcesync.Bytes(c), nil }}
+}
+
+func writeLength(l resourcesync.Length) sql.NullInt64 {
+	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}
+}
+
+// digestTo is for a column with a SHA-256.
+func digestTo(d *resourcesync.Digest) sql.Scanner {
+	return converted[[]byte, resourcesync.Digest]{d, func(sum []byte) (resourcesync.Digest, error) {
+		return resourcesync.NewDigest(resourcesync.SHA256, sum)
+	}}
+}
+
+// digestsTo is for digestsColumn. An error names the given URI.
+func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
+	return converted[string, resourcesync.Digests]{ds, func(c string) (resourcesync.Digests, error) {
+		if c == "" {
+			return nil, nil
+		}
+		ds, err := resourcesync.ParseDigests(c)
+		if err != nil {
+			err = fmt.Errorf("digests of %q: %w", *uri, err)
+		}
+		return ds, err
+	}}
+}
+
+// digestsColumn is an SQL expression for all digests of the bytes. A single SHA-256 is
+// stored only in the column sha256.
+const digestsColumn = "CASE WHEN digests <> '' OR sha256 IS NULL THEN digests ELSE 'sha-256:' || lower(hex(sha256)) END"
+
+// writeDigests returns the values of the columns digests and sha256.
+func writeDigests(ds resourcesync.Digests) (others string, sha256 []byte) {
+	if len(ds) != 1 || ds[0].Algorithm() != resourcesync.SHA256 {
+		others = ds.String()
+	}
+	return others, ds.Get(resourcesync.SHA256).Sum()
+}
+
+func datetimeTo(uri *string, d *resourcesync.Datetime) sql.Scanner {
+	return converted[string, resourcesync.Datetime]{d, func(c string) (d resourcesync.Datetime, err error) {
+		if err = d.UnmarshalText([]byte(c)); err != nil {
+			err = fmt.Errorf("lastmod of %q: %w", *uri, err)
+		}
+		return d, err
+	}}
+}
+
+// checksumOf is for a column with the CRC-32C of the given URI, which must be scanned
+// before. A wrong value is an error, and NULL is none.
+func checksumOf(uri *string) sql.Scanner {
+	return converted[int64, bool]{new(bool), func(crc int64) (bool, error) {
+		if crc != int64(crcOf(*uri)) {
+			return false, fmt.Errorf("a row holds %q, which is not the URI that was recorded", *uri)
+		}
+		return true, nil
+	}}
+}
