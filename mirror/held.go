@@ -37,26 +37,17 @@ func heldState(r *catalog.Resource) destination.Held {
 
 // wanted is the stored form of a destination.Wanted.
 type wanted struct {
-	LastMod  string    `json:"lastmod,omitempty"`
-	Length   *int64    `json:"length,omitempty"`
-	Digests  string    `json:"hash,omitempty"`
-	Type     string    `json:"type,omitempty"`
-	Encoding string    `json:"encoding,omitempty"`
-	Changed  time.Time `json:"changed"`
-
-	Remainder harvest.Remainder `json:"remainder,omitzero"`
+	LastMod   resourcesync.Datetime `json:"lastmod,omitzero"`
+	Length    resourcesync.Length   `json:"length,omitzero"`
+	Digests   resourcesync.Digests  `json:"hash,omitempty"`
+	Type      string                `json:"type,omitempty"`
+	Encoding  string                `json:"encoding,omitempty"`
+	Changed   time.Time             `json:"changed"`
+	Remainder harvest.Remainder     `json:"remainder,omitzero"`
 }
 
 func encodeWanted(w *harvest.Resource) (string, error) {
-	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Encoding: w.Encoding, Changed: w.Changed.UTC(), Remainder: w.Remainder}
-	if !w.LastMod.IsZero() {
-		kept.LastMod = w.LastMod.String()
-	}
-	if w.Length.Known() {
-		n := w.Length.Int64()
-		kept.Length = &n
-	}
-	text, err := json.Marshal(kept)
+	text, err := json.Marshal(wanted{w.LastMod, w.Length, w.Digests, w.Type, w.Encoding, w.Changed.UTC(), w.Remainder})
 	if err != nil {
 		return "", fmt.Errorf("the stored statement of the Source about %q: %w", w.URI, err)
 	}
@@ -83,29 +74,13 @@ func wantedOf(r *catalog.Resource) (string, error) {
 }
 
 func decodeWanted(uri, text string) (harvest.Resource, error) {
-	fail := func(err error) (harvest.Resource, error) {
+	var w wanted
+	if err := json.Unmarshal([]byte(text), &w); err != nil {
 		return harvest.Resource{}, fmt.Errorf("the record of %q in the catalog: %w", uri, err)
 	}
-	var kept wanted
-	if err := json.Unmarshal([]byte(text), &kept); err != nil {
-		return fail(err)
-	}
-	w := harvest.Resource{URI: uri, Type: kept.Type, Encoding: kept.Encoding, Changed: kept.Changed, Remainder: kept.Remainder}
-	var err error
-	if kept.LastMod != "" {
-		if w.LastMod, err = resourcesync.ParseDatetime(kept.LastMod); err != nil {
-			return fail(err)
-		}
-	}
-	if kept.Digests != "" {
-		if w.Digests, err = resourcesync.ParseDigests(kept.Digests); err != nil {
-			return fail(err)
-		}
-	}
-	if kept.Length != nil {
-		w.Length = resourcesync.Bytes(*kept.Length)
-	}
-	return w, nil
+	return harvest.Resource{
+		URI: uri, LastMod: w.LastMod, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding, Changed: w.Changed, Remainder: w.Remainder,
+	}, nil
 }
 
 // micros returns a time in the precision of the catalog.
