@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,40 +31,30 @@ type disk struct {
 	root  *os.Root
 	state string // path of the state if it is in the directory, but not in our own; "." is the directory itself
 
-	mu   sync.Mutex          // guards the rest
-	dirs map[string]struct{} // directories that exist
-	none map[string]struct{} // paths without a file, found since forget was called
-	open map[string]*os.Root // some open directories: a look-up in an open one takes a single system call
+	mu      sync.Mutex // guards the rest
+	parents durable.Parents
+	dirs    map[string]struct{} // directories that exist, except state directories
 }
 
-// maxDirs is the capacity of disk.dirs and disk.none, maxOpen that of disk.open.
-// Entries that were dropped are looked up again.
-const (
-	maxDirs = 8192
-	maxOpen = 64
-)
+// maxDirs is the capacity of disk.dirs. Directories that were dropped from it are
+// looked up again.
+const maxDirs = 8192
 
 func openDisk(dir string) (*disk, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &disk{root: root, dirs: map[string]struct{}{}, none: map[string]struct{}{}, open: map[string]*os.Root{}}, nil
+	return &disk{root: root, parents: durable.Parents{Root: root}, dirs: map[string]struct{}{}}, nil
 }
 
 func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
 
-// forget clears the caches that may be wrong after directories were removed or created.
+// forget closes cached directories, since some may have been removed or replaced.
 func (d *disk) forget() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
-	for _, r := range d.open {
-		errs = append(errs, r.Close())
-	}
-	clear(d.open)
-	clear(d.none)
-	return errors.Join(errs...)
+	return d.parents.Forget()
 }
 
 // isState reports whether a directory is a state directory.
@@ -219,43 +208,27 @@ func (d *disk) ownDirectory() error {
 // stranger returns the name of something in the directory that an interrupted creation
 // of a mirror would not have left there; "" if there is none.
 func (d *disk) stranger() (string, error) {
-	name, err := d.first(".", func(name string) bool { return name != ours })
-	if name != "" || err != nil {
-		return name, err
-	}
-	name, err = d.first(ours, func(name string) bool {
-		return name != "tmp" && name != "marker" && !catalog.IsStateName(name)
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if name != "" {
-		name = ours + "/" + name
-	}
-	return name, err
-}
-
-// first returns the first name in dir for which pick returns true.
-func (d *disk) first(dir string, pick func(string) bool) (string, error) {
-	f, err := d.root.Open(dir)
+	top, err := d.root.Open(".")
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	for {
-		names, err := f.Readdirnames(100)
-		for _, name := range names {
-			if pick(name) {
-				return name, nil
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
+	defer top.Close()
+	names, err := top.Readdirnames(2)
+	for _, name := range names {
+		if name != ours {
+			return name, nil
 		}
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	entries, err := fs.ReadDir(d.root.FS(), ours)
+	for _, e := range entries {
+		if name := e.Name(); name != "tmp" && name != "marker" && !catalog.IsStateName(name) {
+			return ours + "/" + name, nil
+		}
+	}
+	return "", ignoreAbsent(err)
 }
 
 // kind is the kind of the file at a path.
@@ -303,14 +276,9 @@ func (d *disk) inState(name string) (bool, error) {
 
 // lookIn returns the kind of file at a path in an existing directory.
 func (d *disk) lookIn(name string) (kind, error) {
-	dir, err := d.openDir(path.Dir(name))
-	if err == nil {
-		k, err := kindOf(dir.Lstat(path.Base(name)))
-		if !errors.Is(err, fs.ErrClosed) { // closed by forget in the meantime
-			return d.orState(name, k, err)
-		}
-	}
-	k, err := d.lstat(name)
+	d.mu.Lock()
+	k, err := kindOf(d.parents.Type(name))
+	d.mu.Unlock()
 	return d.orState(name, k, err)
 }
 
@@ -340,87 +308,44 @@ func firstOf(name string) string {
 	return first
 }
 
-func (d *disk) openDir(dir string) (*os.Root, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.enter(dir)
-}
-
-// enter opens a directory through its parent, which is often open already. The caller
-// holds mu.
-func (d *disk) enter(dir string) (*os.Root, error) {
-	if dir == "." {
-		return d.root, nil
-	}
-	if r := d.open[dir]; r != nil {
-		return r, nil
-	}
-	above, err := d.enter(path.Dir(dir))
-	if err != nil {
-		return nil, err
-	}
-	r, err := above.OpenRoot(path.Base(dir))
-	if err != nil {
-		return nil, err
-	}
-	for name, old := range d.open {
-		if len(d.open) < maxOpen {
-			break
-		}
-		delete(d.open, name)
-		if err := old.Close(); err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-	}
-	d.open[dir] = r
-	return r, nil
-}
-
+// lookParent is like lookIn, but remembers directories.
 func (d *disk) lookParent(dir string) (kind, error) {
-	if k := d.seen(dir); k != "" {
-		return k, nil
+	d.mu.Lock()
+	_, ok := d.dirs[dir]
+	d.mu.Unlock()
+	if ok {
+		return directory, nil
 	}
-	k, err := d.lstat(dir)
-	if k, err = d.orState(dir, k, err); err != nil || k != directory && k != absent {
+	k, err := d.lookIn(dir)
+	if err != nil || k != directory {
 		return k, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of := d.dirs
-	if k == absent {
-		of = d.none
+	if len(d.dirs) >= maxDirs {
+		clear(d.dirs)
 	}
-	if len(of) >= maxDirs {
-		clear(of)
-	}
-	of[dir] = struct{}{}
+	d.dirs[dir] = struct{}{}
 	return k, nil
 }
 
-// seen returns the kind of dir from the caches; "" if it is unknown.
-func (d *disk) seen(dir string) kind {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.dirs[dir]; ok {
-		return directory
+func (d *disk) lstat(name string) (kind, error) {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return kindOf(0, err)
 	}
-	if _, ok := d.none[dir]; ok {
-		return absent
-	}
-	return ""
+	return kindOf(info.Mode().Type(), nil)
 }
 
-func (d *disk) lstat(name string) (kind, error) { return kindOf(d.root.Lstat(name)) }
-
-func kindOf(info fs.FileInfo, err error) (kind, error) {
+func kindOf(mode fs.FileMode, err error) (kind, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return absent, nil
 	case err != nil:
 		return "", err
-	case info.IsDir():
+	case mode.IsDir():
 		return directory, nil
-	case info.Mode().IsRegular():
+	case mode.IsRegular():
 		return file, nil
 	}
 	return other, nil
