@@ -131,11 +131,11 @@ func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 
 // tellDisplaced calls Options.Found for the files that a commit has moved to the trash.
 func (m *Mirror) tellDisplaced(found []catalog.Found) {
-	if m.found == nil {
+	if m.o.Found == nil {
 		return
 	}
 	for _, f := range found {
-		m.found(Found{URI: f.URI, Path: f.Path, Kept: f.Kept})
+		m.o.Found(Found{URI: f.URI, Path: f.Path, Kept: f.Kept})
 	}
 }
 
@@ -166,7 +166,7 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	if err != nil {
 		return 0, err
 	}
-	if own, err := b.m.belongs(&w, &row, path); err != nil || !own && !b.m.adopts {
+	if own, err := b.m.belongs(&w, &row, path); err != nil || !own && !b.m.o.Adopt {
 		return 0, cmp.Or(err, fmt.Errorf("%w: the mirror was not opened to adopt files", destination.ErrNotHeld))
 	}
 	if ok, err := b.m.isStray(ctx, path, &w, row.Path); err != nil || !ok {
@@ -218,7 +218,7 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	if err != nil {
 		return nil, notHeld(path, err)
 	}
-	if !proves(w, c.digests) && !b.m.adopts {
+	if !proves(w, c.digests) && !b.m.o.Adopt {
 		err = fmt.Errorf("%w: no digest proves that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	} else {
 		err = b.m.proven(w, c.digests, path)
@@ -358,7 +358,7 @@ func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names ca
 		if err != nil || k != file || at != path || dir {
 			return k != absent && !(dir && k == directory), err
 		}
-		gives := b.m.adopts || path == s.Taken
+		gives := b.m.o.Adopt || path == s.Taken
 		if !gives {
 			gives, err = b.m.holds(ctx, path, s.Length, s.SHA256)
 		}

@@ -94,25 +94,34 @@ func (b *batch) Discard() error {
 // Put implements destination.Batch. If the bytes differ from w it returns an error,
 // whether r checked them or not.
 func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
-	cl, row, err := b.admit(ctx, set, &w)
+	var n int64
+	err := b.store(ctx, set, &w, verified, func() (c *content, err error) {
+		c, n, err = b.receive(ctx, &w, r)
+		return c, b.m.full(err)
+	})
+	return n, err
+}
+
+// store adds to the batch the bytes that receive returns, unless the path of w is
+// occupied.
+func (b *batch) store(ctx context.Context, set string, w *harvest.Resource, verified bool, receive func() (*content, error)) error {
+	cl, row, err := b.admit(ctx, set, w)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	stands, err := b.standing(ctx, &w, b.unoccupied(ctx, &w, &row))
+	stands, err := b.standing(ctx, w, b.unoccupied(ctx, w, &row))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	c, n, err := b.receive(ctx, &w, r)
+	c, err := receive()
+	if err == nil && stands != "" {
+		c, err = b.takeBack(ctx, w, stands, c)
+	}
 	if err != nil {
-		return n, b.m.full(err)
-	}
-	if stands != "" {
-		if c, err = b.takeBack(ctx, &w, stands, c); err != nil {
-			return n, err
-		}
+		return err
 	}
 	c.verified = c.verified || verified
-	return n, b.add(w.URI, c, cl)
+	return b.add(w.URI, c, cl)
 }
 
 func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
@@ -184,7 +193,7 @@ func (m *Mirror) placed(t time.Time) time.Time {
 	if t.Equal(always) {
 		return t
 	}
-	return evidence.Placed(t, time.Time{}, m.now())
+	return evidence.Placed(t, time.Time{}, m.o.Now())
 }
 
 // naturalPath returns the path of a resource, or for a new one the path that it gets if
@@ -223,7 +232,7 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 			return err
 		}
 	}
-	if m.adopts && k == file && at == path && m.claims.place(path, b) {
+	if m.o.Adopt && k == file && at == path && m.claims.place(path, b) {
 		return nil
 	}
 	if k == file && !row.Stored {
@@ -303,7 +312,7 @@ func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests r
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
 	if b.m.flat == nil { // in the flat layout a file belongs to all resources with the same bytes
-		c.modTime = modTime(w, b.m.now())
+		c.modTime = modTime(w, b.m.o.Now())
 	}
 	return c, nil
 }

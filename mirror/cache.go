@@ -63,8 +63,8 @@ type keptDocument struct {
 	Fields       http.Header `json:"fields,omitempty"`
 }
 
-func (m *Mirror) openDocuments(o *Options) error {
-	root, err := os.OpenRoot(o.state())
+func (m *Mirror) openDocuments() error {
+	root, err := os.OpenRoot(m.o.state())
 	if err != nil {
 		return err
 	}

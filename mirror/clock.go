@@ -2,8 +2,6 @@ package mirror
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"time"
 )
@@ -110,33 +108,18 @@ func (c *trashClock) from(day string) string {
 
 // trashClock returns the stored clock.
 func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err error) {
-	text, ok, err := m.facts.Setting(ctx, clockSetting)
-	if err != nil || !ok {
-		return c, "", err
-	}
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return c, "", fmt.Errorf("setting %q of the catalog: %w", clockSetting, err)
-	}
-	return c, text, nil
+	text, err = m.readSetting(ctx, clockSetting, &c)
+	return c, text, err
 }
 
-// keepClock stores the clock if it has changed.
-func (m *Mirror) keepClock(ctx context.Context, c trashClock, was string) error {
-	text, err := json.Marshal(c)
-	if err != nil || string(text) == was {
-		return err
-	}
-	return m.facts.SetSettings(ctx, map[string]string{clockSetting: string(text)})
-}
-
-// beginDay records the start of a run in the trash clock.
-func (m *Mirror) beginDay(ctx context.Context) error {
-	c, was, err := m.trashClock(ctx)
+// updateClock calls update with the stored clock and today's date, and stores the clock.
+func (m *Mirror) updateClock(ctx context.Context, update func(c *trashClock, today string)) error {
+	c, stored, err := m.trashClock(ctx)
 	if err != nil {
 		return err
 	}
-	c.begin(dateOf(m.now()))
-	return m.keepClock(ctx, c, was)
+	update(&c, dateOf(m.o.Now()))
+	return m.keepSetting(ctx, clockSetting, c, stored)
 }
 
 // ClockBehind returns the day that two earlier runs have reached, and true if the clock
@@ -146,7 +129,7 @@ func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err 
 		return "", false, nil
 	}
 	c, _, err := m.trashClock(ctx)
-	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.now())), err
+	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.o.Now())), err
 }
 
 // AcceptClock trusts the clock although earlier runs had a later date. What the trash has from days
@@ -159,10 +142,5 @@ func (m *Mirror) AcceptClock(ctx context.Context) error {
 		return err
 	}
 	defer m.unlockCommit()
-	c, was, err := m.trashClock(ctx)
-	if err != nil {
-		return err
-	}
-	c.accept(dateOf(m.now()))
-	return m.keepClock(ctx, c, was)
+	return m.updateClock(ctx, (*trashClock).accept)
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"instep/blob"
 	"instep/destination"
@@ -139,15 +141,7 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 // decide computes the work of a batch in order of the URIs, so that the same batch
 // always gives the same paths.
 func (b *batch) decide(ctx context.Context) (*work, error) {
-	entries := make([]*entry, 0, len(b.entries))
-	for _, e := range b.entries {
-		entries = append(entries, e)
-	}
-	slices.SortFunc(entries, func(x, y *entry) int { return strings.Compare(x.uri, y.uri) })
-	uris := make([]string, len(entries))
-	for i, e := range entries {
-		uris[i] = e.uri
-	}
+	uris := slices.Sorted(maps.Keys(b.entries))
 	rows, err := b.rows(ctx, uris)
 	if err != nil {
 		return nil, err
@@ -155,8 +149,8 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	w := &work{steps: make([]step, 0, len(uris))}
 	w.outcome.Stored, w.outcome.Members = make([]catalog.Resource, 0, len(uris)), make([]catalog.Membership, 0, len(uris))
 	known := make([]string, 0, len(uris))
-	for i, uri := range uris {
-		if rows[i].URI != "" {
+	for _, uri := range uris {
+		if rows[uri].URI != "" {
 			known = append(known, uri)
 		}
 	}
@@ -169,18 +163,19 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		held[member.URI] = append(held[member.URI], member)
 	}
 	w.outcome.Meant = b.meant
-	w.outcome.At = micros(b.m.now())
+	w.outcome.At = micros(b.m.o.Now())
 	w.listed = map[catalog.SetID]time.Time{}
-	for i, e := range entries {
-		if err := b.noteListed(ctx, e, held[e.uri], w.listed); err != nil {
+	for _, uri := range uris {
+		e := b.entries[uri]
+		if err := b.noteListed(ctx, e, held[uri], w.listed); err != nil {
 			return nil, err
 		}
-		w.add(e, rows[i], held[e.uri], b.m.placed)
+		w.add(e, rows[uri], held[uri], b.m.placed)
 	}
 	if err := b.m.noteFound(ctx, w); err != nil {
 		return nil, err
 	}
-	stamp(w.outcome.Stored, b.m.now())
+	stamp(w.outcome.Stored, b.m.o.Now())
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
@@ -206,9 +201,9 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 	return nil
 }
 
-// rows returns resources from the catalog. Those that Expect looked up are not looked
-// up again, since nobody else can have changed them.
-func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, error) {
+// rows returns resources from the catalog by URI. Those that Expect looked up are not
+// looked up again, since nobody else can have changed them.
+func (b *batch) rows(ctx context.Context, uris []string) (map[string]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
 		expected[of.uri] = row
@@ -226,11 +221,7 @@ func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, e
 	for i, uri := range others {
 		expected[uri] = &found[i]
 	}
-	rows := make([]*catalog.Resource, len(uris))
-	for i, uri := range uris {
-		rows[i] = expected[uri]
-	}
-	return rows, nil
+	return expected, nil
 }
 
 func (s *step) turn() int {
@@ -297,7 +288,7 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 func (m *Mirror) keep(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
-		stray := m.adopts && s.Kept == "" && s.content != nil && s.Path != "" && s.Path != s.Taken
+		stray := m.o.Adopt && s.Kept == "" && s.content != nil && s.Path != "" && s.Path != s.Taken
 		if s.Kept == "" && !stray {
 			continue
 		}
@@ -322,36 +313,23 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if len(w.steps) == 0 {
 		return b.m.own.Settle(ctx, w.outcome, nil)
 	}
-	if err := b.intendAndSync(ctx, w); err != nil {
+	var files errgroup.Group
+	files.Go(func() error { return b.Sync(ctx) })
+	if err := errors.Join(b.intend(ctx, w), files.Wait()); err != nil {
 		return err
 	}
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.adopts { // the catalog itself records the names, or the displaced files
+	if b.m.flat != nil || b.m.o.Adopt { // the catalog itself records the names, or the displaced files
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
 		return b.m.own.Settle(ctx, w.outcome, nil)
 	}
-	written := meanwhile(func() error { return b.write(ctx, w) })
-	err := b.m.own.Settle(ctx, w.outcome, written)
-	return cmp.Or(written(), err)
-}
-
-// meanwhile runs a function concurrently and returns a function that waits for its
-// result.
-func meanwhile(do func() error) (wait func() error) {
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = do()
-	}()
-	return func() error {
-		<-done
-		return err
-	}
+	files.Go(func() error { return b.write(ctx, w) })
+	err := b.m.own.Settle(ctx, w.outcome, files.Wait)
+	return cmp.Or(files.Wait(), err)
 }
 
 // Sync implements destination.Batch.
@@ -361,12 +339,6 @@ func (b *batch) Sync(ctx context.Context) error {
 		return nil // the commit syncs the files
 	}
 	return b.m.full(s.Sync(ctx))
-}
-
-// intendAndSync syncs the files while it records the intents.
-func (b *batch) intendAndSync(ctx context.Context, w *work) error {
-	synced := meanwhile(func() error { return b.Sync(ctx) })
-	return errors.Join(b.intend(ctx, w), synced())
 }
 
 func (b *batch) intend(ctx context.Context, w *work) (err error) {

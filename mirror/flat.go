@@ -54,9 +54,9 @@ func (l Layout) format() int {
 }
 
 // arrange sets up the mirror for a layout, given as in the marker.
-func (m *Mirror) arrange(layout Layout, o *Options) error {
-	if o.Layout != "" && o.Layout.kept() != layout {
-		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), o.Layout)
+func (m *Mirror) arrange(layout Layout) error {
+	if m.o.Layout != "" && m.o.Layout.kept() != layout {
+		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
 	}
 	if layout == Flat {
 		m.flat = newFlat(m.files, m.contents)
@@ -319,16 +319,14 @@ func (b *flatBatch) takeFile(ctx context.Context, key string) (_ blob.Object, er
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := b.f.files.Get(ctx, key, 0, -1)
+	digests, found, err := hashFile(ctx, b.f.files, key, resourcesync.Length{}, resourcesync.SHA256)
+	if err == nil && !found {
+		err = fmt.Errorf("take %q: %w", key, blob.ErrNotExist)
+	}
 	if err != nil {
 		return nil, errors.Join(err, file.Discard())
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	h := resourcesync.NewHasher(resourcesync.SHA256)
-	if _, err := io.Copy(h, &contextReader{ctx, r}); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %q: %w", key, err), file.Discard())
-	}
-	return &flatObject{b: b, file: file, sum: h.Digests().Get(resourcesync.SHA256)}, nil
+	return &flatObject{b: b, file: file, sum: digests.Get(resourcesync.SHA256)}, nil
 }
 
 func (o *flatObject) Write(p []byte) (int, error) {
@@ -571,30 +569,9 @@ func (n *naming) move(ctx context.Context, from, to string) error {
 	}
 	if isName(to) {
 		n.names[to] = sum
-	} else if err := n.copyOut(ctx, sum, to); err != nil {
+	} else if err := copyFile(ctx, n.b.f.files, contentKey(sum), n.b.files, blob.Put{Key: to}); err != nil {
 		return err
 	}
 	delete(n.names, from)
-	return nil
-}
-
-// copyOut copies bytes to a file of their own.
-func (n *naming) copyOut(ctx context.Context, sum resourcesync.Digest, to string) (err error) {
-	r, _, err := n.b.f.files.Get(ctx, contentKey(sum), 0, -1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	o, err := n.b.files.Create(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(o, &contextReader{ctx, r}); err != nil {
-		return errors.Join(err, o.Discard())
-	}
-	if err := o.Close(); err != nil {
-		return err
-	}
-	n.b.files.Put(o, blob.Put{Key: to})
 	return nil
 }

@@ -50,7 +50,7 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	if err != nil || last == 0 {
 		return 0, err
 	}
-	begin := 1 + rand.New(rand.NewPCG(uint64(m.now().UnixNano()), uint64(set))).Int64N(last)
+	begin := 1 + rand.New(rand.NewPCG(uint64(m.o.Now().UnixNano()), uint64(set))).Int64N(last)
 	from, around := begin, false
 	for {
 		some, err := m.facts.MembersFrom(ctx, set, from, glanceFiles)
@@ -79,7 +79,7 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 // glanceAt checks the files of some resources and marks changed and missing ones as
 // due.
 func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
-	var lost []string
+	var lost []catalog.Resource
 	reads := glanceReads
 	for i := range rows {
 		r := &rows[i]
@@ -91,7 +91,7 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 			return 0, err
 		}
 		if !as {
-			lost = append(lost, r.URI)
+			lost = append(lost, *r)
 		}
 	}
 	if len(lost) == 0 {
@@ -101,11 +101,10 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 		return 0, err
 	}
 	defer m.unlockCommit()
-	members, err := m.markLost(ctx, lost, rows, "its file was changed or removed")
-	if err != nil {
+	if err := m.undoLeftovers(ctx); err != nil {
 		return 0, err
 	}
-	return int64(len(lost)), m.own.Settle(ctx, catalog.Outcome{Members: members}, nil)
+	return int64(len(lost)), m.settleLost(ctx, lost, "its file was changed or removed")
 }
 
 // asStored reports whether a file is unchanged. It reads the file if its stamp has

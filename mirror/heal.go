@@ -10,11 +10,11 @@ import (
 
 // findMarker reads the marker. If only the marker is lost, it is reconstructed: a
 // catalog in our own directory is the catalog of this mirror.
-func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found bool, err error) {
+func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err error) {
 	if mark, found, err = m.readMarker(ctx); found || err != nil || m.inside != ours {
 		return mark, found, err
 	}
-	c, err := catalog.OpenReadOnly(ctx, o.catalog(), "", o.Now)
+	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
 		return mark, false, nil // an unknown format is reported when a mirror is created
 	}
@@ -27,7 +27,7 @@ func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found
 	if err != nil {
 		return mark, false, err
 	}
-	mark = marker{UUID: id, Created: m.now().UTC(), lost: true}
+	mark = marker{UUID: id, Created: m.o.Now().UTC(), lost: true}
 	for _, err := range c.Mirror.ContentNames(ctx, "") {
 		if err != nil {
 			return mark, false, err
@@ -41,8 +41,8 @@ func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found
 
 // check checks the whole catalog if this run may replace it, since some damage is only
 // found that way.
-func (m *Mirror) check(ctx context.Context, o *Options) error {
-	if !o.Adopt {
+func (m *Mirror) check(ctx context.Context) error {
+	if !m.o.Adopt {
 		return nil
 	}
 	return m.cat.Check(ctx)
@@ -53,13 +53,13 @@ func (m *Mirror) check(ctx context.Context, o *Options) error {
 // one in our own directory; the files in the directory are then compared with the
 // Source. Without Adopt only a mirror whose creation was interrupted, which has nothing
 // to lose, gets a new one.
-func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
+func (m *Mirror) beginsAnew(err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
 	other := errors.Is(err, catalog.ErrOther) && m.inside == ours
 	switch {
-	case !o.Create || !lost && !damaged && !other:
+	case !m.o.Create || !lost && !damaged && !other:
 		return false, nil
-	case o.Adopt:
+	case m.o.Adopt:
 		return true, nil
 	case !lost || m.inside != ours:
 		return false, nil

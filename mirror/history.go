@@ -142,7 +142,7 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 	if strings.Contains(name, "://") {
 		return name, nil
 	}
-	if below, err := filepath.Rel(m.dir, name); err == nil && filepath.IsLocal(below) {
+	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
 		name = below // the form of a path that a shell completes
 	}
 	name = path.Clean(filepath.ToSlash(name))

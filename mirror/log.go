@@ -129,14 +129,11 @@ func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (fi
 		switch {
 		case err != nil:
 			return 0, err
-		case ok && m.now().Sub(p.Seen) > forget:
+		case ok && m.o.Now().Sub(p.Seen) > forget:
 			gone = append(gone, key)
 		case first < 0 || p.Read < first:
 			first = p.Read
 		}
-	}
-	if len(gone) == 0 {
-		return first, nil
 	}
 	return first, m.remove(ctx, gone)
 }

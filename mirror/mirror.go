@@ -22,7 +22,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +30,6 @@ import (
 	"instep/blob"
 	"instep/destination"
 	"instep/internal/catalog"
-	"instep/internal/durable"
 	"instep/internal/flock"
 	"instep/resourcesync"
 )
@@ -83,17 +81,12 @@ func (e *WrongSourceError) Error() string {
 
 // Mirror is an open mirror. Its methods are safe for concurrent use.
 type Mirror struct {
-	now      func() time.Time
-	dir      string
-	state    string // directory of the catalog, as given in Options.State; "" is the default below dir
+	o        Options
 	aside    string // path of an unusable catalog that was set aside; "" if there is none
-	inside   string // path of the state below dir, "." if it is dir; "" if it is elsewhere
+	inside   string // path of the state below o.Dir, "." if it is o.Dir; "" if it is elsewhere
 	readOnly bool
-	space    func(*os.Root) (durable.Space, error)
-	probe    func(*os.Root) (*fileNames, error)
-	where    func(*os.Root) (string, error) // see durable.Where
-	names    *fileNames                     // rules for the names of files
-	marker   marker                         // present or former marker; zero if the mirror was opened read-only
+	names    *fileNames // rules for the names of files
+	marker   marker     // present or former marker; zero if the mirror was opened read-only
 	disk     *disk
 	stores
 	bucket blob.Bucket                 // bytes by the paths of resources
@@ -103,8 +96,6 @@ type Mirror struct {
 	clean  func(context.Context) error // removes the bucket's temporary files
 	close  []func() error              // functions that Close calls in reverse order
 
-	adopts bool        // existing files are adopted, or moved to the trash
-	found  func(Found) // see Options.Found; may be nil
 	claims claims
 	taken  atomic.Int64 // number of adopted files that are resources now
 
@@ -172,7 +163,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 		}
 		known := func(s catalog.NamedSet) bool { return slices.Contains(sets, s.Name) }
 		if bound = len(held) > 0; bound && !slices.ContainsFunc(held, known) {
-			return true, &WrongSourceError{m.dir, "Source", recorded, source}
+			return true, &WrongSourceError{m.o.Dir, "Source", recorded, source}
 		}
 	}
 	recorded, _, err = m.facts.Setting(ctx, originSetting)
@@ -180,7 +171,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 		return true, err
 	}
 	if was, err := parseOrigin(recorded); err != nil || was != o {
-		return true, &WrongSourceError{m.dir, "origin", recorded, home}
+		return true, &WrongSourceError{m.o.Dir, "origin", recorded, home}
 	}
 	return bound, nil
 }

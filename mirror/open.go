@@ -91,31 +91,31 @@ func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
 // catalog belongs to another mirror or to a publication, it returns ErrWrongStore and
 // writes nothing. The caller closes the Mirror.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
-	m := newMirror(&o)
+	m := newMirror(o)
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
+			err = fmt.Errorf("open mirror %q: %w", m.o.Dir, errors.Join(err, m.Close()))
 		}
 	}()
-	if err := m.findState(&o); err != nil {
+	if err := m.findState(); err != nil {
 		return nil, err
 	}
-	if err := m.findDir(ctx, &o); err != nil {
+	if err := m.findDir(ctx); err != nil {
 		return nil, err
 	}
-	mark, found, err := m.findMarker(ctx, &o)
+	mark, found, err := m.findMarker(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		if err := m.prepare(ctx, &o); err != nil {
+		if err := m.prepare(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.acquire(&o); err != nil {
+	if err := m.acquire(); err != nil {
 		return nil, err
 	}
-	if err := m.openCatalog(ctx, &o, mark); err != nil {
+	if err := m.openCatalog(ctx, mark); err != nil {
 		return nil, err
 	}
 	return m, m.recover(ctx)
@@ -125,69 +125,65 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 // changes return ErrReadOnly. Another process may change the mirror at the same time.
 // If there is no mirror but Open could create one, the Mirror is empty (see Exists).
 func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
-	m := newMirror(&o)
+	m := newMirror(o)
 	m.readOnly = true
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
+			err = fmt.Errorf("open mirror %q: %w", m.o.Dir, errors.Join(err, m.Close()))
 		}
 	}()
-	o.Create = true
-	if err := m.findState(&o); err != nil {
+	m.o.Create = true
+	if err := m.findState(); err != nil {
 		return nil, err
 	}
-	if err := m.openDir(&o); errors.Is(err, fs.ErrNotExist) {
-		return m, unused(ctx, &o)
+	if err := m.openDir(); errors.Is(err, fs.ErrNotExist) {
+		return m, m.unused(ctx)
 	} else if err != nil {
 		return nil, err
 	}
-	mark, found, err := m.findMarker(ctx, &o)
+	mark, found, err := m.findMarker(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return m, m.mayCreate(ctx, &o)
+		return m, m.mayCreate(ctx)
 	}
-	c, err := catalog.OpenReadOnly(ctx, o.catalog(), mark.UUID, o.Now)
+	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), mark.UUID, m.o.Now)
 	if err == nil {
 		m.stores = storesOf(c)
 		m.close = append(m.close, m.cat.Close)
-		err = m.check(ctx, &o)
+		err = m.check(ctx)
 	}
 	if err != nil {
-		anew, looked := m.beginsAnew(&o, err)
+		anew, looked := m.beginsAnew(err)
 		if !anew || looked != nil {
-			return nil, errors.Join(looked, wrongCatalog(&o, err))
+			return nil, errors.Join(looked, m.wrongCatalog(err))
 		}
 		m.stores = stores{}
 		return m, nil
 	}
 	m.useNames(mark.Names)
-	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o)); err != nil {
-		return nil, err
-	}
-	return m, m.load(ctx)
+	return m, m.begin(ctx, mark.Layout)
 }
 
 // Exists reports whether there is a mirror. It is false only after OpenReadOnly of a
 // directory without a mirror.
 func (m *Mirror) Exists() bool { return m.cat != nil }
 
-func newMirror(o *Options) *Mirror {
+func newMirror(o Options) *Mirror {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	m := &Mirror{now: o.Now, dir: o.Dir, state: o.State, space: o.space, adopts: o.Adopt, found: o.Found, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
-	if m.space == nil {
-		m.space = durable.SpaceOf
+	if o.space == nil {
+		o.space = durable.SpaceOf
 	}
-	if m.probe = o.probe; m.probe == nil {
-		m.probe = probeNames
+	if o.probe == nil {
+		o.probe = probeNames
 	}
-	if m.where = o.where; m.where == nil {
-		m.where = durable.Where
+	if o.where == nil {
+		o.where = durable.Where
 	}
-	return m
+	return &Mirror{o: o, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
 }
 
 // Close closes the mirror and releases its locks. Batches that were not committed are
@@ -202,16 +198,16 @@ func (m *Mirror) Close() error {
 }
 
 // findDir opens the directory, and creates it if a mirror may be created there.
-func (m *Mirror) findDir(ctx context.Context, o *Options) error {
-	err := m.openDir(o)
-	if errors.Is(err, fs.ErrNotExist) && o.Create {
-		if err := unused(ctx, o); err != nil {
+func (m *Mirror) findDir(ctx context.Context) error {
+	err := m.openDir()
+	if errors.Is(err, fs.ErrNotExist) && m.o.Create {
+		if err := m.unused(ctx); err != nil {
 			return err
 		}
-		if err := makeDir(o.Dir, dirMode); err != nil {
+		if err := makeDir(m.o.Dir, dirMode); err != nil {
 			return err
 		}
-		err = m.openDir(o)
+		err = m.openDir()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", ErrWrongStore, err)
@@ -219,26 +215,26 @@ func (m *Mirror) findDir(ctx context.Context, o *Options) error {
 	return err
 }
 
-func (m *Mirror) openDir(o *Options) (err error) {
-	if o.Layout.kept().format() == 0 {
-		return fmt.Errorf("%w: expected %s or %s, found %q", ErrLayout, Tree, Flat, o.Layout)
+func (m *Mirror) openDir() (err error) {
+	if m.o.Layout.kept().format() == 0 {
+		return fmt.Errorf("%w: expected %s or %s, found %q", ErrLayout, Tree, Flat, m.o.Layout)
 	}
-	if m.disk, err = openDisk(o.Dir); err != nil {
+	if m.disk, err = openDisk(m.o.Dir); err != nil {
 		return err
 	}
 	m.close = append(m.close, m.disk.close)
 	if m.inside != ours {
 		m.disk.state = m.inside
 	}
-	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey, FileMode: fileMode, DirMode: dirMode})
+	dir, err := blob.OpenDir(m.o.Dir, blob.DirOptions{Temp: tempKey, FileMode: fileMode, DirMode: dirMode})
 	if err != nil {
 		return err
 	}
 	m.close = append(m.close, dir.Close)
 	m.files = dir
 	m.clean = dir.Clean
-	if o.bucket != nil {
-		m.files = o.bucket(dir)
+	if m.o.bucket != nil {
+		m.files = m.o.bucket(dir)
 	}
 	m.bucket = m.files
 	return nil
@@ -265,15 +261,15 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 
 // mayCreate returns an error if no mirror may be created in a directory without a
 // marker.
-func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
-	if !o.Create {
+func (m *Mirror) mayCreate(ctx context.Context) error {
+	if !m.o.Create {
 		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
 	}
-	if err := unused(ctx, o); err != nil {
+	if err := m.unused(ctx); err != nil {
 		return err
 	}
 	name, err := m.disk.stranger()
-	if err == nil && name != "" && !o.Adopt {
+	if err == nil && name != "" && !m.o.Adopt {
 		err = fmt.Errorf("%w: found %q", ErrNotEmpty, name)
 	}
 	return err
@@ -281,9 +277,9 @@ func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 
 // unused returns an error if the catalog for a new mirror already belongs to another
 // mirror, or to a publication.
-func unused(ctx context.Context, o *Options) (err error) {
-	path := o.catalog()
-	c, err := catalog.OpenReadOnly(ctx, path, "", o.Now)
+func (m *Mirror) unused(ctx context.Context) (err error) {
+	path := m.o.catalog()
+	c, err := catalog.OpenReadOnly(ctx, path, "", m.o.Now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -308,46 +304,46 @@ func unused(ctx context.Context, o *Options) (err error) {
 }
 
 // prepare creates the directories of a new mirror, if one may be created.
-func (m *Mirror) prepare(ctx context.Context, o *Options) error {
-	if err := m.mayCreate(ctx, o); err != nil {
+func (m *Mirror) prepare(ctx context.Context) error {
+	if err := m.mayCreate(ctx); err != nil {
 		if _, made, _ := m.readMarker(ctx); !made { // otherwise another run has created the mirror, and holds the lock or has ended
 			return err
 		}
 	}
-	if err := makeDir(filepath.Join(o.Dir, ours), oursMode); err != nil {
+	if err := makeDir(filepath.Join(m.o.Dir, ours), oursMode); err != nil {
 		return err
 	}
-	return makeDir(o.state(), oursMode)
+	return makeDir(m.o.state(), oursMode)
 }
 
 // acquire locks the mirror and its state, so that no other process uses the state for
 // another directory or a publication. It also locks the directory itself, since
 // somebody may remove all our files in it during the run.
-func (m *Mirror) acquire(o *Options) error {
+func (m *Mirror) acquire() error {
 	if err := m.disk.ownDirectory(); err != nil {
 		return err
 	}
-	if err := m.hold(flock.Acquire(filepath.Join(o.Dir, ours, lockName))); err != nil {
+	if err := m.hold(flock.Acquire(filepath.Join(m.o.Dir, ours, lockName))); err != nil {
 		return err
 	}
-	if err := m.hold(flock.Dir(o.Dir)); err != nil {
+	if err := m.hold(flock.Dir(m.o.Dir)); err != nil {
 		return err
 	}
-	if err := m.findState(o); err != nil { // again, since a new directory exists now
+	if err := m.findState(); err != nil { // again, since a new directory exists now
 		return err
 	}
 	switch m.inside {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if o.Create && o.Adopt { // a new catalog may be created there
-			if err := makeDir(o.state(), oursMode); err != nil {
+		if m.o.Create && m.o.Adopt { // a new catalog may be created there
+			if err := makeDir(m.o.state(), oursMode); err != nil {
 				return err
 			}
 		}
-		return wrongCatalog(o, m.hold(flock.Acquire(filepath.Join(o.state(), lockName))))
+		return m.wrongCatalog(m.hold(flock.Acquire(filepath.Join(m.o.state(), lockName))))
 	}
-	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a lock file, whose path a resource could have
+	return m.wrongCatalog(m.hold(flock.Dir(m.o.state()))) // without a lock file, whose path a resource could have
 }
 
 func (m *Mirror) hold(l *flock.Lock, err error) error {
@@ -359,38 +355,38 @@ func (m *Mirror) hold(l *flock.Lock, err error) error {
 
 // openCatalog opens the catalog that mark names. It creates a new one if mark names
 // none, or if that one cannot be used.
-func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err error) {
+func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
 	if mark.UUID == "" { // another run may have created the mirror before this one had the lock
-		if mark, _, err = m.findMarker(ctx, o); err != nil {
+		if mark, _, err = m.findMarker(ctx); err != nil {
 			return err
 		}
 	}
 	if mark.UUID != "" {
-		err = m.openOld(ctx, o, mark)
-		anew, looked := m.beginsAnew(o, err)
+		err = m.openOld(ctx, mark)
+		anew, looked := m.beginsAnew(err)
 		if err == nil || !anew || looked != nil {
-			return errors.Join(looked, wrongCatalog(o, err))
+			return errors.Join(looked, m.wrongCatalog(err))
 		}
-		if m.aside, err = setAside(o.catalog(), m.now()); err != nil {
+		if m.aside, err = setAside(m.o.catalog(), m.o.Now()); err != nil {
 			return err
 		}
 	} else {
-		if err := unused(ctx, o); err != nil { // the same check for the catalog in the state
+		if err := m.unused(ctx); err != nil { // the same check for the catalog in the state
 			return err
 		}
-		mark.Layout = o.Layout.kept()
+		mark.Layout = m.o.Layout.kept()
 	}
-	return m.openNew(ctx, o, mark.Layout)
+	return m.openNew(ctx, mark.Layout)
 }
 
 // openOld opens the catalog of an existing mirror.
-func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err error) {
-	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Now: o.Now})
+func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
+	c, err := catalog.Open(ctx, catalog.Options{Path: m.o.catalog(), UUID: mark.UUID, Now: m.o.Now})
 	if err != nil {
 		return err
 	}
 	m.stores = storesOf(c)
-	if err := m.check(ctx, o); err != nil {
+	if err := m.check(ctx); err != nil {
 		return errors.Join(err, m.cat.Close())
 	}
 	m.close = append(m.close, m.cat.Close)
@@ -405,21 +401,21 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 			return err
 		}
 	}
-	return m.begin(ctx, o, mark.Layout)
+	return m.begin(ctx, mark.Layout)
 }
 
 // openNew creates a catalog and the marker that names it.
-func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err error) {
-	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Now: o.Now})
+func (m *Mirror) openNew(ctx context.Context, layout Layout) (err error) {
+	c, err := catalog.Open(ctx, catalog.Options{Path: m.o.catalog(), Create: true, Now: m.o.Now})
 	if err != nil {
 		return err
 	}
 	m.stores = storesOf(c)
 	m.close = append(m.close, m.cat.Close)
 	if layout != Flat {
-		found, err := m.probe(m.disk.root)
+		found, err := m.o.probe(m.disk.root)
 		if err == nil {
-			m.marker.Where, err = m.where(m.disk.root)
+			m.marker.Where, err = m.o.where(m.disk.root)
 		}
 		if err != nil {
 			return fmt.Errorf("determine which names the file system accepts: %w", err)
@@ -429,24 +425,24 @@ func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err er
 	if err := m.mark(ctx, layout); err != nil {
 		return err
 	}
-	return m.begin(ctx, o, layout)
+	return m.begin(ctx, layout)
 }
 
-func (m *Mirror) begin(ctx context.Context, o *Options, layout Layout) error {
-	if err := m.arrange(layout, o); err != nil {
+func (m *Mirror) begin(ctx context.Context, layout Layout) error {
+	if err := m.arrange(layout); err != nil {
 		return err
 	}
-	if err := m.openDocuments(o); err != nil {
+	if err := m.openDocuments(); err != nil {
 		return err
 	}
 	return m.load(ctx)
 }
 
 // wrongCatalog explains why the catalog of a mirror could not be opened.
-func wrongCatalog(o *Options, err error) error {
+func (m *Mirror) wrongCatalog(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %w, in %q: %w", ErrWrongStore, ErrLostCatalog, o.state(), err)
+		return fmt.Errorf("%w: %w, in %q: %w", ErrWrongStore, ErrLostCatalog, m.o.state(), err)
 	case errors.Is(err, catalog.ErrOther):
 		return fmt.Errorf("%w: %w: %w", ErrWrongStore, ErrOtherCatalog, err)
 	}
@@ -461,7 +457,7 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	if err != nil {
 		return err
 	}
-	mark := marker{UUID: id, Layout: layout, Created: m.now().UTC(), Names: m.names, Where: m.marker.Where}
+	mark := marker{UUID: id, Layout: layout, Created: m.o.Now().UTC(), Names: m.names, Where: m.marker.Where}
 	mark.Format = mark.format()
 	m.marker = mark
 	return m.writeMarker(ctx, mark)

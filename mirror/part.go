@@ -177,7 +177,7 @@ func (p *part) Checkpoint(ctx context.Context, note string) error {
 	if p.err = p.f.Sync(); p.err != nil {
 		return p.err
 	}
-	made := partNote{Name: p.name, At: p.size, Note: note, Made: p.m.now().UTC()}
+	made := partNote{Name: p.name, At: p.size, Note: note, Made: p.m.o.Now().UTC()}
 	text, err := json.Marshal(made)
 	if err == nil && len(text) > maxNote {
 		err = fmt.Errorf("note of %q: expected at most %d bytes, got %d", p.name, maxNote, len(text))
@@ -255,65 +255,51 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	if err := p.usable(); err != nil {
 		return 0, err
 	}
-	cl, row, err := b.admit(ctx, set, &w)
-	if err != nil {
-		return 0, err
-	}
-	stands, err := b.standing(ctx, &w, b.unoccupied(ctx, &w, &row))
-	if err != nil {
-		return 0, err
-	}
-	c, err := b.takeOver(ctx, &w, p.key, io.NewSectionReader(p.f, 0, p.size))
-	if err != nil {
-		return 0, notHeld(p.key, err)
-	}
-	c.note, c.verified = p.key+noteSuffix, c.verified || verified
-	if stands != "" {
-		if c, err = b.takeBack(ctx, &w, stands, c); err != nil {
-			return 0, err
+	err := b.store(ctx, set, &w, verified, func() (*content, error) {
+		c, err := b.takeOver(ctx, &w, p.key, io.NewSectionReader(p.f, 0, p.size))
+		if err != nil {
+			return nil, notHeld(p.key, err)
 		}
-	}
-	if err := b.add(w.URI, c, cl); err != nil {
+		c.note = p.key + noteSuffix
+		return c, nil
+	})
+	if err != nil {
 		return 0, err
 	}
 	f := p.f
 	p.f = nil
 	b.m.claims.pass(p.key, b)
-	return c.length, f.Close()
+	return p.size, f.Close()
 }
 
 // sweepParts removes parts that no run can continue. No part may be open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
-	var keys []string
-	for info, err := range m.bucket.List(ctx, partsKey+"/") {
+	for infos, err := range chunks(m.bucket.List(ctx, partsKey+"/")) {
 		if err != nil {
 			return err
 		}
-		keep, err := m.keepsPart(ctx, info)
-		if err != nil {
-			return err
-		}
-		if keep {
-			continue
-		}
-		if keys = append(keys, info.Key); len(keys) == purgeBatch {
-			if err := m.remove(ctx, keys); err != nil {
+		var old []string
+		for _, info := range infos {
+			keep, err := m.keepsPart(ctx, info)
+			if err != nil {
 				return err
 			}
-			keys = keys[:0]
+			if !keep {
+				old = append(old, info.Key)
+			}
+		}
+		if err := m.remove(ctx, old); err != nil {
+			return err
 		}
 	}
-	if len(keys) == 0 {
-		return nil
-	}
-	return m.remove(ctx, keys)
+	return nil
 }
 
 // keepsPart reports whether a file of a part can still be used.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)
-	if err != nil || partKey(note.Name) != key || m.now().Sub(note.Made) > partAge {
+	if err != nil || partKey(note.Name) != key || m.o.Now().Sub(note.Made) > partAge {
 		return false, err
 	}
 	size := info.Size

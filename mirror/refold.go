@@ -28,7 +28,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	where, err := m.where(m.disk.root)
+	where, err := m.o.where(m.disk.root)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	if same && where != "" && where == m.marker.Where {
 		return nil // the rules were determined on this file system
 	}
-	found, err := m.probe(m.disk.root)
+	found, err := m.o.probe(m.disk.root)
 	if err != nil {
 		return err
 	}
@@ -110,9 +110,6 @@ func (m *Mirror) useNames(n *fileNames) {
 	}
 }
 
-// maxMissing is the number of resources that are made due at a time.
-const maxMissing = 500
-
 // markMissing makes resources due whose files were not copied. For example, a directory
 // is not copied if a file has its name.
 func (m *Mirror) markMissing(ctx context.Context) error {
@@ -120,39 +117,27 @@ func (m *Mirror) markMissing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var missing []catalog.Resource
 	for _, s := range sets {
-		for r, err := range m.facts.MembersByKey(ctx, s.ID) {
+		for rows, err := range chunks(m.facts.MembersByKey(ctx, s.ID)) {
 			if err != nil {
 				return err
 			}
-			if k, err := m.disk.lstat(r.Path); err != nil {
+			var missing []catalog.Resource
+			for _, r := range rows {
+				k, err := m.disk.lstat(r.Path)
+				if err != nil {
+					return err
+				}
+				if r.Stored && k == absent {
+					missing = append(missing, r)
+				}
+			}
+			if err := m.settleLost(ctx, missing, missingReason); err != nil {
 				return err
-			} else if r.Stored && k == absent {
-				missing = append(missing, r)
 			}
-			if len(missing) < maxMissing {
-				continue
-			}
-			if err := m.settleLost(ctx, missing); err != nil {
-				return err
-			}
-			missing = missing[:0]
 		}
 	}
-	return m.settleLost(ctx, missing)
-}
-
-func (m *Mirror) settleLost(ctx context.Context, rows []catalog.Resource) error {
-	uris := make([]string, len(rows))
-	for i := range rows {
-		uris[i] = rows[i].URI
-	}
-	due, err := m.markLost(ctx, uris, rows, missingReason)
-	if err != nil || len(due) == 0 {
-		return err
-	}
-	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
+	return nil
 }
 
 const (
@@ -190,7 +175,7 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 		}
 	}
 	if lost.Stored && !here {
-		if due, err = m.markLost(ctx, []string{lost.URI}, []catalog.Resource{*lost}, lostReason); err != nil {
+		if due, err = m.makeDue(ctx, []catalog.Resource{*lost}, lostReason); err != nil {
 			return p, nil, err
 		}
 	}
@@ -201,7 +186,7 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	if err != nil || there {
 		return p, due, err
 	}
-	more, err := m.markLost(ctx, []string{holder.URI}, []catalog.Resource{*holder}, foreignBytes)
+	more, err := m.makeDue(ctx, []catalog.Resource{*holder}, foreignBytes)
 	return p, append(due, more...), err
 }
 
@@ -218,25 +203,30 @@ func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, to 
 	defer func() { err = errors.Join(err, b.Discard(), m.disk.forget()) }()
 	if holder.URI == "" {
 		b.Move(r.Path, to)
-	} else if err := m.copyFile(ctx, b, r.Path, to); err != nil {
+	} else if err := copyFile(ctx, m.files, r.Path, b, blob.Put{Key: to, IfAbsent: true}); err != nil {
 		return false, err
 	}
 	return true, b.Commit(ctx)
 }
 
-func (m *Mirror) copyFile(ctx context.Context, b blob.Batch, path, to string) (err error) {
-	from, info, err := m.files.Get(ctx, path, 0, -1)
+// copyFile adds a copy of the file at path, with its modification time, to a batch.
+func copyFile(ctx context.Context, files blob.Bucket, path string, b blob.Batch, p blob.Put) (err error) {
+	r, info, err := files.Get(ctx, path, 0, -1)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
+	defer func() { err = errors.Join(err, r.Close()) }()
 	o, err := b.Create(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(o, &contextReader{ctx, from}); err != nil {
+	if _, err := io.Copy(o, &contextReader{ctx, r}); err != nil {
 		return errors.Join(err, o.Discard())
 	}
-	b.Put(o, blob.Put{Key: to, IfAbsent: true, ModTime: info.ModTime})
-	return o.Close()
+	if err := o.Close(); err != nil {
+		return err
+	}
+	p.ModTime = info.ModTime
+	b.Put(o, p)
+	return nil
 }

@@ -28,14 +28,8 @@ func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) 
 	if m.cat == nil {
 		return s, false, nil
 	}
-	text, ok, err := m.facts.Setting(ctx, keptSettings)
-	if err != nil || !ok {
-		return s, false, err
-	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return s, false, fmt.Errorf("setting %q of the catalog: %w", keptSettings, err)
-	}
-	return s, true, nil
+	text, err := m.readSetting(ctx, keptSettings, &s)
+	return s, text != "", err
 }
 
 // KeepSettings replaces the Settings of the mirror.
@@ -43,14 +37,33 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
-	text, err := json.Marshal(s)
+	stored, _, err := m.facts.Setting(ctx, keptSettings)
 	if err != nil {
 		return err
 	}
-	if was, ok, err := m.facts.Setting(ctx, keptSettings); err != nil || ok && was == string(text) {
+	return m.keepSetting(ctx, keptSettings, s, stored)
+}
+
+// readSetting reads a setting in JSON into value, and returns its text; "" if there is
+// none.
+func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text string, err error) {
+	text, ok, err := m.facts.Setting(ctx, name)
+	if err != nil || !ok {
+		return "", err
+	}
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		return "", fmt.Errorf("setting %q of the catalog: %w", name, err)
+	}
+	return text, nil
+}
+
+// keepSetting writes value as a setting in JSON if its text differs from the stored one.
+func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
+	text, err := json.Marshal(value)
+	if err != nil || string(text) == stored {
 		return err
 	}
-	return m.facts.SetSettings(ctx, map[string]string{keptSettings: string(text)})
+	return m.facts.SetSettings(ctx, map[string]string{name: string(text)})
 }
 
 // OldestVersion returns the day in UTC on which the first of the stored states ended;
@@ -65,4 +78,30 @@ func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	}
 	day, err := time.Parse(time.DateOnly, days[0])
 	return day, err == nil, err
+}
+
+// memoryPrefix distinguishes a Destination's values from the mirror's own settings.
+const memoryPrefix = "memory:"
+
+// maxMemory is the largest size of a remembered value, in bytes.
+const maxMemory = 64 << 10
+
+// Recall implements destination.Mirror.
+func (m *Mirror) Recall(ctx context.Context, name string) (value string, ok bool, err error) {
+	if m.cat == nil {
+		return "", false, nil
+	}
+	value, _, err = m.facts.Setting(ctx, memoryPrefix+name)
+	return value, value != "", err
+}
+
+// Remember implements destination.Mirror.
+func (m *Mirror) Remember(ctx context.Context, name, value string) error {
+	switch {
+	case m.readOnly:
+		return ErrReadOnly
+	case len(value) > maxMemory:
+		return fmt.Errorf("remember %q: expected at most %d bytes, got %d", name, maxMemory, len(value))
+	}
+	return m.facts.SetSettings(ctx, map[string]string{memoryPrefix + name: value})
 }

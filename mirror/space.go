@@ -22,10 +22,10 @@ const (
 
 // room returns an error if there is too little free space to begin a batch.
 func (m *Mirror) room() error {
-	if err := m.roomAt(m.disk.root); err != nil || m.state == "" {
+	if err := m.roomAt(m.disk.root); err != nil || m.o.State == "" {
 		return err
 	}
-	root, err := os.OpenRoot(m.state)
+	root, err := os.OpenRoot(m.o.State)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (m *Mirror) room() error {
 }
 
 func (m *Mirror) roomAt(root *os.Root) error {
-	s, err := m.space(root)
+	s, err := m.o.space(root)
 	if err != nil || !s.Known {
 		return err
 	}
@@ -51,5 +51,5 @@ func (m *Mirror) full(err error) error {
 	if err == nil || errors.Is(err, ErrFull) || !durable.IsFull(err) && !errors.Is(err, catalog.ErrFull) {
 		return err
 	}
-	return fmt.Errorf("%w for the mirror %q: %w", ErrFull, m.dir, err)
+	return fmt.Errorf("%w for the mirror %q: %w", ErrFull, m.o.Dir, err)
 }

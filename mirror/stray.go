@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"slices"
@@ -29,7 +28,7 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	}
 	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
 	candidates := m.candidates(w, row.Path)
-	if !m.adopts {
+	if !m.o.Adopt {
 		candidates = m.ownPlaces(w, &row)
 	}
 	for path, err := range candidates {
@@ -40,7 +39,7 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 			return "", false, err
 		}
 		ok, err := m.isStray(ctx, path, w, row.Path)
-		if ok && !m.adopts {
+		if ok && !m.o.Adopt {
 			ok, err = m.hasBytes(ctx, path, w)
 		}
 		if ok || err != nil {
@@ -86,21 +85,12 @@ func (m *Mirror) touched(row *catalog.Resource) bool {
 
 // hasBytes reports whether a digest of w proves the bytes of the file at path.
 func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource) (bool, error) {
-	r, _, err := m.files.Get(ctx, path, 0, -1)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
-		return false, nil
-	}
-	if err != nil {
+	digests, found, err := hashFile(ctx, m.files, path, w.Length, algorithmsOf(w)...)
+	if err != nil || !found {
 		return false, err
 	}
-	defer r.Close()
-	h := resourcesync.NewHasher(algorithmsOf(w)...)
-	n, err := io.Copy(h, &contextReader{ctx, r})
-	if err != nil {
-		return false, fmt.Errorf("read %q: %w", path, err)
-	}
-	how, _ := differs(w, n, h.Digests())
-	return how == "" && proves(w, h.Digests()), nil
+	how, _ := differs(w, w.Length.Int64(), digests)
+	return how == "" && proves(w, digests), nil
 }
 
 // isStray reports whether there is a file at path that may have the bytes of w and
@@ -311,47 +301,26 @@ func wgetQuote(s, unsafe string) string {
 // order.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var some []string
-		for info, err := range m.files.List(ctx, "") {
+		for infos, err := range chunks(m.files.List(ctx, "")) {
+			var own map[string]bool
 			if err == nil {
-				if some = append(some, info.Key); len(some) < strangersAtOnce {
-					continue
-				}
-				err = m.yieldStrangers(ctx, some, yield)
-				some = some[:0]
-			}
-			if errors.Is(err, errEnough) {
-				return
+				own, err = m.filesOf(ctx, keysOf(infos))
 			}
 			if err != nil {
 				yield("", err)
 				return
 			}
-		}
-		if err := m.yieldStrangers(ctx, some, yield); err != nil && !errors.Is(err, errEnough) {
-			yield("", err)
-		}
-	}
-}
-
-// strangersAtOnce is the number of files that are looked up together.
-const strangersAtOnce = 250
-
-// errEnough ends a loop when its caller needs no more values.
-var errEnough = errors.New("enough")
-
-func (m *Mirror) yieldStrangers(ctx context.Context, paths []string, yield func(string, error) bool) error {
-	own, err := m.filesOf(ctx, paths)
-	for _, p := range paths {
-		if err != nil || own[p] {
-			continue
-		}
-		var state bool
-		if state, err = m.disk.inState(p); err == nil && !state && !yield(p, nil) {
-			return errEnough
+			for _, info := range infos {
+				if own[info.Key] {
+					continue
+				}
+				state, err := m.disk.inState(info.Key)
+				if !state && !yield(info.Key, err) || err != nil {
+					return
+				}
+			}
 		}
 	}
-	return err
 }
 
 // filesOf returns which of the paths are files of the mirror.

@@ -3,9 +3,7 @@ package mirror
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -31,9 +29,6 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	}
 }
 
-// purgeBatch is the number of files that PurgeTrash removes at a time.
-const purgeBatch = 500
-
 // PurgeTrash removes the states that ended more than keep days ago, and their bytes.
 // The age is computed from the latest date that two consecutive runs have reached, so
 // that a single run with a wrong clock removes nothing. A crash can leave bytes without
@@ -49,11 +44,11 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if err := m.undoLeftovers(ctx); err != nil { // to restore files, it may need some from the trash
 		return err
 	}
-	clock, was, err := m.trashClock(ctx)
+	clock, stored, err := m.trashClock(ctx)
 	if err != nil {
 		return err
 	}
-	today := dateOf(m.now())
+	today := dateOf(m.o.Now())
 	stays := clock.stays(today, keep)
 	if stays == "" {
 		return nil
@@ -67,7 +62,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 			return err
 		}
 	}
-	return m.keepClock(ctx, clock, was)
+	return m.keepSetting(ctx, clockSetting, clock, stored)
 }
 
 // daysOutside returns the days of the trash, and those on which states ended, that are
@@ -95,28 +90,13 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 // trashDays returns the days that have a directory in the trash. A directory with
 // another name does not belong to the mirror and is not removed.
 func (d *disk) trashDays() (days []string, err error) {
-	dir, err := d.root.Open(trashKey)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	for {
-		names, err := dir.Readdirnames(100)
-		for _, name := range names {
-			if _, bad := time.Parse(time.DateOnly, name); bad == nil {
-				days = append(days, name)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return days, nil
-		}
-		if err != nil {
-			return nil, err
+	entries, err := fs.ReadDir(d.root.FS(), trashKey)
+	for _, e := range entries {
+		if _, bad := time.Parse(time.DateOnly, e.Name()); bad == nil {
+			days = append(days, e.Name())
 		}
 	}
+	return days, ignoreAbsent(err)
 }
 
 // purgeDay removes the states that ended on a day, and its directory in the trash.
@@ -124,19 +104,15 @@ func (m *Mirror) purgeDay(ctx context.Context, day, stays string) error {
 	if err := m.own.ForgetVersions(ctx, day, stays); err != nil {
 		return err
 	}
-	var keys []string
-	for info, err := range m.bucket.List(ctx, trashKey+"/"+day+"/") {
+	for infos, err := range chunks(m.bucket.List(ctx, trashKey+"/"+day+"/")) {
+		if err == nil {
+			err = m.remove(ctx, keysOf(infos))
+		}
 		if err != nil {
 			return err
 		}
-		if keys = append(keys, info.Key); len(keys) == purgeBatch {
-			if err := m.remove(ctx, keys); err != nil {
-				return err
-			}
-			keys = keys[:0]
-		}
 	}
-	return m.remove(ctx, keys)
+	return nil
 }
 
 func (m *Mirror) remove(ctx context.Context, keys []string) error {

@@ -46,7 +46,7 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 		return err
 	}
 	var outcome catalog.Outcome
-	var lost []string
+	var lost []catalog.Resource
 	// This is the reverse order of a commit: a taken file returns after its old path
 	// has become free.
 	for _, taken := range []bool{false, true} {
@@ -61,15 +61,15 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 			outcome.Dropped = append(outcome.Dropped, rows[i].URI)
 		}
 	}
-	if outcome.Members, err = m.markLost(ctx, lost, rows, "its bytes were lost in an interrupted run"); err != nil {
+	if outcome.Members, err = m.makeDue(ctx, lost, "its bytes were lost in an interrupted run"); err != nil {
 		return err
 	}
 	return m.own.Settle(ctx, outcome, nil)
 }
 
 // undoFiles undoes either the intents that take files from elsewhere, or all others. It
-// returns the URIs of resources whose bytes are lost.
-func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []string, err error) {
+// returns the resources whose bytes are lost.
+func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []catalog.Resource, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 				return nil, err
 			}
 			if !ok {
-				lost = append(lost, row.URI)
+				lost = append(lost, *row)
 			}
 		case in.New || row.URI != "":
 			if err := m.retract(ctx, files, in); err != nil {
@@ -190,34 +190,51 @@ func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog
 
 // holds reports whether the file at key has these bytes.
 func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Length, sum resourcesync.Digest) (bool, error) {
-	r, info, err := m.bucket.Get(ctx, key, 0, -1)
+	digests, found, err := hashFile(ctx, m.bucket, key, length, resourcesync.SHA256)
+	return found && digests.Get(resourcesync.SHA256) == sum, err
+}
+
+// hashFile returns digests of the bytes at key. found is false if there are no bytes or,
+// unless length is unknown, bytes of another length.
+func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesync.Length, algorithms ...resourcesync.Algorithm) (_ resourcesync.Digests, found bool, err error) {
+	r, info, err := b.Get(ctx, key, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
-		return false, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	defer r.Close()
 	if length.Known() && info.Size != length.Int64() {
-		return false, nil
+		return nil, false, nil
 	}
-	h := resourcesync.NewHasher(resourcesync.SHA256)
+	h := resourcesync.NewHasher(algorithms...)
 	if _, err := io.Copy(h, &contextReader{ctx, r}); err != nil {
-		return false, fmt.Errorf("read %q: %w", key, err)
+		return nil, false, fmt.Errorf("read %q: %w", key, err)
 	}
-	return h.Digests().Get(resourcesync.SHA256) == sum, nil
+	return h.Digests(), true, nil
 }
 
-// markLost returns memberships that are due, with a reason, for resources whose bytes
-// are lost.
-func (m *Mirror) markLost(ctx context.Context, lost []string, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
-	members, err := m.own.Holders(ctx, lost)
-	if err != nil {
-		return nil, err
+// settleLost makes resources due whose bytes are lost.
+func (m *Mirror) settleLost(ctx context.Context, lost []catalog.Resource, reason string) error {
+	due, err := m.makeDue(ctx, lost, reason)
+	if err != nil || len(due) == 0 {
+		return err
 	}
+	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
+}
+
+// makeDue returns the memberships of resources, made due for a reason. It omits those
+// that are due already.
+func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
+	uris := make([]string, len(rows))
 	known := map[string]*catalog.Resource{}
 	for i := range rows {
-		known[rows[i].URI] = &rows[i]
+		uris[i], known[rows[i].URI] = rows[i].URI, &rows[i]
+	}
+	members, err := m.own.Holders(ctx, uris)
+	if err != nil {
+		return nil, err
 	}
 	due := members[:0]
 	for _, member := range members {

@@ -69,32 +69,18 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 			yield(Reversal{}, err)
 			return
 		}
-		parts := []iter.Seq2[Reversal, error]{
-			reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.RunVersions(ctx, run) }), false),
-		}
-		for _, s := range sets {
-			parts = append(parts, reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
-				return h.RunCreated(ctx, run, s.ID)
-			}), true), reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
-				return h.RunOvertaken(ctx, run, s.ID)
-			}), true))
-		}
-		for _, part := range parts {
-			for r, err := range part {
-				if !yield(r, err) {
-					return
+		each := func(remove bool, states func(history) iter.Seq2[catalog.Version, error]) bool {
+			for v, err := range m.labelled(ctx, states) {
+				if !yield(Reversal{v, remove}, err) {
+					return false
 				}
 			}
+			return true
 		}
-	}
-}
-
-func reversals(states iter.Seq2[Version, error], remove bool) iter.Seq2[Reversal, error] {
-	return func(yield func(Reversal, error) bool) {
-		for v, err := range states {
-			if !yield(Reversal{v, remove}, err) {
-				return
-			}
+		more := each(false, func(h history) iter.Seq2[catalog.Version, error] { return h.RunVersions(ctx, run) })
+		for _, s := range sets {
+			more = more && each(true, func(h history) iter.Seq2[catalog.Version, error] { return h.RunCreated(ctx, run, s.ID) }) &&
+				each(true, func(h history) iter.Seq2[catalog.Version, error] { return h.RunOvertaken(ctx, run, s.ID) })
 		}
 	}
 }
@@ -258,19 +244,13 @@ func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.R
 	if err != nil {
 		return err
 	}
-	members, err := r.m.own.Holders(ctx, []string{step.URI})
+	members, err := r.m.makeDue(ctx, []catalog.Resource{*row}, restoredReason)
 	if err != nil {
 		return err
 	}
 	for _, other := range members {
-		if other.Set == kept || other.Due != "" || r.batch.claims(step.URI, other.Set) {
+		if other.Set == kept || r.batch.claims(step.URI, other.Set) {
 			continue
-		}
-		theirs := *row
-		theirs.LastMod, theirs.Changed, theirs.Remainder = other.LastMod, other.Changed, other.Remainder
-		other.Due = restoredReason
-		if other.Wanted, err = wantedOf(&theirs); err != nil {
-			return err
 		}
 		if err := r.batch.add(step.URI, nil, &claim{state: other}); err != nil {
 			return err

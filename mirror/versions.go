@@ -16,8 +16,8 @@ func (m *Mirror) BeginRun(ctx context.Context, what string, number int64) error 
 		return err
 	}
 	defer m.unlockCommit()
-	m.run = catalog.Run{Begun: micros(m.now()), What: what, Number: number}
-	return m.beginDay(ctx)
+	m.run = catalog.Run{Begun: micros(m.o.Now()), What: what, Number: number}
+	return m.updateClock(ctx, (*trashClock).begin)
 }
 
 // Run returns the number of the current run; 0 if it has changed nothing yet.
@@ -36,7 +36,7 @@ type counts struct{ created, updated, deleted int64 }
 // m.commit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
-		m.run.Begun = micros(m.now())
+		m.run.Begun = micros(m.o.Now())
 	}
 	m.run.Created, m.run.Updated, m.run.Deleted = c.created, c.updated, c.deleted
 	return &m.run
