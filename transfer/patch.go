@@ -3,6 +3,7 @@ package transfer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -61,8 +62,8 @@ type Patcher struct {
 	first  string // the first failure
 }
 
-// NewPatcher returns a Patcher that fetches patches with a client, and keeps long versions in
-// temporary files in a directory; "" is the system's.
+// NewPatcher returns a Patcher that fetches patches with a client. The directory spool
+// is for temporary files; "" is the system's.
 func NewPatcher(c *fetch.Client, spool string) *Patcher {
 	fetch := func(ctx context.Context, step *harvest.Patch) ([]byte, error) { return fetchPatch(ctx, c, step) }
 	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory), spool: spool}
@@ -71,7 +72,7 @@ func NewPatcher(c *fetch.Client, spool string) *Patcher {
 // Make fetches the patches that lead from base to w. It returns the bytes of w,
 // verified by its digests, and the number of bytes fetched, even with an error. The
 // caller must call done when it no longer needs the bytes; done is nil if there is an
-// error. Versions of more than 16 MiB are in temporary files.
+// error. Versions of more than 1 MiB are in temporary files.
 func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made io.Reader, fetched int64, done func(), err error) {
 	room := int64(2 * patch.MaxBytes)
 	if base.Length.Known() && w.Length.Known() && len(w.Patches) == 1 {
@@ -80,26 +81,15 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 	if err := p.memory.Acquire(ctx, room); err != nil {
 		return nil, 0, nil, err
 	}
-	done = func() { p.memory.Release(room) }
-	if isLong(&base, w) {
-		var version *spool.File
-		if version, fetched, err = p.makeLong(ctx, base, w); err == nil {
-			made = version.Reader()
-			done = func() { p.memory.Release(room); _ = version.Close() }
-		}
-	} else {
-		var version []byte
-		version, fetched, err = p.make(ctx, base, w)
-		made = bytes.NewReader(version)
-	}
+	version, fetched, err := p.make(ctx, base, w)
 	if err == nil || ctx.Err() == nil {
 		p.count(w, fetched, err)
 	}
 	if err != nil {
-		done()
+		p.memory.Release(room)
 		return nil, fetched, nil, err
 	}
-	return made, fetched, done, nil
+	return version.Reader(), fetched, func() { p.memory.Release(room); _ = version.Close() }, nil
 }
 
 // Usable reports whether the run still uses patches.
@@ -133,38 +123,89 @@ func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
 	}
 }
 
-func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (version []byte, fetched int64, err error) {
-	version, err = base.read(ctx)
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading the held bytes: %w", err)
+// isLong reports whether a version on the way to w is too long to be held in memory.
+func isLong(base *Base, w *harvest.Resource) bool {
+	longest := max(base.Length.Int64(), w.Length.Int64())
+	for i := range w.Patches {
+		longest = max(longest, w.Patches[i].Size.Int64())
 	}
+	return longest > patch.MaxBytes
+}
+
+// make copies the base to a temporary file and verifies it, then applies the patches
+// one after the other. The caller closes the result.
+func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (version *spool.File, fetched int64, err error) {
+	version = spool.NewFile(p.spool, patch.MaxVCDIFF)
+	defer func() {
+		if err != nil {
+			_ = version.Close()
+			version = nil
+		}
+	}()
+	if err := base.copyTo(ctx, version); err != nil {
+		return version, 0, fmt.Errorf("reading the held bytes: %w", err)
+	}
+	long := isLong(&base, w)
 	for i := range w.Patches {
 		step := &w.Patches[i]
+		kind, _ := patch.KindOf(step.Type)
+		if long && kind != patch.VCDIFF {
+			return version, fetched, fmt.Errorf("the patch %s is of type %q, which applies to versions of up to %d bytes", step.URI, step.Type, patch.MaxBytes)
+		}
 		data, err := p.fetch(ctx, step)
 		fetched += int64(len(data))
 		if err != nil {
-			return nil, fetched, err
+			return version, fetched, err
 		}
-		kind, _ := patch.KindOf(step.Type)
-		version, err = patch.Apply(ctx, kind, version, data, patch.Bounds{Length: max(0, step.Size.Int64())})
+		next := spool.NewFile(p.spool, patch.MaxVCDIFF)
+		if long {
+			err = applyLong(ctx, version, data, step.Size, next)
+		} else {
+			err = apply(ctx, kind, version, data, step.Size, next)
+		}
 		if err == nil {
-			err = verify(bytes.NewReader(version), step.Size, step.After)
+			err = verify(next.Reader(), step.Size, step.After)
 		}
-		if err != nil {
-			return nil, fetched, fmt.Errorf("the patch %s: %w", step.URI, err)
+		_ = version.Close()
+		if version = next; err != nil {
+			return version, fetched, fmt.Errorf("the patch %s: %w", step.URI, err)
 		}
 	}
-	return version, fetched, verify(bytes.NewReader(version), w.Length, w.Digests)
+	return version, fetched, verify(version.Reader(), w.Length, w.Digests)
 }
 
-// read returns the bytes of a base after verifying its digests.
-func (b *Base) read(ctx context.Context) ([]byte, error) {
+// copyTo copies the bytes of a base, and returns an error unless its digests are right.
+func (b *Base) copyTo(ctx context.Context, f *spool.File) error {
 	r, err := b.Open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer r.Close()
-	return readVerified(io.LimitReader(r, patch.MaxBytes+1), b.Length, b.Digests)
+	_, err = io.Copy(f, resourcesync.NewVerifyReader(r, b.Length.Int64(), b.Digests))
+	return errors.Join(err, r.Close())
+}
+
+// apply writes the version of the given size that a patch makes in memory.
+func apply(ctx context.Context, kind patch.Kind, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
+	old, err := io.ReadAll(before.Reader())
+	if err != nil {
+		return err
+	}
+	version, err := patch.Apply(ctx, kind, old, data, patch.Bounds{Length: max(0, size.Int64())})
+	if err != nil {
+		return err
+	}
+	_, err = after.Write(version)
+	return err
+}
+
+// applyLong is like apply for VCDIFF, which alone needs neither version in memory.
+func applyLong(ctx context.Context, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
+	limit := int64(patch.MaxVCDIFF)
+	if size.Known() {
+		limit = min(limit, size.Int64())
+	}
+	_, err := patch.ApplyVCDIFF(ctx, before, before.Len(), bytes.NewReader(data), after, limit)
+	return err
 }
 
 // fetchPatch returns the bytes of a patch. It sends the request without retries, since

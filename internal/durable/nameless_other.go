@@ -20,3 +20,6 @@ func SetModTime(*os.File, time.Time) error { return errors.ErrUnsupported }
 
 // MaxNameless returns 0: this system has no files without a name.
 func MaxNameless() int { return 0 }
+
+// Where returns "": on this system, nothing identifies a file system.
+func Where(*os.Root) (string, error) { return "", nil }
