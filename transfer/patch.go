@@ -17,27 +17,27 @@ import (
 	"instep/resourcesync"
 )
 
-// Base is a version of a resource to which a patch may apply.
+// Base is the stored version of a resource to which the first patch applies.
 type Base struct {
 	Open    func(context.Context) (io.ReadCloser, error)
 	Length  resourcesync.Length
-	Digests resourcesync.Digests // digests of these bytes, which are verified when they are read
+	Digests resourcesync.Digests // digests of the bytes, which the Patcher verifies
 }
 
-// patchMemory is the memory in bytes for all versions that are being patched, since
-// each is held in memory completely.
+// patchMemory is the number of bytes that all concurrent calls of Make may hold in memory
+// together.
 const patchMemory = 4 * patch.MaxBytes
 
-// PatchCounts count the use of patches, and the bytes that they have saved and cost
-// (1.1 §14.4).
+// PatchCounts count the resources that were made from patches, and the bytes that this
+// saved (1.1 §14.4).
 type PatchCounts struct {
 	Used   int64 // resources that were made from patches
-	Saved  int64 // bytes that did not have to be transferred for them
-	Failed int64 // resources whose patches could not be used, so that they were fetched completely
+	Saved  int64 // bytes that did not have to be transferred because of patches
+	Failed int64 // resources that were fetched completely because their patches could not be used
 	Wasted int64 // bytes of the patches that could not be used
 }
 
-// Add adds other counts.
+// Add adds the counts o to c.
 func (c *PatchCounts) Add(o PatchCounts) {
 	c.Used += o.Used
 	c.Saved += o.Saved
@@ -45,20 +45,20 @@ func (c *PatchCounts) Add(o PatchCounts) {
 	c.Wasted += o.Wasted
 }
 
-// maxVain is the number of resources in a row whose patches cannot be used, after which
-// a run uses no more patches.
+// maxVain is the number of consecutive resources with unusable patches after which a run
+// uses no more patches.
 const maxVain = 20
 
-// Patcher makes versions of resources from patches (1.1 §14.4) during a run. It only
-// reads the base. It is safe for concurrent use.
+// Patcher makes new versions of resources from patches (1.1 §14.4) during a run. It does
+// not change the stored version. It is safe for concurrent use.
 type Patcher struct {
-	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch, or an error that describes what happened
+	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch
 	memory *semaphore.Weighted
 	spool  string // directory for temporary files; "" is the system's
 
 	mu     sync.Mutex // guards the rest
 	counts PatchCounts
-	vain   int    // number of consecutive failures
+	vain   int    // number of consecutive resources with unusable patches
 	first  string // the first failure
 }
 
@@ -69,10 +69,10 @@ func NewPatcher(c *fetch.Client, spool string) *Patcher {
 	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory), spool: spool}
 }
 
-// Make fetches the patches that lead from base to w. It returns the bytes of w,
-// verified by its digests, and the number of bytes fetched, even with an error. The
-// caller must call done when it no longer needs the bytes; done is nil if there is an
-// error. Versions of more than 1 MiB are in temporary files.
+// Make applies the patches of w to base. It returns the bytes of w, verified by its
+// digests, and the number of bytes fetched, even with an error. The caller must call done
+// when it no longer needs the bytes; done is nil if there is an error. Versions of more
+// than 1 MiB are in temporary files.
 func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made io.Reader, fetched int64, done func(), err error) {
 	room := int64(2 * patch.MaxBytes)
 	if base.Length.Known() && w.Length.Known() && len(w.Patches) == 1 {
@@ -92,21 +92,23 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 	return version.Reader(), fetched, func() { p.memory.Release(room); _ = version.Close() }, nil
 }
 
-// Usable reports whether the run still uses patches.
+// Usable reports whether the run still uses patches. After too many failures in a row it
+// does not.
 func (p *Patcher) Usable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.vain < maxVain
 }
 
-// Counts returns the counts and the message of the first failure; "" if there was none.
+// Counts returns the counts of the run, and the message of the first failure; "" if there
+// was none.
 func (p *Patcher) Counts() (n PatchCounts, failure string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts, p.first
 }
 
-// count adds the result for one resource.
+// count adds the result of Make for one resource to the counts.
 func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +145,7 @@ func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (ver
 		}
 	}()
 	if err := base.copyTo(ctx, version); err != nil {
-		return version, 0, fmt.Errorf("reading the held bytes: %w", err)
+		return version, 0, fmt.Errorf("reading the stored bytes: %w", err)
 	}
 	long := isLong(&base, w)
 	for i := range w.Patches {
@@ -174,7 +176,8 @@ func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (ver
 	return version, fetched, verify(version.Reader(), w.Length, w.Digests)
 }
 
-// copyTo copies the bytes of a base, and returns an error unless its digests are right.
+// copyTo copies the bytes of a base to f, and returns an error unless they have its
+// length and digests.
 func (b *Base) copyTo(ctx context.Context, f *spool.File) error {
 	r, err := b.Open(ctx)
 	if err != nil {
@@ -208,8 +211,8 @@ func applyLong(ctx context.Context, before *spool.File, data []byte, size resour
 	return err
 }
 
-// fetchPatch returns the bytes of a patch. It sends the request without retries, since
-// the resource can be fetched in another way.
+// fetchPatch fetches a patch. It sends the request without retries, since the whole
+// resource can be fetched instead.
 func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]byte, error) {
 	most := int64(patch.MaxBytes)
 	if step.Length.Known() {
@@ -227,8 +230,8 @@ func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]by
 	return data, err
 }
 
-// readVerified returns the bytes of r. It returns an error unless they have that length
-// and these digests.
+// readVerified returns the bytes of r, or an error unless they have this length and these
+// digests.
 func readVerified(r io.Reader, length resourcesync.Length, digests resourcesync.Digests) ([]byte, error) {
 	return io.ReadAll(resourcesync.NewVerifyReader(r, length.Int64(), digests))
 }
