@@ -20,20 +20,19 @@ import (
 	"instep/resourcesync"
 )
 
-// Layout is the way in which a mirror stores bytes in files. It cannot be changed
-// later.
+// Layout is how a mirror stores bytes in files. The layout of a mirror never changes.
 type Layout string
 
 // The layouts of a mirror.
 const (
-	Tree Layout = "tree" // one file for each URI, with a path like the URI
+	Tree Layout = "tree" // one file for each resource, with a path that resembles its URI
 	Flat Layout = "flat" // one file for all resources with the same bytes, named by their SHA-256: sha256/ab/cdef…
 )
 
 // ErrLayout is returned by Open if the mirror has another layout than Options.Layout.
-var ErrLayout = errors.New("the layout of a mirror is chosen when it is made")
+var ErrLayout = errors.New("the layout of an existing mirror cannot be changed")
 
-// kept returns the layout as it is written in the marker of a mirror.
+// kept returns the layout as the marker of a mirror has it: "" for Tree.
 func (l Layout) kept() Layout {
 	if l == Tree {
 		return ""
@@ -41,8 +40,8 @@ func (l Layout) kept() Layout {
 	return l
 }
 
-// format returns the format of the marker of a mirror with this layout; 0 if there is
-// no such layout.
+// format returns the format of the marker of a mirror with this layout; 0 if the layout
+// is unknown.
 func (l Layout) format() int {
 	switch l {
 	case "":
@@ -53,7 +52,7 @@ func (l Layout) format() int {
 	return 0
 }
 
-// arrange sets up the mirror for a layout, given as in the marker.
+// arrange sets up the mirror for the layout in its marker.
 func (m *Mirror) arrange(layout Layout) error {
 	if m.o.Layout != "" && m.o.Layout.kept() != layout {
 		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
@@ -65,7 +64,8 @@ func (m *Mirror) arrange(layout Layout) error {
 	return nil
 }
 
-// look returns the kind of file at a path of the mirror: see disk.look.
+// look is like disk.look. In the flat layout, it looks up the path of a resource in the
+// catalog.
 func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	if m.flat == nil || !isName(path) {
 		return m.disk.look(path)
@@ -77,8 +77,8 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// fits returns an error if a file that does not belong to the mirror blocks the path of
-// the bytes in the flat layout.
+// fits returns an error if, in the flat layout, a file that does not belong to the mirror
+// is at the path for the bytes of c.
 func (m *Mirror) fits(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -86,7 +86,7 @@ func (m *Mirror) fits(c *content) error {
 	key := contentKey(c.digests.Get(resourcesync.SHA256))
 	k, at, err := m.disk.look(key)
 	if err == nil && k != absent && k != stateDir && (k != file || at != key) {
-		err = fmt.Errorf("the path of the bytes, %q, is %w: found a %s at %q", key, destination.ErrOccupied, k, at)
+		err = fmt.Errorf("the path for the bytes, %q, is %w: there is a %s at %q", key, destination.ErrOccupied, k, at)
 	}
 	return err
 }
@@ -94,16 +94,16 @@ func (m *Mirror) fits(c *content) error {
 // contentDir is the directory with the files of the flat layout.
 const contentDir = "sha256"
 
-// flat is a bucket for the layout Flat. It stores equal bytes once, in a file named by
-// their SHA-256, and their names in the catalog. A key in our own directory is the path
-// of a file, except in the trash.
+// flat is the bucket of a mirror with the layout Flat. It stores equal bytes once, in a
+// file named by their SHA-256, and records the names of the bytes in the catalog. A key
+// below .instep is the path of a file and not a name, except in the trash.
 //
 // Bytes are recorded as loose before they are stored and before their last name is
-// removed, so that bytes without a name can be found and removed after an interruption.
+// removed. So after an interruption, bytes without a name can be found and removed.
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // a lock that is held while names are changed
+	commit   chan struct{} // a lock that is held while names change
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -118,7 +118,7 @@ func contentKey(sum resourcesync.Digest) string {
 	return contentDir + "/" + digits[:2] + "/" + digits[2:]
 }
 
-// has reports whether a file stores bytes that have a name.
+// has reports whether the file at a path stores bytes that have a name.
 func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	digits, ok := strings.CutPrefix(file, contentDir+"/")
 	if !ok {
@@ -131,12 +131,13 @@ func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	return f.contents.HasContent(ctx, sum)
 }
 
-// isName reports whether a key is a name of bytes, and not the path of a file.
+// isName reports whether a key is a name of bytes, rather than the path of a file.
 func isName(key string) bool {
 	return !strings.HasPrefix(key, ours+"/") || strings.HasPrefix(key, trashKey+"/")
 }
 
-// dayOf returns the day of the trash that a key is in; "" if it is not in the trash.
+// dayOf returns the day of the trash to which a key belongs; "" if it is not in the
+// trash.
 func dayOf(key string) string {
 	rest, ok := strings.CutPrefix(key, trashKey+"/")
 	day, _, more := strings.Cut(rest, "/")
@@ -177,7 +178,7 @@ func (f *flat) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 		if !errors.Is(err, fs.ErrNotExist) || sum == last {
 			return r, info, err
 		}
-		last = sum // the name may have been given to other bytes in the meantime
+		last = sum // other bytes may have got the name in between
 	}
 }
 
@@ -195,7 +196,7 @@ func (f *flat) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return info, err
 }
 
-// List implements blob.Bucket. It omits names whose bytes are lost.
+// List implements blob.Bucket. It omits names whose bytes do not exist.
 func (f *flat) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		for n, err := range f.contents.ContentNames(ctx, dayOf(prefix)) {
@@ -237,7 +238,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes bytes without a name. The caller holds f.commit, or nobody else writes.
+// tidy removes bytes without a name. The caller holds f.commit, or nobody else writes to
+// the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -278,13 +280,13 @@ type flatBatch struct {
 // flatObject is an object of a flatBatch.
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // nil: the object was taken by a name
-	taken string      // the name by which it was taken
+	file  blob.Object // nil if the object was taken by a name of its bytes
+	taken string      // the name by which the object was taken
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher
 	sum    resourcesync.Digest // digest of the bytes, known once the object is closed
-	broken bool                // the object was discarded, or put before
+	broken bool                // whether the object was discarded or already put
 }
 
 // Create implements blob.Batch.
@@ -296,7 +298,7 @@ func (b *flatBatch) Create(ctx context.Context) (blob.Object, error) {
 	return &flatObject{b: b, file: file, h: resourcesync.NewHasher(resourcesync.SHA256)}, nil
 }
 
-// Take implements blob.Batch. key is a name of bytes or the path of a file.
+// Take implements blob.Batch. The key may be a name of bytes or the path of a file.
 func (b *flatBatch) Take(ctx context.Context, key string) (blob.Object, error) {
 	b.mu.Lock()
 	spent := b.spent
@@ -364,13 +366,13 @@ func (o *flatObject) Discard() error {
 	return o.file.Discard()
 }
 
-// use returns the digest of an object that is being put. An object can be used only
-// once.
+// use marks an object as put and returns its digest. It fails for an object that was not
+// closed, was discarded, or was already put.
 func (o *flatObject) use() (resourcesync.Digest, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.broken || o.sum.IsZero() {
-		return resourcesync.Digest{}, errors.New("the object was not closed, was discarded, or was put before")
+		return resourcesync.Digest{}, errors.New("the object was not closed, was discarded, or was already put")
 	}
 	o.broken = true
 	return o.sum, nil
@@ -468,8 +470,7 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	return b.f.rename(ctx, b.files, was, n)
 }
 
-// rename stores the bytes, then changes the names, and then removes bytes without a
-// name.
+// rename stores new bytes, then changes the names, and then removes bytes without a name.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
 	for sum := range n.came {
@@ -491,7 +492,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			continue
 		}
 		if !n.left[sum] {
-			n.came[sum] = true // these bytes may lose their last name
+			n.came[sum] = true // the bytes that had this name may have no other one
 		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})
@@ -509,12 +510,12 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 	return f.tidy(ctx)
 }
 
-// naming computes the changes that a batch makes to names, step by step.
+// naming computes how the steps of a batch change the names of bytes.
 type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest
 	came  map[resourcesync.Digest]bool
-	left  map[resourcesync.Digest]bool // bytes that remain even without a name
+	left  map[resourcesync.Digest]bool // bytes that are kept even if they have no name
 }
 
 func (n *naming) put(o *flatObject, p blob.Put) error {
@@ -524,13 +525,13 @@ func (n *naming) put(o *flatObject, p blob.Put) error {
 	}
 	if !isName(p.Key) {
 		if o.file == nil {
-			return fmt.Errorf("bytes taken from the name %q cannot be put into a file", o.taken)
+			return fmt.Errorf("bytes that were taken by the name %q cannot be put into a file of their own", o.taken)
 		}
 		n.b.files.Put(o.file, p)
 		return nil
 	}
 	if o.taken != "" && n.names[o.taken] != sum {
-		return fmt.Errorf("the bytes of %q have changed since they were taken", o.taken)
+		return fmt.Errorf("the name %q has got other bytes since they were taken", o.taken)
 	}
 	if o.taken == p.Key {
 		return nil

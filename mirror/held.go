@@ -12,7 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// heldOf converts a row of the catalog; it returns the zero Held for the zero Resource.
+// heldOf converts a row of the catalog to a Held. The zero Resource becomes the zero
+// Held.
 func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := heldState(r)
 	if r.Due == "" {
@@ -23,7 +24,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is like heldOf, but without Wanted.
+// heldState is like heldOf, but leaves Wanted zero.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -35,7 +36,7 @@ func heldState(r *catalog.Resource) destination.Held {
 	return h
 }
 
-// wanted is the stored form of a destination.Wanted.
+// wanted is the JSON form of a Held.Wanted in the catalog.
 type wanted struct {
 	LastMod   resourcesync.Datetime `json:"lastmod,omitzero"`
 	Length    resourcesync.Length   `json:"length,omitzero"`
@@ -54,9 +55,9 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	return string(text), nil
 }
 
-// wantedOf returns what to fetch when the stored bytes are lost. It contains only
-// statements of the Source: if the Source gives no digests it may serve other bytes
-// each time.
+// wantedOf returns the statement of the Source about a resource, for fetching it again
+// when the stored bytes are lost. It omits digests that the mirror has computed, because
+// a Source that gives no digest may serve other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
 	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {
@@ -83,11 +84,11 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 	}, nil
 }
 
-// micros returns a time in the precision of the catalog.
+// micros rounds a time to the microseconds that the catalog stores.
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
-// differs returns in which way bytes with this length and these digests differ from w;
-// "" if they do not. proof reports whether a length or digest of w was compared.
+// differs describes how bytes with this length and these digests differ from w; "" if
+// they do not. proof reports whether any length or digest of w was compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {
