@@ -307,7 +307,7 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	}
 	st, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-		return true // removed or replaced in the meantime
+		return true // the file was removed or replaced in the meantime
 	}
 	if err != nil {
 		return w.fail(err)

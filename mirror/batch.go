@@ -21,7 +21,7 @@ import (
 type batch struct {
 	m      *Mirror
 	blobs  blob.Batch
-	number uint64 // batches commit in the order of their numbers
+	number uint64 // number of the batch; batches commit in this order
 
 	mu      sync.Mutex                   // guards the rest
 	entries map[string]*entry            // changes by URI
@@ -58,7 +58,7 @@ type claim struct {
 	gone  bool
 	state catalog.Membership // for a deletion, Changed is its time if the Source states one
 
-	noted    bool // whether the type and verified below are recorded for bytes that do not change
+	noted    bool // whether typ and verified are recorded for bytes that do not change
 	typ      string
 	verified bool
 }
@@ -244,7 +244,8 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
 
-// occupiedError is an ErrOccupied for a path at or above which there is something else.
+// occupiedError is an ErrOccupied that says what is at the path of a resource, or at a
+// parent of it.
 type occupiedError struct {
 	uri, path string
 	kind      kind

@@ -9,12 +9,12 @@ import (
 // chunkSize is the number of files or resources that are looked up or changed at a time.
 const chunkSize = 500
 
-// chunks yields the values of all in slices of up to chunkSize. The next iteration
-// overwrites the slice.
-func chunks[T any](all iter.Seq2[T, error]) iter.Seq2[[]T, error] {
+// chunks yields values in slices of up to chunkSize. The next iteration overwrites the
+// slice.
+func chunks[T any](values iter.Seq2[T, error]) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var chunk []T
-		for value, err := range all {
+		for value, err := range values {
 			if err != nil {
 				yield(nil, err)
 				return

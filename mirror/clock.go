@@ -33,10 +33,11 @@ const firstDay = "2020-01-01"
 
 func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// behind reports whether a clock is behind that shows the day today.
+// behind reports whether the clock, which shows the day today, is behind the date of
+// earlier runs.
 func (c *trashClock) behind(today string) bool { return today < max(c.Sure, firstDay) }
 
-// begin records that a run begins on the day today.
+// begin records that a run begins today.
 func (c *trashClock) begin(today string) {
 	if c.behind(today) {
 		c.doubt(today, "")
@@ -53,7 +54,7 @@ func (c *trashClock) begin(today string) {
 	c.Last = today
 }
 
-// doubt records that a day is doubtful and that its age counts from another day, from.
+// doubt records that a day is doubtful, and the day from which its age counts.
 func (c *trashClock) doubt(day, from string) {
 	if c.Doubt == nil {
 		c.Doubt = map[string]string{}
@@ -73,8 +74,8 @@ func (c *trashClock) accept(today string) {
 	}
 }
 
-// firstKept returns the earliest day that must not be removed yet, if days are kept for keep
-// days. It returns "" if no day may be removed.
+// firstKept returns the earliest day that must not be removed yet, if the trash keeps
+// files for keep days. It returns "" if no day may be removed.
 func (c *trashClock) firstKept(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
 	if err != nil || c.behind(today) {

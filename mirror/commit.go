@@ -185,18 +185,19 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	return w, b.m.keep(ctx, w)
 }
 
-// noteListed adds to all the time of the newest list of each set that has the resource
-// and does not change it in this batch. At that time the list confirmed the resource.
-func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, all map[catalog.SetID]time.Time) error {
+// noteListed records in listed the time of the newest list of each set that has the
+// resource and does not change it in this batch. At that time the list confirmed the
+// resource.
+func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
-		if _, known := all[member.Set]; known || e.claims[member.Set] != nil {
+		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {
 			continue
 		}
 		c, _, err := b.m.cursorOf(ctx, member.Set)
 		if err != nil {
 			return err
 		}
-		all[member.Set] = b.m.placed(c.Listed)
+		listed[member.Set] = b.m.placed(c.Listed)
 	}
 	return nil
 }
@@ -322,7 +323,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.o.Adopt { // in the flat layout write changes the catalog, too, and a displaced file is recorded once it is in the trash
+	if b.m.flat != nil || b.m.o.Adopt { // one after the other: in the flat layout write changes the catalog, too, and a displaced file is recorded after it was moved
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}

@@ -531,7 +531,7 @@ func (n *naming) put(o *flatObject, p blob.Put) error {
 		return nil
 	}
 	if o.taken != "" && n.names[o.taken] != sum {
-		return fmt.Errorf("the name %q has got other bytes since they were taken", o.taken)
+		return fmt.Errorf("the name %q was given other bytes after its bytes were taken", o.taken)
 	}
 	if o.taken == p.Key {
 		return nil

@@ -17,7 +17,7 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 	}
 	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
-		return mark, false, nil // whoever creates a mirror here reports the unknown format
+		return mark, false, nil // creating a mirror here reports the error
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)

@@ -78,7 +78,8 @@ type Run struct {
 	Created, Updated, Deleted int64     // numbers of resources; a resource counts once for each of its sets
 }
 
-// ErrNoVersion means that the mirror has no state as asked for, or has removed it.
+// ErrNoVersion means that the mirror does not have the requested state, or has removed
+// it.
 var ErrNoVersion = errors.New("the mirror has no such state")
 
 // setNames returns the names of all sets.
@@ -143,7 +144,7 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		return name, nil
 	}
 	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
-		name = below // name is a path that a shell has completed
+		name = below // name may begin with the path of the mirror, as a shell completes it
 	}
 	name = path.Clean(filepath.ToSlash(name))
 	uri, ok, err := m.own.URIAt(ctx, name)
@@ -184,8 +185,8 @@ func (m *Mirror) Ended(ctx context.Context, start time.Time) iter.Seq2[Version, 
 }
 
 // AsOf yields the state of each member of a set at a moment, in ascending order of
-// [resourcesync.KeyOf] the URIs. No state is missing if the moment is not before the one
-// that Known returns.
+// [resourcesync.KeyOf] the URIs. It is complete for a moment at or after the one that
+// Known returns.
 func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		id, err := m.set(ctx, set)

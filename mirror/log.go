@@ -33,9 +33,10 @@ type publisher struct {
 }
 
 // Register makes commits of the mirror in dir write a log of changes, and keep the
-// changes after the number read. The mirror forgets the publication name if it has not
-// registered for some time (Mirror.TrimLog). Register needs no lock, since each
-// publication replaces its own file. No two publications may have the same name.
+// changes whose numbers are greater than read, for the publication called name. If the
+// publication does not register again for some time, the mirror forgets it
+// (Mirror.TrimLog). Register needs no lock, since each publication replaces its own file.
+// No two publications may have the same name.
 func Register(ctx context.Context, dir, name string, read int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {

@@ -38,7 +38,7 @@ import (
 // Errors that methods return, for errors.Is.
 var (
 	// ErrNotEmpty is returned by Open if the directory for a new mirror has files.
-	ErrNotEmpty = errors.New("the directory has files, but no mirror")
+	ErrNotEmpty = errors.New("the directory is not empty and has no mirror")
 	// ErrWrongStore is returned by Open if a directory and a catalog do not belong
 	// together, or if a directory that should have a mirror has none, for example because
 	// a disk is not mounted.
@@ -51,7 +51,7 @@ var (
 	ErrOtherCatalog = errors.New("the marker of the mirror names another catalog")
 	// ErrUsedCatalog is returned, together with ErrWrongStore, if the catalog for a new
 	// mirror belongs to another mirror or to a publication.
-	ErrUsedCatalog = errors.New("the catalog is used already")
+	ErrUsedCatalog = errors.New("the catalog is already in use")
 	// ErrDamaged means that the catalog is damaged or cannot be read. With Options.Adopt,
 	// Open creates a new catalog instead.
 	ErrDamaged = catalog.ErrDamaged

@@ -42,7 +42,7 @@ type parts struct {
 	origin
 	path   string // the path as it is spelled in the URI
 	more   bool   // whether a query or a fragment follows the path
-	before int    // number of bytes before the path
+	before int    // number of bytes of the URI before the path
 }
 
 func splitURI(uri string) (parts, error) {

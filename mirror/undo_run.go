@@ -128,7 +128,7 @@ type reverter struct {
 	m     *Mirror
 	o     RevertOptions
 	batch *batch
-	steps []Reversal // steps in the batch
+	steps []Reversal // the steps whose changes are in the batch
 	bytes int64
 	stale map[catalog.SetID]bool // sets that the next run already has to compare completely
 }
@@ -199,7 +199,8 @@ func (r *reverter) commit(ctx context.Context) error {
 	return nil
 }
 
-// take adds a step to the batch.
+// take adds the changes of a step to the batch, and returns the number of bytes that it
+// restores.
 func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	if step.Remove {
 		if err := r.recompare(ctx, step.set); err != nil {

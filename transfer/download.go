@@ -84,7 +84,7 @@ type checkpoint struct {
 	Length  int64  `json:"length"`  // length of the wanted resource; -1 if unknown
 	Total   int64  `json:"total"`   // length of the whole resource that the server stated; 0 if it stated none
 	Digests string `json:"digests"` // wanted
-	Hash    []byte `json:"hash"`    // state of the Hasher
+	Hash    []byte `json:"hash"`    // state of the hash of the stored bytes
 }
 
 // Run fetches the resource into Part and verifies it. first is a response to Request, or
