@@ -137,7 +137,6 @@ func (d *Dir) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser,
 	return rangeReader{io.NewSectionReader(f, off, n), f}, info, nil
 }
 
-// rangeReader reads a part of a file and closes the file.
 type rangeReader struct {
 	io.Reader
 	io.Closer

@@ -25,7 +25,6 @@ func (d *Dir) Begin(ctx context.Context) (Batch, error) {
 	return &dirBatch{d: d, group: group, objects: map[*dirObject]struct{}{}}, nil
 }
 
-// dirBatch is a Batch of a Dir.
 type dirBatch struct {
 	d     *Dir
 	group *durable.Group
@@ -36,7 +35,6 @@ type dirBatch struct {
 	spent   bool
 }
 
-// dirObject is an Object of a Dir.
 type dirObject struct {
 	b *dirBatch
 

@@ -39,7 +39,6 @@ func (n *naming) settle() {
 	}
 }
 
-// forget empties the cache of directories.
 func (d *Dir) forget() { d.known = map[string]struct{}{".": {}} }
 
 func (n *naming) all(ctx context.Context, list []step) error {
@@ -216,7 +215,6 @@ func (n *naming) object(key string) (bool, error) {
 	return err == nil, err
 }
 
-// rename renames a file to the name key.
 func (n *naming) rename(file, key string, ifAbsent bool) error {
 	return n.place(key, ifAbsent,
 		func() error { return n.d.disk.RenameNew(&n.parents, file, key) },

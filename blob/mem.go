@@ -107,7 +107,6 @@ func (m *Mem) Begin(ctx context.Context) (Batch, error) {
 	return &memBatch{m: m}, nil
 }
 
-// memBatch is a Batch of a Mem.
 type memBatch struct {
 	m     *Mem
 	steps steps
@@ -116,7 +115,6 @@ type memBatch struct {
 	spent bool
 }
 
-// memObject is an Object of a Mem.
 type memObject struct {
 	b *memBatch
 

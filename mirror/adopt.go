@@ -29,7 +29,6 @@ type pledge struct {
 	takes bool   // whether the batch moves the file; otherwise it replaces the file
 }
 
-// next returns the number of a new batch.
 func (c *claims) next() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +89,6 @@ func (c *claims) drop(path string) {
 	delete(c.byPath, path)
 }
 
-// release removes all claims of a batch.
 func (c *claims) release(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

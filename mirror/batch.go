@@ -282,10 +282,8 @@ func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 	return ok, err
 }
 
-// buffers is a pool of buffers for copying bodies.
 var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// receive reads r to its end into a new object.
 func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (*content, int64, error) {
 	o, err := b.blobs.Create(ctx)
 	if err != nil {

@@ -166,7 +166,6 @@ func (d *documents) list() error {
 	return nil
 }
 
-// note records the size and modification time of a file.
 func (d *documents) note(name string, info fs.FileInfo) {
 	d.total -= d.files[name].size
 	size := (info.Size() + blockSize - 1) / blockSize * blockSize

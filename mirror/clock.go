@@ -24,7 +24,6 @@ type trashClock struct {
 	Doubt map[string]string `json:"doubt,omitempty"` // for each doubtful day, the day from which its age counts; "" if that is not known yet
 }
 
-// clockSetting is the name of the setting that holds a trashClock as JSON.
 const clockSetting = "trash clock"
 
 // firstDay is a day before this program existed, so a clock that shows an earlier day is

@@ -112,7 +112,6 @@ func newFlat(files blob.Bucket, contents contentNames) *flat {
 	return &flat{files: files, contents: contents, commit: make(chan struct{}, 1)}
 }
 
-// contentKey returns the path of the file with these bytes.
 func contentKey(sum resourcesync.Digest) string {
 	digits := fmt.Sprintf("%x", sum.Sum())
 	return contentDir + "/" + digits[:2] + "/" + digits[2:]
@@ -147,7 +146,6 @@ func dayOf(key string) string {
 	return day
 }
 
-// sum returns the digest of the bytes with a name.
 func (f *flat) sum(ctx context.Context, key string) (resourcesync.Digest, error) {
 	if err := ctx.Err(); err != nil {
 		return resourcesync.Digest{}, err
@@ -266,7 +264,6 @@ func (f *flat) tidy(ctx context.Context) error {
 	}
 }
 
-// flatBatch is a batch of a flat bucket.
 type flatBatch struct {
 	f     *flat
 	files blob.Batch
@@ -277,7 +274,6 @@ type flatBatch struct {
 	spent bool
 }
 
-// flatObject is an object of a flatBatch.
 type flatObject struct {
 	b     *flatBatch
 	file  blob.Object // nil if the object was taken by a name of its bytes

@@ -82,7 +82,6 @@ type Run struct {
 // it.
 var ErrNoVersion = errors.New("the mirror has no such state")
 
-// setNames returns the names of all sets.
 func (m *Mirror) setNames(ctx context.Context) (map[catalog.SetID]string, error) {
 	if m.cat == nil {
 		return nil, nil

@@ -284,7 +284,6 @@ func (m *Mirror) open(ctx context.Context, uri string, row *catalog.Resource) (i
 	return &opened{contextReader{ctx, r}, r}, nil
 }
 
-// opened is the reader that Open returns.
 type opened struct {
 	contextReader
 	io.Closer

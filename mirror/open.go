@@ -382,7 +382,6 @@ func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
 	return m.openNew(ctx, mark.Layout)
 }
 
-// openOld opens the catalog of an existing mirror.
 func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
 	c, err := catalog.Open(ctx, catalog.Options{Path: m.o.catalog(), UUID: mark.UUID, Now: m.o.Now})
 	if err != nil {
@@ -407,7 +406,6 @@ func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
 	return m.begin(ctx, mark.Layout)
 }
 
-// openNew creates a catalog and the marker that names it.
 func (m *Mirror) openNew(ctx context.Context, layout Layout) (err error) {
 	c, err := catalog.Open(ctx, catalog.Options{Path: m.o.catalog(), Create: true, Now: m.o.Now})
 	if err != nil {

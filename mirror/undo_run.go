@@ -96,7 +96,7 @@ type RevertOptions struct {
 	Done func(Reversal, error)
 }
 
-// Limits of a batch of steps: those of a batch that a Destination fills.
+// Limits of a batch: those of a batch that a Destination fills.
 const (
 	revertResources = 250
 	revertBytes     = 32 << 20

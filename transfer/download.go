@@ -26,7 +26,7 @@ const (
 	maxAgain        = 32 << 20
 )
 
-// copyBytes is the number of bytes written at a time. Writing whole pages of a file is
+// copyBytes is the number of bytes written at a time: whole pages of a file, which is
 // fastest.
 const copyBytes = 256 << 10
 
