@@ -1,6 +1,6 @@
-// Package blob defines a Bucket, which stores bytes by key, and implements it for a
-// directory (Dir) and for memory (Mem). A Source publishes into a Bucket, and a mirror
-// stores its resources in one. The package knows nothing of ResourceSync.
+// Package blob stores bytes by key, in a directory (Dir) or in memory (Mem). A Source
+// publishes into a Bucket, and a mirror stores its resources in one. The package knows
+// nothing of ResourceSync.
 package blob
 
 import (

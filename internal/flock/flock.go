@@ -35,12 +35,6 @@ type Lock struct {
 	shared bool
 }
 
-// Errors of tryLock, which depends on the system.
-var (
-	errHeld    = errors.New("another process holds the lock")
-	errNoLocks = errors.New("the file system cannot lock this file")
-)
-
 // maxHolder is the maximum length of the text that names the holder.
 const maxHolder = 512
 

@@ -1,0 +1,9 @@
+package flock
+
+import "errors"
+
+// Errors of tryLock, which depends on the system.
+var (
+	errHeld    = errors.New("another process holds the lock")
+	errNoLocks = errors.New("the file system cannot lock this file")
+)
