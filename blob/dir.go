@@ -18,20 +18,19 @@ import (
 
 // DirOptions are the options of OpenDir. The zero value is usable.
 type DirOptions struct {
-	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object may have a key inside it, or the key of one of its parents.
+	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object may have a key inside this directory, or the key of one of its parents.
 	FileMode fs.FileMode // mode of new files, before umask; default 0640
 	DirMode  fs.FileMode // mode of new directories, before umask; default 0750
 	Workers  int         // number of parallel syncs; default 32
 }
 
-// Dir is a Bucket in a directory: an object is the regular file at its key. A
-// symbolic link, a FIFO or a device at a key is an ErrForeign and never opened,
-// replaced or removed. New directories are made as needed; a directory that a
-// Move or Delete left empty is removed. A symbolic link where a directory is needed
-// is an ErrForeign for writing and is not listed; for reading it is followed if it
-// stays inside.
+// Dir is a Bucket in a directory, in which each object is the regular file at its key. A
+// symbolic link, a FIFO or a device at a key is an ErrForeign, and is never opened,
+// replaced or removed. Dir creates missing directories, and removes a directory that a
+// Move or Delete left empty. If a key leads through a symbolic link to a directory inside
+// the root, its object can be read, but not written or listed.
 //
-// One process at a time should write; Dir doesn't lock.
+// Only one process at a time should write. Dir does not lock the directory.
 type Dir struct {
 	root *os.Root
 	o    DirOptions
@@ -43,13 +42,14 @@ type Dir struct {
 	nameless chan struct{} // semaphore for open files without a name
 
 	mu     sync.Mutex // guards the fields below
-	temp   *tempDir   // created with the first object
+	temp   *tempDir   // created when the first object is written; nil before
 	serial uint64     // number of the last temporary object
 }
 
 var _ Bucket = (*Dir)(nil)
 
-// maxKnown bounds Dir.known. A directory that was dropped from it costs one more check.
+// maxKnown is the capacity of Dir.known. A directory that was dropped from it is checked
+// once more.
 const maxKnown = 8192
 
 // OpenDir opens the existing directory at name.
@@ -78,8 +78,8 @@ func OpenDir(name string, o DirOptions) (*Dir, error) {
 	return d, nil
 }
 
-// Close releases the directory. It removes the directory of temporary objects if this Dir
-// used it and it is empty. Batches must have ended.
+// Close releases the directory. If this Dir has created temporary objects, it removes
+// their directory if that is empty. No batch may be open.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,13 +103,13 @@ func (d *Dir) check(key string) error {
 		return fmt.Errorf("%w: %q can't be a file name on this system", ErrKey, key)
 	}
 	if within(key, d.o.Temp) || within(d.o.Temp, key) {
-		return fmt.Errorf("%w: %q is where temporary files are", ErrKey, key)
+		return fmt.Errorf("%w: %q is reserved for temporary files", ErrKey, key)
 	}
 	return nil
 }
 
-// within reports whether key is at or below dir. It ignores case if the file system may
-// do so.
+// within reports whether key is dir or a path below dir. It always ignores case, since
+// the file system may do so.
 func within(key, dir string) bool {
 	for name := range strings.SplitSeq(dir, "/") {
 		first, rest, _ := strings.Cut(key, "/")
@@ -137,13 +137,13 @@ func (d *Dir) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser,
 	return rangeReader{io.NewSectionReader(f, off, n), f}, info, nil
 }
 
-// rangeReader reads a part of a file and closes the file.
 type rangeReader struct {
 	io.Reader
 	io.Closer
 }
 
-// span clips a range, as passed to Get, to an object of the given size.
+// span returns the part of a range, as passed to Get, that an object of the given size
+// has.
 func span(off, n, size int64) (int64, int64, error) {
 	if off < 0 {
 		return 0, 0, fmt.Errorf("offset %d is negative", off)
@@ -199,9 +199,9 @@ func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
 	return infoOf(key, st), nil
 }
 
-// absent converts an error about key: into ErrNotExist if there is no object because
-// key is a directory or has a file above it, and into ErrForeign if there is something
-// else.
+// absent converts an error about key. It returns ErrNotExist if there is no object
+// because key is a directory or a parent of key is a file, and ErrForeign if key or one
+// of its parents is a link or special file.
 func (d *Dir) absent(key string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotExist
@@ -229,7 +229,8 @@ func infoOf(key string, st fs.FileInfo) Info {
 	return Info{Key: key, Size: st.Size(), ModTime: st.ModTime()}
 }
 
-// List implements Bucket. It holds a chunk of one directory per level in memory.
+// List implements Bucket. For each level of directories, it holds up to 256 names in
+// memory.
 func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		dir := "."
@@ -252,7 +253,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	}
 }
 
-// walk is one listing. Its methods return false when it has ended.
+// walk is the state of one listing. Its methods return false when the listing has ended.
 type walk struct {
 	ctx    context.Context
 	d      *Dir
@@ -305,7 +306,7 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	}
 	st, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-		return true // removed or replaced in the meantime
+		return true // the file was removed or replaced in the meantime
 	}
 	if err != nil {
 		return w.fail(err)
@@ -313,8 +314,8 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	return w.yield(infoOf(key, st), nil)
 }
 
-// Clean removes objects that interrupted runs left half written. The caller must hold a
-// lock: no batch may be open.
+// Clean removes incomplete objects that interrupted runs left. No batch may be open, so
+// the caller must hold a lock.
 func (d *Dir) Clean(ctx context.Context) error {
 	if err := d.clean(ctx); err != nil {
 		return fmt.Errorf("remove left-over temporary files in %q: %w", d.o.Temp, err)

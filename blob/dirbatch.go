@@ -25,7 +25,6 @@ func (d *Dir) Begin(ctx context.Context) (Batch, error) {
 	return &dirBatch{d: d, group: group, objects: map[*dirObject]struct{}{}}, nil
 }
 
-// dirBatch is a Batch of a Dir.
 type dirBatch struct {
 	d     *Dir
 	group *durable.Group
@@ -36,7 +35,6 @@ type dirBatch struct {
 	spent   bool
 }
 
-// dirObject is an Object of a Dir.
 type dirObject struct {
 	b *dirBatch
 
@@ -46,8 +44,8 @@ type dirObject struct {
 	failed error      // the first failed Write, which makes the object incomplete
 	closed bool       // Close succeeded
 
-	nameless *os.File    // f if it was created without a name: stays open after Close until the batch ends
-	taken    fs.FileInfo // FileInfo at the time of Take, for a taken object at temp
+	nameless *os.File    // f if the file was created without a name; it remains open after Close until the batch ends
+	taken    fs.FileInfo // for a taken object, FileInfo of its file at the time of Take
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {
@@ -105,8 +103,8 @@ func (b *dirBatch) take(ctx context.Context, key string) (*dirObject, error) {
 
 var _ Linker = (*dirBatch)(nil)
 
-// Link implements Linker for another Dir on the same file system. It creates a hard
-// link, so that both files have the mode and time of the older one.
+// Link implements Linker for another Dir on the same file system. It creates a hard link,
+// so the object has the mode and modification time of the linked file.
 func (b *dirBatch) Link(ctx context.Context, from Bucket, key string) (Object, error) {
 	other, ok := from.(*Dir)
 	if !ok {
@@ -263,7 +261,7 @@ func (b *dirBatch) Commit(ctx context.Context) (err error) {
 	return nil
 }
 
-// ready returns an error if o cannot be put.
+// ready returns an error if o was not closed, was discarded, or belongs to another batch.
 func (b *dirBatch) ready(o Object) error {
 	d, ok := o.(*dirObject)
 	if !ok || d.b != b {

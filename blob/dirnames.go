@@ -12,11 +12,11 @@ import (
 	"instep/internal/durable"
 )
 
-// naming is one run of changes of names. Its owner holds Dir.naming.
+// naming changes the names of files for one commit. Its owner holds the lock Dir.naming.
 type naming struct {
 	d       *Dir
 	parents durable.Parents
-	seen    map[string]struct{} // directories seen or created, whose names may not be durable yet
+	seen    map[string]struct{} // directories that were found or created, whose names may not be durable yet
 	touched map[string]struct{} // directories to sync
 }
 
@@ -24,10 +24,10 @@ func (d *Dir) newNaming() *naming {
 	return &naming{d: d, parents: durable.Parents{Root: d.root}, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
 }
 
-// end closes the open files of the run.
+// end closes the cached directories.
 func (n *naming) end() error { return n.parents.Forget() }
 
-// settle records the directories as known after their names were made durable.
+// settle adds the directories to Dir.known, after their names were made durable.
 func (n *naming) settle() {
 	if len(n.d.known)+len(n.seen) > maxKnown {
 		n.d.forget()
@@ -39,7 +39,6 @@ func (n *naming) settle() {
 	}
 }
 
-// forget empties the cache of directories.
 func (d *Dir) forget() { d.known = map[string]struct{}{".": {}} }
 
 func (n *naming) all(ctx context.Context, list []step) error {
@@ -77,11 +76,11 @@ func (n *naming) put(o *dirObject, s step) error {
 	defer o.mu.Unlock()
 	if o.taken != nil {
 		if err := n.untouched(o); err != nil {
-			return fmt.Errorf("what was taken from %q: %w", o.temp, err)
+			return fmt.Errorf("the object taken from %q: %w", o.temp, err)
 		}
 	}
 	if err := n.setModTime(o, s.modTime); err != nil {
-		return fmt.Errorf("set its time of modification: %w", err)
+		return fmt.Errorf("set the modification time: %w", err)
 	}
 	if o.taken != nil {
 		if o.temp == s.to {
@@ -106,10 +105,11 @@ func (n *naming) put(o *dirObject, s step) error {
 	return nil
 }
 
-// setModTime sets the time before the object gets its name, so that no reader sees
-// another time. On a file system with a journal the time is durable once the directory
-// is synced; after a power cut before that, the object has the time of writing. An
-// object that belongs to another user keeps its time, since only that user may set it.
+// setModTime sets the modification time before the object gets its name, so that no
+// reader sees another time. On a file system with a journal the time is durable once the
+// directory is synced. After a power cut before that, it may be the time of writing. A
+// taken object that belongs to another user keeps its time, since only its owner may set
+// it.
 func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -125,7 +125,7 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 }
 
 // name gives the object its key. A file without a name cannot replace an existing file
-// directly: it first gets a temporary name and is then renamed. replaces reports that a
+// directly, so it first gets a temporary name and is then renamed. If replaces is true, a
 // file is known to exist at the key.
 func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
@@ -159,7 +159,7 @@ func (n *naming) untouched(o *dirObject) error {
 	return err
 }
 
-// keep gives the object at key a second name, and reports whether there is an object.
+// keep gives the object at key a second name. It returns false if there is no object.
 func (n *naming) keep(key, keep string) (there bool, err error) {
 	if there, err = n.object(key); err != nil || !there {
 		return false, err
@@ -174,7 +174,7 @@ func (n *naming) keep(key, keep string) (there bool, err error) {
 	return err == nil, err
 }
 
-// keepSuffix is the suffix of temporary copies of objects to be replaced.
+// keepSuffix is the suffix of temporary copies of objects that are about to be replaced.
 const keepSuffix = ".keep"
 
 func (n *naming) move(from, to string) error {
@@ -215,15 +215,14 @@ func (n *naming) object(key string) (bool, error) {
 	return err == nil, err
 }
 
-// rename renames the file at from to the key to.
-func (n *naming) rename(from, to string, ifAbsent bool) error {
-	return n.place(to, ifAbsent,
-		func() error { return n.d.disk.RenameNew(&n.parents, from, to) },
-		func() error { return n.d.disk.Rename(&n.parents, from, to) })
+func (n *naming) rename(file, key string, ifAbsent bool) error {
+	return n.place(key, ifAbsent,
+		func() error { return n.d.disk.RenameNew(&n.parents, file, key) },
+		func() error { return n.d.disk.Rename(&n.parents, file, key) })
 }
 
-// place creates something at key with first, or with replace if there is already an
-// object.
+// place calls first to create an object at key. If an object exists there already, it
+// calls replace instead, or returns ErrExist if ifAbsent is set.
 func (n *naming) place(key string, ifAbsent bool, first, replace func() error) error {
 	err := n.into(key, first)
 	if !errors.Is(err, fs.ErrExist) {
@@ -238,22 +237,22 @@ func (n *naming) place(key string, ifAbsent bool, first, replace func() error) e
 	return replace()
 }
 
-// clash returns an error if there is something other than an object at key.
+// clash returns an error unless there is an object at key.
 func (n *naming) clash(key string) error {
 	kind, err := n.parents.Type(key)
 	switch {
 	case err != nil:
 		return err
 	case kind.IsDir():
-		return fmt.Errorf("%w: a directory stands at %q", ErrClash, key)
+		return fmt.Errorf("%w: there is a directory at %q", ErrClash, key)
 	case !kind.IsRegular():
 		return ErrForeign
 	}
 	return nil
 }
 
-// into creates the directory of key and calls do, which creates something at key. If
-// another process removed the directory meanwhile, it repeats both.
+// into creates the directory of key and calls do, which creates an object at key. If
+// another process has removed the directory in between, into does both once more.
 func (n *naming) into(key string, do func() error) error {
 	dir := path.Dir(key)
 	try := func() error {
@@ -277,9 +276,10 @@ func (n *naming) into(key string, do func() error) error {
 
 func (n *naming) touch(dir string) { n.touched[dir] = struct{}{} }
 
-// dir ensures that dir and all its parents are directories rather than links. With
-// create, it creates missing ones. A directory seen for the first time counts as not
-// durable, since an interrupted run may have created it.
+// dir returns an error unless dir and all its parents are directories and not links. If
+// create is set, it creates missing ones. The name of a directory that it sees for the
+// first time counts as not durable, since an interrupted run may have created the
+// directory.
 func (n *naming) dir(dir string, create bool) error {
 	if _, ok := n.d.known[dir]; ok {
 		return nil
@@ -312,16 +312,17 @@ func (n *naming) isDir(dir string) error {
 	case kind.IsDir():
 		return nil
 	case kind.IsRegular():
-		return fmt.Errorf("%w: a file stands at %q where a directory is needed", ErrClash, dir)
+		return fmt.Errorf("%w: there is a file at %q where a directory is needed", ErrClash, dir)
 	}
 	return fmt.Errorf("%w at %q where a directory is needed", ErrForeign, dir)
 }
 
-// left removes the directories that have become empty because key was removed.
+// left removes the directories that have become empty because the object at key was
+// removed.
 func (n *naming) left(key string) {
 	dir := path.Dir(key)
 	for dir != "." && n.d.root.Remove(dir) == nil {
-		_ = n.parents.Forget() // directories opened earlier may have been removed; they were only read
+		_ = n.parents.Forget() // cached directories may have been removed; closing them loses no data
 		delete(n.d.known, dir)
 		delete(n.seen, dir)
 		delete(n.touched, dir)

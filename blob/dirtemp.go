@@ -14,7 +14,7 @@ import (
 // tempDir is the directory of objects being written.
 type tempDir struct {
 	root *os.Root
-	dir  *os.File // the same directory, for files without a name; nil if they are not supported
+	dir  *os.File // the open directory, for creating files without a name; nil if that is not supported
 }
 
 func (t *tempDir) close() error {
@@ -25,10 +25,10 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create opens a new temporary file. If the system supports it, the file has no name
-// and temp is empty: nothing of it remains when the process is killed, and the
-// temporary directory need not change. Such a file stays open until its batch ends, so
-// their number is limited.
+// create creates a temporary file. If the system supports files without a name, the file
+// has none and temp is empty: nothing of it remains when the process is killed, and the
+// temporary directory does not change. Such a file must stay open until its batch ends,
+// so their number is limited.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
 	return f, key, err
 }
 
-// nameTemp calls name with keys for temporary objects until one is free: interrupted
-// runs may have left some.
+// nameTemp calls name with keys of temporary objects until it does not return
+// fs.ErrExist. An existing key is that of an object from an interrupted run.
 func (d *Dir) nameTemp(name func(key string) error) (string, error) {
 	for {
 		key := d.tempKey()
@@ -108,8 +108,9 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for files without a name. It returns nil
-// if they do not work there for any reason; temporary names are used then.
+// openNameless opens the temporary directory for creating files without a name. It
+// returns nil if that does not work there for any reason. Then all temporary files have
+// names.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {
@@ -122,10 +123,11 @@ func (d *Dir) openNameless(temp *os.Root) *os.File {
 	return dir
 }
 
-var errOtherMode = errors.New("a file that had no name has another mode")
+var errOtherMode = errors.New("a file created without a name has a different mode")
 
-// probe creates a file without a name, names it and removes it. It also returns an
-// error if the mode is wrong, since some systems ignore the umask here.
+// probe tests that a file can be created without a name and be given one. It returns an
+// error also if the file's mode is wrong, since some systems ignore the umask for such
+// files.
 func (d *Dir) probe(temp *os.Root, dir *os.File) error {
 	named, key, err := d.createNamed(temp)
 	if err != nil {

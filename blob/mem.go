@@ -15,11 +15,11 @@ import (
 
 // Mem is a Bucket in memory, for tests and temporary data.
 type Mem struct {
-	Now func() time.Time // returns Info.ModTime; nil leaves it zero
+	Now func() time.Time // clock for the ModTime of objects; nil leaves ModTime zero
 
 	mu      sync.RWMutex // guards the fields below
 	objects map[string]memEntry
-	below   map[string]int // number of objects below a directory
+	below   map[string]int // number of objects below each directory
 }
 
 // memEntry is an object with a key. Its bytes never change.
@@ -107,7 +107,6 @@ func (m *Mem) Begin(ctx context.Context) (Batch, error) {
 	return &memBatch{m: m}, nil
 }
 
-// memBatch is a Batch of a Mem.
 type memBatch struct {
 	m     *Mem
 	steps steps
@@ -116,13 +115,12 @@ type memBatch struct {
 	spent bool
 }
 
-// memObject is an Object of a Mem.
 type memObject struct {
 	b *memBatch
 
 	mu    sync.Mutex // guards the fields below
 	data  []byte
-	taken string // key from which it was taken
+	taken string // key from which the object was taken; "" if it was created
 	state objectState
 }
 
@@ -196,7 +194,7 @@ func (b *memBatch) Discard() error {
 	return nil
 }
 
-// spend marks the batch as used up, and reports whether it was not before.
+// spend marks the batch as ended. It returns false if the batch had ended before.
 func (b *memBatch) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +223,7 @@ func (b *memBatch) Commit(ctx context.Context) error {
 	return nil
 }
 
-// ready returns an error if o cannot be put.
+// ready returns an error if o was not closed, was discarded, or belongs to another batch.
 func (b *memBatch) ready(o Object) error {
 	m, ok := o.(*memObject)
 	if !ok || m.b != b {
@@ -264,7 +262,7 @@ func (m *Mem) put(s step) error {
 	o := s.object.(*memObject)
 	if o.taken != "" {
 		if e, ok := m.objects[o.taken]; !ok || !bytes.Equal(e.data, o.data) {
-			return fmt.Errorf("what was taken from %q: %w", o.taken, errTouched)
+			return fmt.Errorf("the object taken from %q: %w", o.taken, errTouched)
 		}
 		if o.taken == s.to {
 			if !s.modTime.IsZero() {
@@ -300,11 +298,11 @@ func (m *Mem) put(s step) error {
 
 func (m *Mem) set(key string, e memEntry) error {
 	if m.below[key] > 0 {
-		return fmt.Errorf("%w: a directory stands there", ErrClash)
+		return fmt.Errorf("%w: there is a directory at the key", ErrClash)
 	}
 	for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
 		if _, taken := m.objects[dir]; taken {
-			return fmt.Errorf("%w: a file stands at %q where a directory is needed", ErrClash, dir)
+			return fmt.Errorf("%w: there is a file at %q where a directory is needed", ErrClash, dir)
 		}
 	}
 	if _, taken := m.objects[key]; !taken {

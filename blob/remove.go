@@ -2,7 +2,7 @@ package blob
 
 import "context"
 
-// Remove removes objects from a bucket, all or none.
+// Remove deletes the objects with these keys in one batch.
 func Remove(ctx context.Context, b Bucket, keys []string) error {
 	if len(keys) == 0 {
 		return nil

@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	errSpent        = errors.New("the batch was committed or discarded before")
+	errSpent        = errors.New("the batch was already committed or discarded")
 	errOtherBatch   = errors.New("the object belongs to another batch")
 	errObjectIsOpen = errors.New("the object was not closed, or was discarded")
-	errTouched      = errors.New("another object is there by now")
+	errTouched      = errors.New("the object at its key has changed since")
 )
 
-// steps are the operations of a batch, in the order of the calls.
+// steps is the list of the Put, Move and Delete calls of a batch, in their order.
 type steps struct {
 	mu   sync.Mutex // guards list until the batch commits
 	list []step
@@ -55,7 +55,7 @@ func (s *steps) add(st step) {
 	s.list = append(s.list, st)
 }
 
-// check checks every step before the first one takes effect.
+// check validates every step before the first one takes effect.
 func (s *steps) check(key func(string) error, ready func(Object) error) error {
 	put := make(map[Object]struct{}, len(s.list))
 	for _, st := range s.list {
@@ -68,7 +68,7 @@ func (s *steps) check(key func(string) error, ready func(Object) error) error {
 			continue
 		}
 		if _, twice := put[st.object]; twice {
-			return fmt.Errorf("put %q: the object was put before", st.to)
+			return fmt.Errorf("put %q: the same object was put twice", st.to)
 		}
 		put[st.object] = struct{}{}
 		if err := ready(st.object); err != nil {

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Write stores everything that r yields in a batch of its own, with the options p, and
-// returns the number of bytes. If r fails, nothing is stored.
+// Write stores the bytes that r returns as one object in a batch of its own, with the
+// options p, and returns their number. If reading fails, it stores nothing.
 func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err error) {
 	batch, err := b.Begin(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err erro
 }
 
 // ErrTooLarge means that an object exceeds the limit of ReadAll.
-var ErrTooLarge = errors.New("object is too large")
+var ErrTooLarge = errors.New("the object is too large")
 
 // ReadAll returns the bytes of the object at key, or an error if they exceed limit.
 func ReadAll(ctx context.Context, b Bucket, key string, limit int64) (data []byte, err error) {
@@ -40,14 +40,14 @@ func ReadAll(ctx context.Context, b Bucket, key string, limit int64) (data []byt
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if info.Size > limit {
-		return nil, fmt.Errorf("read %q: %w: %d bytes, at most %d expected", key, ErrTooLarge, info.Size, limit)
+		return nil, fmt.Errorf("read %q: %w: it has %d bytes, expected at most %d", key, ErrTooLarge, info.Size, limit)
 	}
 	data, err = io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", key, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("read %q: %w: more than the %d bytes expected", key, ErrTooLarge, limit)
+		return nil, fmt.Errorf("read %q: %w: it has more than the expected %d bytes", key, ErrTooLarge, limit)
 	}
 	return data, nil
 }

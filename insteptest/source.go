@@ -1,5 +1,5 @@
-// Package insteptest serves a Source for tests of programs that read ResourceSync Sources:
-// it changes, has every capability, and misbehaves on request.
+// Package insteptest serves a Source for tests of programs that read ResourceSync
+// Sources. The Source changes over time, has every capability, and misbehaves on request.
 //
 //	func TestHarvester(t *testing.T) {
 //		src := insteptest.NewSource(t, insteptest.Options{Resources: 50, Dumps: true})
@@ -12,10 +12,10 @@
 //		compare(src.Resources())            // what it has now
 //	}
 //
-// [Misbehaviours] lists its faults: the habits of existing Sources by number and faults by
-// name, as docs/simulate.md describes them. [Source.Override] serves a single document as a
-// cache would, or withdraws it. The same Seed gives the same resources and the same
-// changes.
+// [Misbehaviours] lists its faults, which docs/simulate.md describes: known faults of
+// existing Sources have a number, others a name. [Source.Override] serves a single
+// document from a cache, or with an error status. The same Seed gives the same resources
+// and the same changes.
 package insteptest
 
 import (
@@ -38,16 +38,17 @@ type Options struct {
 	MaxLength int64         // size of the largest resource in bytes; default 2,000
 	Rate      float64       // changes per second of the Source's time; default 1
 	Sets      int           // number of sets of resources; default 1
-	Dumps     bool          // offers Resource Dumps and Change Dumps (1.1 §11, §13)
-	Archives  bool          // offers archives of its lists and dumps
+	Dumps     bool          // whether the Source has Resource Dumps and Change Dumps (1.1 §11, §13)
+	Archives  bool          // whether the Source has archives of its lists and dumps
 	MaxList   int           // largest number of entries in a Resource List or Change List, at most 50,000; default 5,000
-	Keep      time.Duration // how long, in the Source's time, superseded documents stay; default 1 h
+	Keep      time.Duration // time, by the Source's clock, for which replaced documents can still be requested; default 1 h
 }
 
-// Source is a Source that is served on loopback until the test ends.
+// Source is a simulated Source that is served on the loopback interface until the test
+// ends.
 type Source struct {
-	// URL is the base URL of the Source, with a slash at the end. Discovery can start
-	// from it.
+	// URL is the base URL of the Source, with a slash at its end. It can be given to a
+	// program that discovers Sources.
 	URL string
 
 	t     testing.TB
@@ -55,14 +56,14 @@ type Source struct {
 	sim   *sim.Source
 }
 
-// Resource is the present state of a resource of a Source.
+// Resource is the current state of a resource of a Source.
 type Resource struct {
 	Length int64
 	SHA256 string // in hex
 	Type   string
 }
 
-// start is the start time of the Source's clock, so that all times are the same in
+// start is the initial time of every Source's clock, so that all times are the same in
 // every run.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -95,8 +96,8 @@ func NewSource(t testing.TB, o Options) *Source {
 	return s
 }
 
-// Advance advances the Source's time by d and publishes the changes of that time. It
-// returns the number of changes. It is not safe for concurrent use.
+// Advance moves the Source's clock forward by d and publishes the changes of that time.
+// It returns the number of changes. It is not safe for concurrent use.
 func (s *Source) Advance(d time.Duration) int64 {
 	s.t.Helper()
 	n, err := s.sim.Round(s.t.Context(), d)
@@ -106,8 +107,9 @@ func (s *Source) Advance(d time.Duration) int64 {
 	return n.Sum()
 }
 
-// Misbehave turns on exactly these faults, from the next request on, each optionally
-// with a share of affected targets: "wrong-bytes", "truncate=50%", "34".
+// Misbehave turns these faults on, from the next request on, and all others off. Each is
+// a name or number of Misbehaviours, and may have the share of URIs that it affects:
+// "wrong-bytes", "truncate=50%", "34".
 func (s *Source) Misbehave(ways ...string) {
 	s.t.Helper()
 	on, err := sim.ParseSwitches(strings.Join(ways, ","))
@@ -127,12 +129,12 @@ func (s *Source) Behave() {
 // List or the Source Description.
 type Document struct {
 	URI         string
-	Kind        string // its capability, with "-index" for an index
-	Generations int    // number of publications that changed it, at least 1
+	Kind        string // the document's capability, with "-index" for an index
+	Generations int    // number of publications that have changed the document, at least 1
 }
 
-// Documents returns all present and past documents of the Source, by URI. Beyond 16 MiB
-// the oldest generations are dropped.
+// Documents returns all documents that the Source has published, in the order of their
+// URIs. It keeps 16 MiB of their generations and drops the oldest ones beyond that.
 func (s *Source) Documents() []Document {
 	var all []Document
 	for _, d := range s.sim.Documents() {
@@ -143,34 +145,35 @@ func (s *Source) Documents() []Document {
 
 // Override changes how one document is served. The zero Override changes nothing.
 type Override struct {
-	// Cached serves the document from a cache, with its ETag, Last-Modified and Date of
-	// that time and an Age, even if the Source has removed it.
+	// Cached serves a stored generation of the document, as a cache would: with its
+	// ETag, Last-Modified and Date, with an Age, and even if the Source has removed the
+	// document.
 	Cached bool
-	// Back is which generation the cache sends, counted back from the newest.
+	// Back selects the generation that Cached serves, counted back from the newest.
 	Back int
-	// Hard means that the cache also answers requests with Cache-Control: no-cache.
+	// Hard makes the cache answer even requests with Cache-Control: no-cache.
 	Hard bool
-	// Status makes the Source answer with a status such as 404 or 500. It does not
-	// affect responses of a cache.
+	// Status is a status, such as 404 or 500, with which the Source answers. It does not
+	// affect responses of the cache.
 	Status int
 }
 
-// Override changes how these documents are served, by URI, from the next request on.
-// All other documents are served unchanged.
+// Override changes how single documents are served, from the next request on. The keys of
+// the map are their URIs. All other documents are served unchanged.
 func (s *Source) Override(of map[string]Override) {
 	s.t.Helper()
 	all := map[string]sim.Override{}
 	for uri, o := range of {
 		path, ok := strings.CutPrefix(uri, s.URL)
 		if !ok {
-			s.t.Fatalf("%s is no document of %s", uri, s.URL)
+			s.t.Fatalf("%s is not the URI of a document of %s", uri, s.URL)
 		}
 		all[path] = sim.Override(o)
 	}
 	s.sim.Override(all)
 }
 
-// Resources returns the present resources of the Source, by URI.
+// Resources returns the current resources of the Source, by URI.
 func (s *Source) Resources() map[string]Resource {
 	all := map[string]Resource{}
 	for set := range s.model.Sets() {
@@ -181,7 +184,7 @@ func (s *Source) Resources() map[string]Resource {
 	return all
 }
 
-// Misbehaviours lists the names that Misbehave accepts, each with its meaning.
+// Misbehaviours returns the names that Misbehave accepts, each with its meaning.
 func Misbehaviours() map[string]string {
 	all := map[string]string{}
 	for _, sw := range sim.Switches() {

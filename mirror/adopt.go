@@ -15,21 +15,20 @@ import (
 	"instep/resourcesync"
 )
 
-// claims are the files that open batches will move, or replace although they do not
-// belong to the mirror. No two batches may use the same file.
+// claims records which files open batches will move, and which files that do not belong
+// to the mirror they will replace. No two batches may move the same file.
 type claims struct {
 	mu     sync.Mutex // guards the rest
 	last   uint64     // number of the newest batch
 	byPath map[string]pledge
 }
 
-// pledge is a claim of a batch on a file.
+// pledge records what a batch will do with a file.
 type pledge struct {
-	b     *batch // nil: the file belongs to an open part
-	takes bool   // the file is moved away; otherwise it is replaced
+	b     *batch // nil if the file belongs to an open part
+	takes bool   // whether the batch moves the file; otherwise it replaces the file
 }
 
-// next returns the number for a new batch.
 func (c *claims) next() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,8 +36,8 @@ func (c *claims) next() uint64 {
 	return c.last
 }
 
-// take claims the file at path for b, which will move it. It returns false if the file
-// is already claimed.
+// take records that b will move the file at path. It returns false if another batch or
+// part uses the file.
 func (c *claims) take(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +48,9 @@ func (c *claims) take(path string, b *batch) bool {
 	return true
 }
 
-// place reports whether b may create a file at path. If an older batch takes the file
-// there, it will have moved by then.
+// place reports whether b may create a file at path. It must not if the file there is
+// that of an open part, or if a newer batch will move it. An older batch will have moved
+// it before b commits.
 func (c *claims) place(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *claims) place(path string, b *batch) bool {
 	return h.b != nil && (!h.takes || h.b.number <= b.number)
 }
 
-// leaving reports whether a batch will move the file at path.
+// leaving reports whether an open batch will move the file at path.
 func (c *claims) leaving(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *claims) set(path string, h pledge) {
 	c.byPath[path] = h
 }
 
-// pass transfers a claim to a batch.
+// pass transfers the claim of a part on its file to a batch.
 func (c *claims) pass(path string, b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,6 @@ func (c *claims) drop(path string) {
 	delete(c.byPath, path)
 }
 
-// release drops all claims of a batch.
 func (c *claims) release(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,16 +99,16 @@ func (c *claims) release(b *batch) {
 	}
 }
 
-// Found is a file that Adopt has moved to the trash, because it was at the path of a
-// resource and had other bytes.
+// Found is a file that did not belong to the mirror and that Options.Adopt has moved to
+// the trash, because it was at the path of a resource and had other bytes.
 type Found struct {
 	URI  string // URI of the resource
-	Path string // path of the file before
-	Kept string // path of the file now; both paths are relative to the mirror and slash-separated
+	Path string // path of the file before it was moved
+	Kept string // path of the file in the trash; both paths are relative to the mirror and slash-separated
 }
 
-// findDisplaced records in w the files that its steps move to the trash although they
-// do not belong to the mirror.
+// findDisplaced adds to the outcome of w the files that do not belong to the mirror and
+// that w moves to the trash.
 func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -129,17 +128,19 @@ func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	return nil
 }
 
-// tellDisplaced calls Options.Found for the files that a commit has moved to the trash.
+// tellDisplaced calls Options.Found for each file that a commit has moved to the trash
+// although it did not belong to the mirror.
 func (m *Mirror) tellDisplaced(found []catalog.Found) {
-	if m.found == nil {
+	if m.o.Found == nil {
 		return
 	}
 	for _, f := range found {
-		m.found(Found{URI: f.URI, Path: f.Path, Kept: f.Kept})
+		m.o.Found(Found{URI: f.URI, Path: f.Path, Kept: f.Kept})
 	}
 }
 
-// takeOver makes the file at key the content of w without copying it. r reads the file.
+// takeOver makes the file at key the content of w without copying it, after hashing its
+// bytes, which r reads.
 func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)
 	if err != nil {
@@ -159,24 +160,24 @@ func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r
 	return c, err
 }
 
-// Adopt implements destination.Batch. It compares the digests of the bytes; if the
-// Source gives none that can be checked, it compares length and time.
+// Adopt implements destination.Batch. It compares digests or, if the Source gives none
+// that can be computed, length and modification time.
 func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
 	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
 	}
-	if own, err := b.m.belongs(&w, &row, path); err != nil || !own && !b.m.adopts {
+	if own, err := b.m.belongs(&w, &row, path); err != nil || !own && !b.m.o.Adopt {
 		return 0, cmp.Or(err, fmt.Errorf("%w: the mirror was not opened to adopt files", destination.ErrNotHeld))
 	}
 	if ok, err := b.m.isStray(ctx, path, &w, row.Path); err != nil || !ok {
-		return 0, cmp.Or(err, fmt.Errorf("%w: found no file at %q that could have the bytes of %q", destination.ErrNotHeld, path, w.URI))
+		return 0, cmp.Or(err, fmt.Errorf("%w: there is no file at %q that could have the bytes of %q", destination.ErrNotHeld, path, w.URI))
 	}
 	if b.m.flat != nil {
 		return b.copyStray(ctx, set, w, path)
 	}
 	if !b.m.claims.take(path, b) {
-		return 0, fmt.Errorf("%w: the file %q is about to become another resource, or to be replaced", destination.ErrNotHeld, path)
+		return 0, fmt.Errorf("%w: the file %q is about to be adopted for another resource, or to be replaced", destination.ErrNotHeld, path)
 	}
 	c, err := b.adopt(ctx, &w, &row, path)
 	if err == nil {
@@ -189,8 +190,8 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	return c.length, nil
 }
 
-// belongs reports whether path is, or may become, the path of the resource, and a
-// digest can prove that the file has its bytes.
+// belongs reports whether path is, or may become, the path of the resource, and the
+// Source gives a digest that can prove the bytes of a file there.
 func (m *Mirror) belongs(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
@@ -218,7 +219,7 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	if err != nil {
 		return nil, notHeld(path, err)
 	}
-	if !proves(w, c.digests) && !b.m.adopts {
+	if !proves(w, c.digests) && !b.m.o.Adopt {
 		err = fmt.Errorf("%w: no digest proves that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	} else {
 		err = b.m.proven(w, c.digests, path)
@@ -230,9 +231,9 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	return c, nil
 }
 
-// standing returns the path of the file for which unoccupied returned err, if that file
-// may have the bytes of w. Without digests this can only be known after the bytes were
-// fetched.
+// standing returns the path of a file that may be made the file of w. err is the result
+// of unoccupied. If that file cannot have the bytes of w, standing returns err. Without
+// digests, only a comparison with the fetched bytes can decide.
 func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -250,15 +251,15 @@ func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (s
 	return occupied.path, nil
 }
 
-// takeBack makes the file at path, which is the path of w, the content of w. It drops
-// c, which was fetched and has the same bytes.
+// takeBack makes the file at path the content of w if it has the same bytes as c, which
+// was fetched. It discards c.
 func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {
 			err = discarded
 		}
 	}()
-	occupied := fmt.Errorf("path %q of %q is %w: its file has other bytes", path, w.URI, destination.ErrOccupied)
+	occupied := fmt.Errorf("path %q of %q is %w: the file there has other bytes", path, w.URI, destination.ErrOccupied)
 	if !b.m.claims.take(path, b) {
 		return nil, occupied
 	}
@@ -280,7 +281,7 @@ func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, 
 	return nil, err
 }
 
-// noteTaken counts the files of a commit that already existed.
+// noteTaken counts the adopted files of a commit.
 func (m *Mirror) noteTaken(w *work) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.found {
@@ -289,13 +290,14 @@ func (m *Mirror) noteTaken(w *work) {
 	}
 }
 
-// Taken returns the number of resources, since the mirror was opened, whose bytes came
-// from files that were in the directory and did not belong to the mirror.
+// Taken returns the number of files in the directory that did not belong to the mirror
+// and that it has adopted as files of resources since it was opened.
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
-// copyStray copies the bytes of a file into the flat layout. The file remains.
+// copyStray copies the bytes of a file that does not belong to the mirror into the flat
+// layout. The file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.proven(&w, w.Digests, path); err != nil { // considers the digests that can be checked
+	if err := b.m.proven(&w, w.Digests, path); err != nil { // Put verifies any digest; without one, length and modification time have to match
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -307,7 +309,7 @@ func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, p
 	return n, notHeld(path, err)
 }
 
-// notHeld adds ErrNotHeld to the error for a file that does not have the wanted bytes.
+// notHeld adds ErrNotHeld to an error if it is errDiffers.
 func notHeld(path string, err error) error {
 	if errors.Is(err, errDiffers) {
 		return fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
@@ -315,15 +317,15 @@ func notHeld(path string, err error) error {
 	return err
 }
 
-// proven returns an error unless a digest proves the bytes of a file, or its length and
-// time match.
+// proven returns an error unless one of these digests, or the length and modification
+// time of the file at path, proves that the file has the bytes of w.
 func (m *Mirror) proven(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil
 	}
 	info, err := m.strayInfo(path)
 	if err == nil && (info == nil || !timely(w, info)) {
-		err = fmt.Errorf("%w: nothing proves that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
+		err = fmt.Errorf("%w: neither a digest nor length and time prove that the file %q has the bytes of %q", destination.ErrNotHeld, path, w.URI)
 	}
 	return err
 }
@@ -343,14 +345,14 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 		return err
 	}
 	if b.m.claims.leaving(place) {
-		return fmt.Errorf("%w: the file in its place, %q, has not become another resource yet", destination.ErrNotHeld, place)
+		return fmt.Errorf("%w: its path %q is occupied by a file that is yet to be moved to the path of another resource", destination.ErrNotHeld, place)
 	}
 	return b.unoccupied(ctx, w, row)
 }
 
 // placeAmongStrays finds a path for a new URI. A file there that does not belong to the
-// mirror blocks the path, unless it is adopted or has the right bytes. A mirror that
-// adopts moves any other such file to the trash.
+// mirror blocks the path, unless it is the adopted file or has the right bytes. A mirror
+// that adopts files moves any other such file to the trash instead.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {
@@ -358,7 +360,7 @@ func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names ca
 		if err != nil || k != file || at != path || dir {
 			return k != absent && !(dir && k == directory), err
 		}
-		gives := b.m.adopts || path == s.Taken
+		gives := b.m.o.Adopt || path == s.Taken
 		if !gives {
 			gives, err = b.m.holds(ctx, path, s.Length, s.SHA256)
 		}

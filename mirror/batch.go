@@ -21,49 +21,49 @@ import (
 type batch struct {
 	m      *Mirror
 	blobs  blob.Batch
-	number uint64 // batches commit in the order of their numbers
+	number uint64 // number of the batch; batches commit in this order
 
 	mu      sync.Mutex                   // guards the rest
 	entries map[string]*entry            // changes by URI
-	known   map[rowKey]*catalog.Resource // resources that Expect looked up
+	known   map[rowKey]*catalog.Resource // resources in the catalog that Expect has looked up
 	spent   bool
-	meant   bool // the user has approved the deletions
+	meant   bool // whether a person has consented to the deletions
 }
 
-// entry is the change of a batch to one URI.
+// entry is what a batch changes for one URI.
 type entry struct {
 	uri     string
-	content *content // new bytes of the resource; nil: they do not change
+	content *content // new bytes of the resource; nil if its bytes do not change
 	claims  map[catalog.SetID]*claim
 }
 
-// content is bytes that have been received and not committed yet.
+// content is the bytes of a resource that were received and are not committed yet.
 type content struct {
 	object   blob.Object
 	length   int64
 	digests  resourcesync.Digests
 	verified bool
-	proof    string // strongest algorithm among the digests that the Source gave
+	proof    string // algorithm of the strongest digest that the Source gave
 	typ      string
 	changed  time.Time
-	modTime  time.Time // zero: the file keeps the time at which it was written
+	modTime  time.Time // modification time for the file; zero is the time of writing
 
-	taken string // path from which the object was taken; "" if it is new
-	note  string // key of the note, if the object was a part
-	found bool   // the bytes are from a file that did not belong to the mirror
+	taken string // path of the file that becomes the resource's; "" if the bytes are a new object
+	note  string // key of the part's note; "" if the object was no part
+	found bool   // whether the bytes are those of a file that did not belong to the mirror
 }
 
-// claim is the change of one membership.
+// claim is what a batch changes about the membership of a resource in one set.
 type claim struct {
 	gone  bool
-	state catalog.Membership // if gone, Changed is the time of the deletion that a change states
+	state catalog.Membership // for a deletion, Changed is its time if the Source states one
 
-	noted    bool // set by Mark: the facts below are recorded for bytes that do not change
+	noted    bool // whether typ and verified are recorded for bytes that do not change
 	typ      string
 	verified bool
 }
 
-var errDiffers = errors.New("the bytes differ from the wanted ones")
+var errDiffers = errors.New("wrong bytes")
 
 var errSpent = errors.New("the batch was already committed or discarded")
 
@@ -91,28 +91,37 @@ func (b *batch) Discard() error {
 	return b.blobs.Discard()
 }
 
-// Put implements destination.Batch. If the bytes differ from w it returns an error,
-// whether r checked them or not.
+// Put implements destination.Batch. It returns an error for bytes that differ from w,
+// even if r did not verify them.
 func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
-	cl, row, err := b.admit(ctx, set, &w)
+	var n int64
+	err := b.store(ctx, set, &w, verified, func() (c *content, err error) {
+		c, n, err = b.receive(ctx, &w, r)
+		return c, b.m.full(err)
+	})
+	return n, err
+}
+
+// store adds the bytes that receive returns to the batch, unless a file that does not
+// belong to the mirror is at the path of w.
+func (b *batch) store(ctx context.Context, set string, w *harvest.Resource, verified bool, receive func() (*content, error)) error {
+	cl, row, err := b.admit(ctx, set, w)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	stands, err := b.standing(ctx, &w, b.unoccupied(ctx, &w, &row))
+	stands, err := b.standing(ctx, w, b.unoccupied(ctx, w, &row))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	c, n, err := b.receive(ctx, &w, r)
+	c, err := receive()
+	if err == nil && stands != "" {
+		c, err = b.takeBack(ctx, w, stands, c)
+	}
 	if err != nil {
-		return n, b.m.full(err)
-	}
-	if stands != "" {
-		if c, err = b.takeBack(ctx, &w, stands, c); err != nil {
-			return n, err
-		}
+		return err
 	}
 	c.verified = c.verified || verified
-	return n, b.add(w.URI, c, cl)
+	return b.add(w.URI, c, cl)
 }
 
 func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
@@ -122,7 +131,7 @@ func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	}}, err
 }
 
-// rowKey identifies a resource as seen from a set.
+// rowKey identifies a resource as a member of a set.
 type rowKey struct {
 	set catalog.SetID
 	uri string
@@ -159,8 +168,8 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 	return b.m.row(ctx, id, uri)
 }
 
-// admit returns the claim of a set on w.URI and the resource's row. It returns ErrStale
-// if the recorded state is newer than w.
+// admit returns the claim that makes w a member of a set, and the resource's row in the
+// catalog. It returns ErrStale if the recorded state is newer than w.
 func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*claim, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
@@ -172,23 +181,24 @@ func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*cl
 	}
 	row, err := b.row(ctx, id, w.URI)
 	if err == nil && row.Member && micros(w.Changed).Before(b.m.placed(row.Changed)) {
-		err = fmt.Errorf("%w: the recorded state of %q is from %s, and the Source's statement from %s", destination.ErrStale, w.URI,
+		err = fmt.Errorf("%w: the recorded state of %q is from %s, but the Source's statement is from %s", destination.ErrStale, w.URI,
 			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
 	}
 	return c, row, err
 }
 
-// placed returns t, or the zero time if it is in the future: a clock was wrong, and
-// such a time must not block later changes. The recorded state itself does not change.
+// placed returns t, or the zero time if t is in the future. Such a time comes from a
+// wrong clock, and must not make later changes look old. The recorded state itself does
+// not change.
 func (m *Mirror) placed(t time.Time) time.Time {
 	if t.Equal(always) {
 		return t
 	}
-	return evidence.Placed(t, time.Time{}, m.now())
+	return evidence.Placed(t, time.Time{}, m.o.Now())
 }
 
-// naturalPath returns the path of a resource, or for a new one the path that it gets if
-// no file of the mirror has it.
+// naturalPath returns the path of a resource. For a new resource it returns the path that
+// is used if no file of the mirror is there.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil
@@ -200,10 +210,10 @@ func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) 
 	return natural(segments), nil
 }
 
-// unoccupied returns an error if a file that does not belong to the mirror is at the
-// path of the resource. It ignores files of the mirror, since a clash with one is
-// resolved later by another name. A mirror that adopts will move the file to the trash
-// instead.
+// unoccupied returns an error if a file that does not belong to the mirror is at the path
+// of the resource. It ignores files of the mirror, since the commit finds another path if
+// one is there. It also ignores a file that a mirror with Options.Adopt will move to the
+// trash.
 func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
 	m := b.m
 	path, err := m.naturalPath(w.URI, row)
@@ -216,14 +226,14 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // the resource gets another path
+			return nil // the commit finds another path for the resource
 		}
 		known, err := m.named(ctx, at)
 		if err != nil || known {
 			return err
 		}
 	}
-	if m.adopts && k == file && at == path && m.claims.place(path, b) {
+	if m.o.Adopt && k == file && at == path && m.claims.place(path, b) {
 		return nil
 	}
 	if k == file && !row.Stored {
@@ -234,7 +244,8 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
 
-// occupiedError is an ErrOccupied with the kind and path of the file.
+// occupiedError is an ErrOccupied that says what is at the path of a resource, or at a
+// parent of it.
 type occupiedError struct {
 	uri, path string
 	kind      kind
@@ -242,13 +253,13 @@ type occupiedError struct {
 }
 
 func (e *occupiedError) Error() string {
-	return fmt.Sprintf("path %q of %q is %v: found a %s at %q", e.path, e.uri, destination.ErrOccupied, e.kind, e.at)
+	return fmt.Sprintf("path %q of %q is %v: there is a %s at %q", e.path, e.uri, destination.ErrOccupied, e.kind, e.at)
 }
 
 func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
-// justStored waits for a batch that is committing, and reports whether it has stored
-// the file at path for this URI or, if the URI has no path yet, for another one.
+// justStored waits until no batch is committing. Then it reports whether the file at path
+// is that of the URI or, if the URI still has no path, of another resource.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
@@ -261,7 +272,7 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 	return m.named(ctx, path)
 }
 
-// named reports whether a path belongs to a resource, or to a directory with resources.
+// named reports whether path is that of a resource, or of a directory with resources.
 func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 	names, fold := m.own.Names(ctx), m.names.key(path)
 	if ok, err := names.File(fold); ok || err != nil {
@@ -271,10 +282,8 @@ func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 	return ok, err
 }
 
-// buffers holds buffers for copying bodies.
 var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// receive reads r to its end into a new object.
 func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (*content, int64, error) {
 	o, err := b.blobs.Create(ctx)
 	if err != nil {
@@ -294,21 +303,21 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	return c, n, err
 }
 
-// contentOf returns the content of an object. If the bytes do not match w, it discards
-// the object and returns an error.
+// contentOf returns the content that consists of the object o with n bytes and these
+// digests. If they do not match w, it discards the object and returns an error.
 func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
-		return nil, errors.Join(fmt.Errorf("%w: those of %q: %s", errDiffers, w.URI, how), o.Discard())
+		return nil, errors.Join(fmt.Errorf("%w for %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
-	if b.m.flat == nil { // in the flat layout a file belongs to all resources with the same bytes
-		c.modTime = modTime(w, b.m.now())
+	if b.m.flat == nil { // in the flat layout, several resources share a file
+		c.modTime = modTime(w, b.m.o.Now())
 	}
 	return c, nil
 }
 
-// contextReader is a reader that returns an error once its context has ended.
+// contextReader is a reader that fails after its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -321,8 +330,8 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add adds a claim and new bytes to the batch. The last claim of a set counts, and the
-// bytes with the latest time.
+// add adds a claim and new bytes to the batch. A later claim of the same set replaces an
+// earlier one. Of several contents, the one with the latest time is kept.
 func (b *batch) add(uri string, c *content, cl *claim) error {
 	if err := b.m.fits(c); err != nil {
 		return errors.Join(err, c.object.Discard())
@@ -383,7 +392,7 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 	}
 	how, proof := differs(&w, row.Length.Int64(), row.Digests)
 	if how != "" {
-		return fmt.Errorf("%w: the bytes of %q: %s", destination.ErrNotHeld, w.URI, how)
+		return fmt.Errorf("%w of %q: %s", destination.ErrNotHeld, w.URI, how)
 	}
 	c.typ, c.verified = row.Type, row.Verified || proof
 	if w.Type != "" {
@@ -393,11 +402,11 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 	return b.add(w.URI, nil, c)
 }
 
-// Due implements destination.Batch. If w is older than the last known statement of the
-// Source, that one remains the wanted one.
+// Due implements destination.Batch. If w is older than the last statement of the Source
+// that is recorded, the recorded one is what the next run fetches.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
-		return fmt.Errorf("expected a reason to mark %q as due, found none", w.URI)
+		return fmt.Errorf("expected a reason for marking %q as due, found none", w.URI)
 	}
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
@@ -430,7 +439,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // attributes of the bytes that remain
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // these describe the stored bytes, which remain
 	}
 	return b.add(w.URI, nil, c)
 }

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	documentsName = "documents" // directory in the state
-	maxDocuments  = 64 << 20    // bytes of all stored documents
-	maxFields     = 64 << 10    // bytes stored in addition to those of one document
-	blockSize     = 4 << 10     // smallest disk space of a file, in bytes
+	documentsName = "documents" // name of a directory in the state directory
+	maxDocuments  = 64 << 20    // largest size in bytes of all stored documents
+	maxFields     = 64 << 10    // largest number of bytes stored in addition to a document
+	blockSize     = 4 << 10     // disk space in bytes of the smallest file
 )
 
 // Documents implements destination.Mirror. The documents are in the directory
@@ -35,26 +35,26 @@ func (m *Mirror) Documents() fetch.Cache {
 	return m.docs
 }
 
-// documents stores documents in files named by a hash of their URI. A file has the
-// SHA-256 of the rest on its first line, facts about the document as JSON on the
-// second, and then the document. Nothing is synced: a file that a crash damaged does
-// not match its SHA-256.
+// documents is a cache of documents, in files named by a hash of their URI. The first
+// line of a file is the SHA-256 of the rest. The second line has facts about the document
+// in JSON, and the document follows. The files are not synced, since the SHA-256 reveals
+// a file that a crash damaged.
 type documents struct {
-	root     *os.Root // the state
+	root     *os.Root // the state directory
 	readOnly bool
 
 	mu    sync.Mutex
-	files map[string]keptFile // nil before the first Store
+	files map[string]keptFile // files by name; nil before the first Store
 	total int64
 }
 
-// keptFile is a file of the directory; when is its modification time.
+// keptFile is the disk space and modification time of a file.
 type keptFile struct {
 	size int64
 	when time.Time
 }
 
-// keptDocument is the facts that are stored with the bytes of a document.
+// keptDocument has the facts that are stored with a document.
 type keptDocument struct {
 	URI          string      `json:"uri"` // URI of the request
 	URL          string      `json:"url"` // URL of the response, after redirects
@@ -63,8 +63,8 @@ type keptDocument struct {
 	Fields       http.Header `json:"fields,omitempty"`
 }
 
-func (m *Mirror) openDocuments(o *Options) error {
-	root, err := os.OpenRoot(o.state())
+func (m *Mirror) openDocuments() error {
+	root, err := os.OpenRoot(m.o.state())
 	if err != nil {
 		return err
 	}
@@ -141,8 +141,8 @@ func (d *documents) Store(_ context.Context, uri string, c *fetch.Cached) {
 	d.dropOldest(name)
 }
 
-// list reads the directory once, creates it if necessary, and removes files that are not
-// documents.
+// list reads the directory at the first call. It creates the directory if necessary, and
+// removes files that are not documents.
 func (d *documents) list() error {
 	if d.files != nil {
 		return nil
@@ -166,7 +166,6 @@ func (d *documents) list() error {
 	return nil
 }
 
-// note records the size of a file.
 func (d *documents) note(name string, info fs.FileInfo) {
 	d.total -= d.files[name].size
 	size := (info.Size() + blockSize - 1) / blockSize * blockSize
@@ -191,8 +190,8 @@ func (d *documents) replace(name string, text []byte) error {
 	return err
 }
 
-// dropOldest removes the oldest files until the rest is within the bound. It does not
-// remove spare, which was just written.
+// dropOldest removes the oldest files until all have at most maxDocuments bytes. It keeps
+// the file spare, which was just written.
 func (d *documents) dropOldest(spare string) {
 	if d.total <= maxDocuments {
 		return

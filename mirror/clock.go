@@ -2,38 +2,38 @@ package mirror
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"time"
 )
 
-// trashClock computes the age of the days of the trash. The clock of a machine may be
-// wrong for a while, so the dates in the trash may be wrong, too:
+// trashClock computes how long ago a day of the trash was, that is, a day on which files
+// were moved there. The clock of a machine may be wrong for a while, and so may the dates
+// in the trash:
 //
-// - A day's age is computed from the latest date that two consecutive runs have
-// reached. A single run with a clock that is ahead removes nothing. - A run whose clock
-// is behind that date removes nothing, and its own day is doubtful. A day later than
-// today is also doubtful. - The age of a doubtful day counts from the first later run
-// whose clock is not behind.
+//   - A day's age is computed from the latest date that two consecutive runs have
+//     reached. So a single run whose clock is ahead removes nothing.
+//   - A run whose clock is behind that date removes nothing, and its own day is doubtful.
+//     A day later than today is also doubtful.
+//   - The age of a doubtful day counts from the first later run whose clock is not
+//     behind.
 //
 // Days are written as 2006-01-02 in UTC, so that they sort as text.
 type trashClock struct {
 	Last  string            `json:"last"`            // day of the last run
-	Sure  string            `json:"sure"`            // the latest day that two consecutive runs have reached; "": none yet
-	Doubt map[string]string `json:"doubt,omitempty"` // doubtful days, and the day from which the age of each counts; "": none yet
+	Sure  string            `json:"sure"`            // the latest day that two consecutive runs have reached; "" if there is none yet
+	Doubt map[string]string `json:"doubt,omitempty"` // for each doubtful day, the day from which its age counts; "" if that is not known yet
 }
 
-// clockSetting is the name of the setting that holds a trashClock as JSON.
 const clockSetting = "trash clock"
 
-// firstDay is a day before this program existed. A clock that shows an earlier day is
+// firstDay is a day before this program existed, so a clock that shows an earlier day is
 // wrong.
 const firstDay = "2020-01-01"
 
 func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// behind reports whether a clock that shows the day today is behind.
+// behind reports whether the clock, which shows the day today, is behind the date of
+// earlier runs.
 func (c *trashClock) behind(today string) bool { return today < max(c.Sure, firstDay) }
 
 // begin records that a run begins today.
@@ -53,7 +53,7 @@ func (c *trashClock) begin(today string) {
 	c.Last = today
 }
 
-// doubt records that a day is doubtful and that its age counts from the day from.
+// doubt records that a day is doubtful, and the day from which its age counts.
 func (c *trashClock) doubt(day, from string) {
 	if c.Doubt == nil {
 		c.Doubt = map[string]string{}
@@ -61,8 +61,8 @@ func (c *trashClock) doubt(day, from string) {
 	c.Doubt[day] = from
 }
 
-// accept trusts the clock although it is behind: the age of doubtful days counts from
-// today.
+// accept makes the day today the latest known one, although the clock is behind. The age
+// of doubtful days counts from it.
 func (c *trashClock) accept(today string) {
 	if today < firstDay {
 		return
@@ -73,9 +73,9 @@ func (c *trashClock) accept(today string) {
 	}
 }
 
-// stays returns the first day that must not be removed yet if days are kept for keep
-// days; "" if nothing may be removed.
-func (c *trashClock) stays(today string, keep int) string {
+// firstKept returns the earliest day that must not be removed yet, if the trash keeps
+// files for keep days. It returns "" if no day may be removed.
+func (c *trashClock) firstKept(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
 	if err != nil || c.behind(today) {
 		return ""
@@ -83,23 +83,23 @@ func (c *trashClock) stays(today string, keep int) string {
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns those of the given days whose age counts from a day before stays. It
-// also records doubtful days.
-func (c *trashClock) expired(days []string, today, stays string) (old []string) {
+// expired returns the days whose age counts from a day before first, the result of firstKept.
+// It also records days that are doubtful.
+func (c *trashClock) expired(days []string, today, first string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {
 			c.doubt(day, today)
 		}
-		if c.from(day) < stays {
+		if c.from(day) < first {
 			old = append(old, day)
 		}
 	}
-	maps.DeleteFunc(c.Doubt, func(day, from string) bool { return from != "" && c.from(day) < stays })
+	maps.DeleteFunc(c.Doubt, func(day, from string) bool { return from != "" && c.from(day) < first })
 	return old
 }
 
-// from returns the day from which the age of a day counts. For a doubtful day, its own
-// date counts once the clock has reached it.
+// from returns the day from which the age of a day counts. It is the day itself, unless
+// the day is doubtful and the clock has not reached it yet.
 func (c *trashClock) from(day string) string {
 	from, doubtful := c.Doubt[day]
 	if !doubtful || day <= c.Sure && day > from {
@@ -108,49 +108,36 @@ func (c *trashClock) from(day string) string {
 	return from
 }
 
-// trashClock returns the stored clock.
+// trashClock returns the stored trashClock and its text in the catalog.
 func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err error) {
-	text, ok, err := m.facts.Setting(ctx, clockSetting)
-	if err != nil || !ok {
-		return c, "", err
-	}
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return c, "", fmt.Errorf("setting %q of the catalog: %w", clockSetting, err)
-	}
-	return c, text, nil
+	text, err = m.readSetting(ctx, clockSetting, &c)
+	return c, text, err
 }
 
-// keepClock stores the clock if it has changed.
-func (m *Mirror) keepClock(ctx context.Context, c trashClock, was string) error {
-	text, err := json.Marshal(c)
-	if err != nil || string(text) == was {
-		return err
-	}
-	return m.facts.SetSettings(ctx, map[string]string{clockSetting: string(text)})
-}
-
-// beginDay records the start of a run in the trash clock.
-func (m *Mirror) beginDay(ctx context.Context) error {
-	c, was, err := m.trashClock(ctx)
+// updateClock calls update with the stored trashClock and today's date, and stores the
+// result.
+func (m *Mirror) updateClock(ctx context.Context, update func(c *trashClock, today string)) error {
+	c, stored, err := m.trashClock(ctx)
 	if err != nil {
 		return err
 	}
-	c.begin(dateOf(m.now()))
-	return m.keepClock(ctx, c, was)
+	update(&c, dateOf(m.o.Now()))
+	return m.keepSetting(ctx, clockSetting, c, stored)
 }
 
-// ClockBehind returns the day that two earlier runs have reached, and true if the clock
-// now shows an earlier one. As long as it does, nothing is removed from the trash.
+// ClockBehind returns the day that two earlier runs have reached, and whether the clock
+// shows an earlier day. As long as it does, nothing is removed from the trash.
 func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err error) {
 	if m.cat == nil {
 		return "", false, nil
 	}
 	c, _, err := m.trashClock(ctx)
-	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.now())), err
+	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.o.Now())), err
 }
 
-// AcceptClock trusts the clock although earlier runs had a later date. What the trash has from days
-// that are now in the future counts as added today.
+// AcceptClock makes today the latest known day although earlier runs had a later date.
+// Files that were moved to the trash on days that are in the future by the present clock
+// count as moved today.
 func (m *Mirror) AcceptClock(ctx context.Context) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -159,10 +146,5 @@ func (m *Mirror) AcceptClock(ctx context.Context) error {
 		return err
 	}
 	defer m.unlockCommit()
-	c, was, err := m.trashClock(ctx)
-	if err != nil {
-		return err
-	}
-	c.accept(dateOf(m.now()))
-	return m.keepClock(ctx, c, was)
+	return m.updateClock(ctx, (*trashClock).accept)
 }

@@ -11,9 +11,9 @@ import (
 // purge purges the trash at a moment that two runs in a row have reached.
 func purge(t *testing.T, m *Mirror, at time.Time, keep int) {
 	t.Helper()
-	was := m.now
-	m.now = func() time.Time { return at }
-	defer func() { m.now = was }()
+	was := m.o.Now
+	m.o.Now = func() time.Time { return at }
+	defer func() { m.o.Now = was }()
 	for range 2 {
 		if err := m.BeginRun(t.Context(), "sync", 0); err != nil {
 			t.Fatal(err)

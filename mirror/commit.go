@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"instep/blob"
 	"instep/destination"
@@ -19,9 +21,9 @@ import (
 // step is what a commit does to one file.
 type step struct {
 	catalog.Intent
-	content  *content  // the bytes that are stored at Path; nil: the file at Path is moved to Kept, if that is set
-	segments []segment // segments of the path, for a new URI
-	stray    bool      // the file that is moved to Kept does not belong to the mirror
+	content  *content  // the bytes to store at Path; nil if the file at Path is moved to Kept or remains
+	segments []segment // for a new URI, the segments of its path
+	stray    bool      // whether the file that is moved to Kept does not belong to the mirror
 }
 
 // work is everything that a commit changes.
@@ -30,10 +32,11 @@ type work struct {
 	outcome catalog.Outcome
 	counts  counts
 	listed  map[catalog.SetID]time.Time // see batch.noteListed
-	room    string                      // directory in the trash; "" until it is needed
+	room    string                      // directory in the trash for replaced and deleted files; "" until it is needed
 }
 
-// trash returns the directory for the files that a batch replaces and deletes.
+// trash returns the path of the trash directory for the files that the commit replaces
+// and deletes.
 func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	if w.room == "" {
 		w.room, err = m.trashRoom(ctx, w.outcome.At)
@@ -41,7 +44,7 @@ func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	return w.room, err
 }
 
-// notes returns the keys of the notes of parts that are stored.
+// notes returns the keys of the notes of parts that became files of resources.
 func (w *work) notes() (keys []string) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.note != "" {
@@ -71,7 +74,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.m.disk.forget()) // the commit has created and removed directories
+		err = errors.Join(err, b.m.disk.forget()) // the commit may have created and removed directories
 		b.m.unlockCommit()
 	}()
 	if err := errors.Join(b.m.disk.forget(), b.m.undoLeftovers(ctx)); err != nil {
@@ -93,8 +96,8 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	b.m.tellDisplaced(w.outcome.Found)
 	b.m.noteTaken(w)
 	if notes := w.notes(); len(notes) > 0 {
-		// A note that cannot be removed is without a part, and is removed when the
-		// mirror is opened.
+		// A note that cannot be removed now is removed when the mirror is opened, since
+		// its part no longer exists.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
 	}
 	return nil
@@ -111,15 +114,15 @@ func (m *Mirror) lockCommit(ctx context.Context) error {
 
 func (m *Mirror) unlockCommit() { <-m.commit }
 
-// cursorRow returns the row for a new cursor. It returns ErrStale for a cursor that is
-// older than the recorded one.
+// cursorRow returns the row of the catalog for a new cursor. It returns ErrStale if the
+// recorded cursor is later.
 func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*catalog.Cursor, error) {
 	now, ok, err := m.Cursor(ctx, move.Set)
 	if err != nil {
 		return nil, err
 	}
 	if ok && move.At.Before(now.At) {
-		return nil, fmt.Errorf("%w: the cursor of the set %q is at %s, and the new one at the earlier time %s", destination.ErrStale, move.Set, now.At, move.At)
+		return nil, fmt.Errorf("%w: the recorded cursor of the set %q is at %s, but the new one is at %s", destination.ErrStale, move.Set, now.At, move.At)
 	}
 	id, err := m.makeSet(ctx, move.Set)
 	if err != nil {
@@ -136,18 +139,10 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 	return row, nil
 }
 
-// decide computes the work of a batch in order of the URIs, so that the same batch
-// always gives the same paths.
+// decide computes the work of a batch. It handles the URIs in order, so that the same
+// batch always gives the same paths.
 func (b *batch) decide(ctx context.Context) (*work, error) {
-	entries := make([]*entry, 0, len(b.entries))
-	for _, e := range b.entries {
-		entries = append(entries, e)
-	}
-	slices.SortFunc(entries, func(x, y *entry) int { return strings.Compare(x.uri, y.uri) })
-	uris := make([]string, len(entries))
-	for i, e := range entries {
-		uris[i] = e.uri
-	}
+	uris := slices.Sorted(maps.Keys(b.entries))
 	rows, err := b.rows(ctx, uris)
 	if err != nil {
 		return nil, err
@@ -155,8 +150,8 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	w := &work{steps: make([]step, 0, len(uris))}
 	w.outcome.Stored, w.outcome.Members = make([]catalog.Resource, 0, len(uris)), make([]catalog.Membership, 0, len(uris))
 	known := make([]string, 0, len(uris))
-	for i, uri := range uris {
-		if rows[i].URI != "" {
+	for _, uri := range uris {
+		if rows[uri].URI != "" {
 			known = append(known, uri)
 		}
 	}
@@ -169,46 +164,47 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		held[member.URI] = append(held[member.URI], member)
 	}
 	w.outcome.Meant = b.meant
-	w.outcome.At = micros(b.m.now())
+	w.outcome.At = micros(b.m.o.Now())
 	w.listed = map[catalog.SetID]time.Time{}
-	for i, e := range entries {
-		if err := b.noteListed(ctx, e, held[e.uri], w.listed); err != nil {
+	for _, uri := range uris {
+		e := b.entries[uri]
+		if err := b.noteListed(ctx, e, held[uri], w.listed); err != nil {
 			return nil, err
 		}
-		w.add(e, rows[i], held[e.uri], b.m.placed)
+		w.add(e, rows[uri], held[uri], b.m.placed)
 	}
 	if err := b.m.noteFound(ctx, w); err != nil {
 		return nil, err
 	}
-	stamp(w.outcome.Stored, b.m.now())
+	stamp(w.outcome.Stored, b.m.o.Now())
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
-	// A file is moved away from a path before another one is moved there.
+	// Taken files come first, since another file may be moved to their old paths.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.keep(ctx, w)
 }
 
-// noteListed adds to all the time of the newest list of each set that has the resource
-// and is not in the batch. A resource that such a list contains was confirmed at that
-// time.
-func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, all map[catalog.SetID]time.Time) error {
+// noteListed records in listed the time of the newest list of each set that has the
+// resource and does not change it in this batch. At that time the list confirmed the
+// resource.
+func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
-		if _, known := all[member.Set]; known || e.claims[member.Set] != nil {
+		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {
 			continue
 		}
 		c, _, err := b.m.cursorOf(ctx, member.Set)
 		if err != nil {
 			return err
 		}
-		all[member.Set] = b.m.placed(c.Listed)
+		listed[member.Set] = b.m.placed(c.Listed)
 	}
 	return nil
 }
 
-// rows returns resources from the catalog. Those that Expect looked up are not looked
-// up again, since nobody else can have changed them.
-func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, error) {
+// rows returns the resources of the catalog by URI. It does not look up those again that
+// Expect has looked up, since nobody else can have changed them.
+func (b *batch) rows(ctx context.Context, uris []string) (map[string]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
 		expected[of.uri] = row
@@ -226,11 +222,7 @@ func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, e
 	for i, uri := range others {
 		expected[uri] = &found[i]
 	}
-	rows := make([]*catalog.Resource, len(uris))
-	for i, uri := range uris {
-		rows[i] = expected[uri]
-	}
-	return rows, nil
+	return expected, nil
 }
 
 func (s *step) turn() int {
@@ -240,7 +232,8 @@ func (s *step) turn() int {
 	return 1
 }
 
-// add computes the changes for one URI, whose records in the catalog are row and held.
+// add adds the changes for one URI to w. row is the resource in the catalog, held its
+// memberships.
 func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
 	alive, content := false, e.content
 	for _, m := range held {
@@ -252,7 +245,7 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 		}
 		alive = true
 		if c == nil && content != nil && row.Stored && m.Due == "" && (placed(m.Changed).After(content.changed) || w.listed[m.Set].After(content.changed)) {
-			content = nil // another set has a later state, so the stored bytes remain
+			content = nil // the stored bytes remain, since another set has a later state
 		}
 	}
 	for _, c := range e.claims {
@@ -291,13 +284,13 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// keep finds a path in the trash for each replaced or deleted file. If there is no
-// regular file at the path of a file to delete, it does not belong to the mirror and
-// remains.
+// keep finds a path in the trash for each file that is replaced or deleted. If there is
+// no regular file at the path of a deleted resource, what is there does not belong to the
+// mirror and remains.
 func (m *Mirror) keep(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
-		stray := m.adopts && s.Kept == "" && s.content != nil && s.Path != "" && s.Path != s.Taken
+		stray := m.o.Adopt && s.Kept == "" && s.content != nil && s.Path != "" && s.Path != s.Taken
 		if s.Kept == "" && !stray {
 			continue
 		}
@@ -322,51 +315,32 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if len(w.steps) == 0 {
 		return b.m.own.Settle(ctx, w.outcome, nil)
 	}
-	if err := b.intendAndSync(ctx, w); err != nil {
+	var files errgroup.Group
+	files.Go(func() error { return b.Sync(ctx) })
+	if err := errors.Join(b.intend(ctx, w), files.Wait()); err != nil {
 		return err
 	}
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.adopts { // the catalog itself records the names, or the displaced files
+	if b.m.flat != nil || b.m.o.Adopt { // one after the other: in the flat layout write changes the catalog, too, and a displaced file is recorded after it was moved
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
 		return b.m.own.Settle(ctx, w.outcome, nil)
 	}
-	written := meanwhile(func() error { return b.write(ctx, w) })
-	err := b.m.own.Settle(ctx, w.outcome, written)
-	return cmp.Or(written(), err)
-}
-
-// meanwhile runs a function concurrently and returns a function that waits for its
-// result.
-func meanwhile(do func() error) (wait func() error) {
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = do()
-	}()
-	return func() error {
-		<-done
-		return err
-	}
+	files.Go(func() error { return b.write(ctx, w) })
+	err := b.m.own.Settle(ctx, w.outcome, files.Wait)
+	return cmp.Or(files.Wait(), err)
 }
 
 // Sync implements destination.Batch.
 func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {
-		return nil // the commit syncs the files
+		return nil // Commit syncs the files
 	}
 	return b.m.full(s.Sync(ctx))
-}
-
-// intendAndSync syncs the files while it records the intents.
-func (b *batch) intendAndSync(ctx context.Context, w *work) error {
-	synced := meanwhile(func() error { return b.Sync(ctx) })
-	return errors.Join(b.intend(ctx, w), synced())
 }
 
 func (b *batch) intend(ctx context.Context, w *work) (err error) {
@@ -399,7 +373,7 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 	return err
 }
 
-// place finds a path for a new URI.
+// place finds a path for a new URI whose segments are given.
 func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
 	p := placer{names: names, rules: m.names, blocked: blocked, closed: m.closed}
 	return p.put(segments)
@@ -408,14 +382,15 @@ func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(str
 // closed reports whether a directory is a state directory, in which no resource may be
 // stored.
 func (m *Mirror) closed(dir string) (bool, error) {
-	if m.flat != nil { // paths are only names in the catalog
+	if m.flat != nil { // in the flat layout, paths are only names in the catalog
 		return false, nil
 	}
 	k, err := m.disk.lookParent(dir)
 	return k == stateDir, err
 }
 
-// blocked returns a function that reports whether something is at a path for new bytes.
+// blocked returns a function for placer.blocked. It reports whether something is at the
+// path, other than a directory where one is needed.
 func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool, error) {
 	return func(path string, dir bool) (bool, error) {
 		k, _, err := m.look(ctx, path)
@@ -423,11 +398,13 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// vacant lets a URI without bytes have its natural path even if something is there: the
-// resource remains due until the path is free. Only a state directory blocks the path.
+// vacant is the placer.blocked for a resource without bytes. It lets the resource have
+// its natural path even if a file is there: the resource remains due until the path is
+// free. Only a state directory blocks the path.
 func (m *Mirror) vacant(path string, _ bool) (bool, error) { return m.closed(path) }
 
-// write moves the files to their paths.
+// write commits the files of a batch: it moves new files to their paths, and old ones to
+// the trash.
 func (b *batch) write(ctx context.Context, w *work) error {
 	for _, s := range w.steps {
 		switch {
@@ -439,7 +416,7 @@ func (b *batch) write(ctx context.Context, w *work) error {
 	}
 	err := b.blobs.Commit(ctx)
 	if errors.Is(err, blob.ErrExist) {
-		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // the file was created after Put had checked the path
+		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // a file was created there after Put had checked the path
 	}
 	return err
 }

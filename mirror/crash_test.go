@@ -60,7 +60,7 @@ type state struct {
 func stateOf(t *testing.T, m *Mirror) state {
 	t.Helper()
 	ctx := context.Background()
-	s := state{Held: map[string]string{}, Files: filesIn(t, m.dir, isOurs)}
+	s := state{Held: map[string]string{}, Files: filesIn(t, m.o.Dir, isOurs)}
 	for h, err := range m.Members(ctx, set) {
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,8 +18,8 @@ import (
 	"instep/internal/durable"
 )
 
-// The modes of new files and directories, before the umask. Resources get the usual
-// mode; our own files are private.
+// Modes of new files and directories, before the umask. Resources get the usual modes,
+// and the mirror's own files are private.
 const (
 	fileMode = 0o666
 	dirMode  = 0o777
@@ -30,48 +29,38 @@ const (
 // disk looks up files in the directory of a mirror without following links.
 type disk struct {
 	root  *os.Root
-	state string // path of the state if it is in the directory, but not in our own; "." is the directory itself
+	state string // path of the state directory if it is in the mirror's directory, but not .instep; "." if it is the directory itself
 
-	mu   sync.Mutex          // guards the rest
-	dirs map[string]struct{} // directories that exist
-	none map[string]struct{} // paths without a file, found since forget was called
-	open map[string]*os.Root // some open directories: a look-up in an open one takes a single system call
+	mu      sync.Mutex // guards the rest
+	parents durable.Parents
+	dirs    map[string]struct{} // directories that exist, except state directories
 }
 
-// maxDirs is the capacity of disk.dirs and disk.none, maxOpen that of disk.open.
-// Entries that were dropped are looked up again.
-const (
-	maxDirs = 8192
-	maxOpen = 64
-)
+// maxDirs is the capacity of disk.dirs. Directories that were dropped from it are looked
+// up again.
+const maxDirs = 8192
 
 func openDisk(dir string) (*disk, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &disk{root: root, dirs: map[string]struct{}{}, none: map[string]struct{}{}, open: map[string]*os.Root{}}, nil
+	return &disk{root: root, parents: durable.Parents{Root: root}, dirs: map[string]struct{}{}}, nil
 }
 
 func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
 
-// forget clears the caches that may be wrong after directories were removed or created.
+// forget closes the cached directories, since they may have been removed or replaced.
 func (d *disk) forget() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
-	for _, r := range d.open {
-		errs = append(errs, r.Close())
-	}
-	clear(d.open)
-	clear(d.none)
-	return errors.Join(errs...)
+	return d.parents.Forget()
 }
 
-// isState reports whether a directory is a state directory.
+// isState reports whether dir is the state directory of a mirror or publication.
 func isState(dir string) (bool, error) { return catalog.IsState(dir, os.Lstat, os.Open) }
 
-// IsMirror reports whether a directory has the marker of a mirror.
+// IsMirror reports whether dir has the marker of a mirror.
 func IsMirror(dir string) (bool, error) {
 	info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(markerKey)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +69,8 @@ func IsMirror(dir string) (bool, error) {
 	return err == nil && info.Mode().IsRegular(), err
 }
 
-// mirrorAbove returns the directory of a mirror that contains path at a path that a
-// resource could have; "" if there is none.
+// mirrorAbove returns the directory of a mirror in which a resource could have the given
+// path; "" if there is none.
 func mirrorAbove(path string) (string, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
@@ -97,8 +86,9 @@ func mirrorAbove(path string) (string, error) {
 	}
 }
 
-// relative returns the slash-separated path of dir relative to top: "." if both are the
-// same, "" if dir is not in top. Both have no links, but may be spelled differently.
+// relative returns the slash-separated path of dir relative to top: "." if they are the
+// same directory, "" if dir is not in top. Both paths must have no links, but may have
+// other spellings of the same names.
 func relative(top, dir string) string {
 	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
@@ -116,8 +106,8 @@ func relative(top, dir string) string {
 	return ""
 }
 
-// resolve returns the absolute path without symbolic links, even if the path does not
-// exist.
+// resolve returns the absolute path of a file without symbolic links, even if the file
+// does not exist.
 func resolve(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -128,7 +118,7 @@ func resolve(name string) (string, error) {
 		return real, err
 	}
 	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // the link has no target
+	if to, err := os.Readlink(name); err == nil { // name is a link to a file that does not exist
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(dir, to)
 		}
@@ -141,11 +131,11 @@ func resolve(name string) (string, error) {
 	return filepath.Join(real, filepath.Base(name)), err
 }
 
-// catalogFiles has the suffixes of a catalog and of the files that SQLite keeps beside
-// it.
+// catalogFiles has the suffixes of the files of a catalog: its own, and those that SQLite
+// creates beside it.
 var catalogFiles = []string{"", "-wal", "-shm", "-journal"}
 
-// setAside renames a catalog and its logs, and returns the new name of the catalog; "" if
+// setAside renames the files of a catalog, and returns the new name of the catalog; "" if
 // there is none.
 func setAside(path string, now time.Time) (aside string, err error) {
 	stem := path + ".unusable-" + now.UTC().Format("20060102T150405Z")
@@ -175,7 +165,8 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir creates a directory and its missing parents with a mode, durably.
+// makeDir creates a directory with a mode, and its missing parents, and makes them
+// durable.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -188,7 +179,7 @@ func makeDir(dir string, mode fs.FileMode) error {
 	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created it
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created the directory
 		return err
 	}
 	return syncDir(parent)
@@ -207,7 +198,7 @@ func syncDir(dir string) (err error) {
 	return errors.Join(g.SyncDirs(context.Background(), []string{"."}), g.Close())
 }
 
-// ownDirectory returns an error unless our own directory is a directory and not a link.
+// ownDirectory returns an error unless .instep is a directory and not a link.
 func (d *disk) ownDirectory() error {
 	info, err := d.root.Lstat(ours)
 	if err == nil && !info.IsDir() {
@@ -216,49 +207,33 @@ func (d *disk) ownDirectory() error {
 	return err
 }
 
-// stranger returns the name of something in the directory that an interrupted creation
-// of a mirror would not have left there; "" if there is none.
+// stranger returns the path of a file in the directory that an interrupted creation of a
+// mirror would not have left there; "" if there is none.
 func (d *disk) stranger() (string, error) {
-	name, err := d.first(".", func(name string) bool { return name != ours })
-	if name != "" || err != nil {
-		return name, err
-	}
-	name, err = d.first(ours, func(name string) bool {
-		return name != "tmp" && name != "marker" && !catalog.IsStateName(name)
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if name != "" {
-		name = ours + "/" + name
-	}
-	return name, err
-}
-
-// first returns the first name in dir for which pick returns true.
-func (d *disk) first(dir string, pick func(string) bool) (string, error) {
-	f, err := d.root.Open(dir)
+	top, err := d.root.Open(".")
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	for {
-		names, err := f.Readdirnames(100)
-		for _, name := range names {
-			if pick(name) {
-				return name, nil
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
+	defer top.Close()
+	names, err := top.Readdirnames(2)
+	for _, name := range names {
+		if name != ours {
+			return name, nil
 		}
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	entries, err := fs.ReadDir(d.root.FS(), ours)
+	for _, e := range entries {
+		if name := e.Name(); name != "tmp" && name != "marker" && !catalog.IsStateName(name) {
+			return ours + "/" + name, nil
+		}
+	}
+	return "", ignoreAbsent(err)
 }
 
-// kind is the kind of the file at a path.
+// kind is what is at a path: nothing, a file, or something else.
 type kind string
 
 const (
@@ -269,8 +244,8 @@ const (
 	other     kind = "link or special file"
 )
 
-// look returns the kind of the file at a path. If a parent of the path is not a
-// directory, it returns the kind of that parent; at is its path.
+// look returns what is at a path. If a parent of the path is not a directory, it returns
+// the kind and path of that parent.
 func (d *disk) look(name string) (k kind, at string, err error) {
 	if k, at, err = d.lookAbove(name); err != nil || k != directory {
 		return k, at, err
@@ -279,7 +254,8 @@ func (d *disk) look(name string) (k kind, at string, err error) {
 	return k, name, err
 }
 
-// lookAbove is like look, but only for the parents of name.
+// lookAbove is like look, but only for the parents of name. It returns directory if all
+// are directories.
 func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	for i, c := range name {
 		if c != '/' {
@@ -292,7 +268,7 @@ func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	return directory, name, nil
 }
 
-// inState reports whether the file name is in a state directory.
+// inState reports whether the path name is in a state directory.
 func (d *disk) inState(name string) (bool, error) {
 	k, _, err := d.lookAbove(name)
 	if err == nil && k == directory {
@@ -301,22 +277,17 @@ func (d *disk) inState(name string) (bool, error) {
 	return k == stateDir, err
 }
 
-// lookIn returns the kind of file at a path in an existing directory.
+// lookIn returns what is at a path whose parents are known to be directories.
 func (d *disk) lookIn(name string) (kind, error) {
-	dir, err := d.openDir(path.Dir(name))
-	if err == nil {
-		k, err := kindOf(dir.Lstat(path.Base(name)))
-		if !errors.Is(err, fs.ErrClosed) { // closed by forget in the meantime
-			return d.orState(name, k, err)
-		}
-	}
-	k, err := d.lstat(name)
+	d.mu.Lock()
+	k, err := kindOf(d.parents.Type(name))
+	d.mu.Unlock()
 	return d.orState(name, k, err)
 }
 
-// orState returns k and err, or stateDir if the directory at name is a state directory.
-// It recognises the mirror's own state in every spelling of its name (case, Unicode
-// form).
+// orState returns k and err or, if the directory at name is a state directory, stateDir.
+// It recognises the mirror's own state directory in every spelling of its name (case,
+// Unicode form).
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:
@@ -340,87 +311,44 @@ func firstOf(name string) string {
 	return first
 }
 
-func (d *disk) openDir(dir string) (*os.Root, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.enter(dir)
-}
-
-// enter opens a directory through its parent, which is often open already. The caller
-// holds mu.
-func (d *disk) enter(dir string) (*os.Root, error) {
-	if dir == "." {
-		return d.root, nil
-	}
-	if r := d.open[dir]; r != nil {
-		return r, nil
-	}
-	above, err := d.enter(path.Dir(dir))
-	if err != nil {
-		return nil, err
-	}
-	r, err := above.OpenRoot(path.Base(dir))
-	if err != nil {
-		return nil, err
-	}
-	for name, old := range d.open {
-		if len(d.open) < maxOpen {
-			break
-		}
-		delete(d.open, name)
-		if err := old.Close(); err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-	}
-	d.open[dir] = r
-	return r, nil
-}
-
+// lookParent is like lookIn, but caches the paths of directories.
 func (d *disk) lookParent(dir string) (kind, error) {
-	if k := d.seen(dir); k != "" {
-		return k, nil
+	d.mu.Lock()
+	_, ok := d.dirs[dir]
+	d.mu.Unlock()
+	if ok {
+		return directory, nil
 	}
-	k, err := d.lstat(dir)
-	if k, err = d.orState(dir, k, err); err != nil || k != directory && k != absent {
+	k, err := d.lookIn(dir)
+	if err != nil || k != directory {
 		return k, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of := d.dirs
-	if k == absent {
-		of = d.none
+	if len(d.dirs) >= maxDirs {
+		clear(d.dirs)
 	}
-	if len(of) >= maxDirs {
-		clear(of)
-	}
-	of[dir] = struct{}{}
+	d.dirs[dir] = struct{}{}
 	return k, nil
 }
 
-// seen returns the kind of dir from the caches; "" if it is unknown.
-func (d *disk) seen(dir string) kind {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.dirs[dir]; ok {
-		return directory
+func (d *disk) lstat(name string) (kind, error) {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return kindOf(0, err)
 	}
-	if _, ok := d.none[dir]; ok {
-		return absent
-	}
-	return ""
+	return kindOf(info.Mode().Type(), nil)
 }
 
-func (d *disk) lstat(name string) (kind, error) { return kindOf(d.root.Lstat(name)) }
-
-func kindOf(info fs.FileInfo, err error) (kind, error) {
+func kindOf(mode fs.FileMode, err error) (kind, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return absent, nil
 	case err != nil:
 		return "", err
-	case info.IsDir():
+	case mode.IsDir():
 		return directory, nil
-	case info.Mode().IsRegular():
+	case mode.IsRegular():
 		return file, nil
 	}
 	return other, nil

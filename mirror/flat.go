@@ -20,20 +20,19 @@ import (
 	"instep/resourcesync"
 )
 
-// Layout is the way in which a mirror stores bytes in files. It cannot be changed
-// later.
+// Layout is how a mirror stores bytes in files. The layout of a mirror never changes.
 type Layout string
 
 // The layouts of a mirror.
 const (
-	Tree Layout = "tree" // one file for each URI, with a path like the URI
+	Tree Layout = "tree" // one file for each resource, with a path that resembles its URI
 	Flat Layout = "flat" // one file for all resources with the same bytes, named by their SHA-256: sha256/ab/cdef…
 )
 
 // ErrLayout is returned by Open if the mirror has another layout than Options.Layout.
-var ErrLayout = errors.New("the layout of a mirror is chosen when it is made")
+var ErrLayout = errors.New("the layout of an existing mirror cannot be changed")
 
-// kept returns the layout as it is written in the marker of a mirror.
+// kept returns the layout as the marker of a mirror has it: "" for Tree.
 func (l Layout) kept() Layout {
 	if l == Tree {
 		return ""
@@ -41,8 +40,8 @@ func (l Layout) kept() Layout {
 	return l
 }
 
-// format returns the format of the marker of a mirror with this layout; 0 if there is
-// no such layout.
+// format returns the format of the marker of a mirror with this layout; 0 if the layout
+// is unknown.
 func (l Layout) format() int {
 	switch l {
 	case "":
@@ -53,10 +52,10 @@ func (l Layout) format() int {
 	return 0
 }
 
-// arrange sets up the mirror for a layout, given as in the marker.
-func (m *Mirror) arrange(layout Layout, o *Options) error {
-	if o.Layout != "" && o.Layout.kept() != layout {
-		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), o.Layout)
+// arrange sets up the mirror for the layout in its marker.
+func (m *Mirror) arrange(layout Layout) error {
+	if m.o.Layout != "" && m.o.Layout.kept() != layout {
+		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
 	}
 	if layout == Flat {
 		m.flat = newFlat(m.files, m.contents)
@@ -65,7 +64,8 @@ func (m *Mirror) arrange(layout Layout, o *Options) error {
 	return nil
 }
 
-// look returns the kind of file at a path of the mirror: see disk.look.
+// look is like disk.look. In the flat layout, it looks up the path of a resource in the
+// catalog.
 func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	if m.flat == nil || !isName(path) {
 		return m.disk.look(path)
@@ -77,8 +77,8 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// fits returns an error if a file that does not belong to the mirror blocks the path of
-// the bytes in the flat layout.
+// fits returns an error if, in the flat layout, a file that does not belong to the mirror
+// is at the path for the bytes of c.
 func (m *Mirror) fits(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -86,7 +86,7 @@ func (m *Mirror) fits(c *content) error {
 	key := contentKey(c.digests.Get(resourcesync.SHA256))
 	k, at, err := m.disk.look(key)
 	if err == nil && k != absent && k != stateDir && (k != file || at != key) {
-		err = fmt.Errorf("the path of the bytes, %q, is %w: found a %s at %q", key, destination.ErrOccupied, k, at)
+		err = fmt.Errorf("the path for the bytes, %q, is %w: there is a %s at %q", key, destination.ErrOccupied, k, at)
 	}
 	return err
 }
@@ -94,16 +94,16 @@ func (m *Mirror) fits(c *content) error {
 // contentDir is the directory with the files of the flat layout.
 const contentDir = "sha256"
 
-// flat is a bucket for the layout Flat. It stores equal bytes once, in a file named by
-// their SHA-256, and their names in the catalog. A key in our own directory is the path
-// of a file, except in the trash.
+// flat is the bucket of a mirror with the layout Flat. It stores equal bytes once, in a
+// file named by their SHA-256, and records the names of the bytes in the catalog. A key
+// below .instep is the path of a file and not a name, except in the trash.
 //
 // Bytes are recorded as loose before they are stored and before their last name is
-// removed, so that bytes without a name can be found and removed after an interruption.
+// removed. So after an interruption, bytes without a name can be found and removed.
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // a lock that is held while names are changed
+	commit   chan struct{} // a lock that is held while names change
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -112,13 +112,12 @@ func newFlat(files blob.Bucket, contents contentNames) *flat {
 	return &flat{files: files, contents: contents, commit: make(chan struct{}, 1)}
 }
 
-// contentKey returns the path of the file with these bytes.
 func contentKey(sum resourcesync.Digest) string {
 	digits := fmt.Sprintf("%x", sum.Sum())
 	return contentDir + "/" + digits[:2] + "/" + digits[2:]
 }
 
-// has reports whether a file stores bytes that have a name.
+// has reports whether the file at a path stores bytes that have a name.
 func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	digits, ok := strings.CutPrefix(file, contentDir+"/")
 	if !ok {
@@ -131,12 +130,13 @@ func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	return f.contents.HasContent(ctx, sum)
 }
 
-// isName reports whether a key is a name of bytes, and not the path of a file.
+// isName reports whether a key is a name of bytes, rather than the path of a file.
 func isName(key string) bool {
 	return !strings.HasPrefix(key, ours+"/") || strings.HasPrefix(key, trashKey+"/")
 }
 
-// dayOf returns the day of the trash that a key is in; "" if it is not in the trash.
+// dayOf returns the day of the trash to which a key belongs; "" if it is not in the
+// trash.
 func dayOf(key string) string {
 	rest, ok := strings.CutPrefix(key, trashKey+"/")
 	day, _, more := strings.Cut(rest, "/")
@@ -146,7 +146,6 @@ func dayOf(key string) string {
 	return day
 }
 
-// sum returns the digest of the bytes with a name.
 func (f *flat) sum(ctx context.Context, key string) (resourcesync.Digest, error) {
 	if err := ctx.Err(); err != nil {
 		return resourcesync.Digest{}, err
@@ -177,7 +176,7 @@ func (f *flat) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 		if !errors.Is(err, fs.ErrNotExist) || sum == last {
 			return r, info, err
 		}
-		last = sum // the name may have been given to other bytes in the meantime
+		last = sum // other bytes may have got the name in between
 	}
 }
 
@@ -195,7 +194,7 @@ func (f *flat) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return info, err
 }
 
-// List implements blob.Bucket. It omits names whose bytes are lost.
+// List implements blob.Bucket. It omits names whose bytes do not exist.
 func (f *flat) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		for n, err := range f.contents.ContentNames(ctx, dayOf(prefix)) {
@@ -237,7 +236,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes bytes without a name. The caller holds f.commit, or nobody else writes.
+// tidy removes bytes without a name. The caller holds f.commit, or nobody else writes to
+// the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -264,7 +264,6 @@ func (f *flat) tidy(ctx context.Context) error {
 	}
 }
 
-// flatBatch is a batch of a flat bucket.
 type flatBatch struct {
 	f     *flat
 	files blob.Batch
@@ -275,16 +274,15 @@ type flatBatch struct {
 	spent bool
 }
 
-// flatObject is an object of a flatBatch.
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // nil: the object was taken by a name
-	taken string      // the name by which it was taken
+	file  blob.Object // nil if the object was taken by a name of its bytes
+	taken string      // the name by which the object was taken
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher
 	sum    resourcesync.Digest // digest of the bytes, known once the object is closed
-	broken bool                // the object was discarded, or put before
+	broken bool                // whether the object was discarded or already put
 }
 
 // Create implements blob.Batch.
@@ -296,7 +294,7 @@ func (b *flatBatch) Create(ctx context.Context) (blob.Object, error) {
 	return &flatObject{b: b, file: file, h: resourcesync.NewHasher(resourcesync.SHA256)}, nil
 }
 
-// Take implements blob.Batch. key is a name of bytes or the path of a file.
+// Take implements blob.Batch. The key may be a name of bytes or the path of a file.
 func (b *flatBatch) Take(ctx context.Context, key string) (blob.Object, error) {
 	b.mu.Lock()
 	spent := b.spent
@@ -319,16 +317,14 @@ func (b *flatBatch) takeFile(ctx context.Context, key string) (_ blob.Object, er
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := b.f.files.Get(ctx, key, 0, -1)
+	digests, found, err := hashFile(ctx, b.f.files, key, resourcesync.Length{}, resourcesync.SHA256)
+	if err == nil && !found {
+		err = fmt.Errorf("take %q: %w", key, blob.ErrNotExist)
+	}
 	if err != nil {
 		return nil, errors.Join(err, file.Discard())
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	h := resourcesync.NewHasher(resourcesync.SHA256)
-	if _, err := io.Copy(h, &contextReader{ctx, r}); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %q: %w", key, err), file.Discard())
-	}
-	return &flatObject{b: b, file: file, sum: h.Digests().Get(resourcesync.SHA256)}, nil
+	return &flatObject{b: b, file: file, sum: digests.Get(resourcesync.SHA256)}, nil
 }
 
 func (o *flatObject) Write(p []byte) (int, error) {
@@ -366,13 +362,13 @@ func (o *flatObject) Discard() error {
 	return o.file.Discard()
 }
 
-// use returns the digest of an object that is being put. An object can be used only
-// once.
+// use marks an object as put and returns its digest. It fails for an object that was not
+// closed, was discarded, or was already put.
 func (o *flatObject) use() (resourcesync.Digest, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.broken || o.sum.IsZero() {
-		return resourcesync.Digest{}, errors.New("the object was not closed, was discarded, or was put before")
+		return resourcesync.Digest{}, errors.New("the object was not closed, was discarded, or was already put")
 	}
 	o.broken = true
 	return o.sum, nil
@@ -470,8 +466,7 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	return b.f.rename(ctx, b.files, was, n)
 }
 
-// rename stores the bytes, then changes the names, and then removes bytes without a
-// name.
+// rename stores new bytes, then changes the names, and then removes bytes without a name.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
 	for sum := range n.came {
@@ -493,7 +488,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			continue
 		}
 		if !n.left[sum] {
-			n.came[sum] = true // these bytes may lose their last name
+			n.came[sum] = true // the bytes that had this name may have no other one
 		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})
@@ -511,12 +506,12 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 	return f.tidy(ctx)
 }
 
-// naming computes the changes that a batch makes to names, step by step.
+// naming computes how the steps of a batch change the names of bytes.
 type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest
 	came  map[resourcesync.Digest]bool
-	left  map[resourcesync.Digest]bool // bytes that remain even without a name
+	left  map[resourcesync.Digest]bool // bytes that are kept even if they have no name
 }
 
 func (n *naming) put(o *flatObject, p blob.Put) error {
@@ -526,13 +521,13 @@ func (n *naming) put(o *flatObject, p blob.Put) error {
 	}
 	if !isName(p.Key) {
 		if o.file == nil {
-			return fmt.Errorf("bytes taken from the name %q cannot be put into a file", o.taken)
+			return fmt.Errorf("bytes that were taken by the name %q cannot be put into a file of their own", o.taken)
 		}
 		n.b.files.Put(o.file, p)
 		return nil
 	}
 	if o.taken != "" && n.names[o.taken] != sum {
-		return fmt.Errorf("the bytes of %q have changed since they were taken", o.taken)
+		return fmt.Errorf("the name %q was given other bytes after its bytes were taken", o.taken)
 	}
 	if o.taken == p.Key {
 		return nil
@@ -571,30 +566,9 @@ func (n *naming) move(ctx context.Context, from, to string) error {
 	}
 	if isName(to) {
 		n.names[to] = sum
-	} else if err := n.copyOut(ctx, sum, to); err != nil {
+	} else if err := copyFile(ctx, n.b.f.files, contentKey(sum), n.b.files, blob.Put{Key: to}); err != nil {
 		return err
 	}
 	delete(n.names, from)
-	return nil
-}
-
-// copyOut copies bytes to a file of their own.
-func (n *naming) copyOut(ctx context.Context, sum resourcesync.Digest, to string) (err error) {
-	r, _, err := n.b.f.files.Get(ctx, contentKey(sum), 0, -1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	o, err := n.b.files.Create(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(o, &contextReader{ctx, r}); err != nil {
-		return errors.Join(err, o.Discard())
-	}
-	if err := o.Close(); err != nil {
-		return err
-	}
-	n.b.files.Put(o, blob.Put{Key: to})
 	return nil
 }

@@ -6,11 +6,11 @@ import (
 	"instep/resourcesync"
 )
 
-// Bytes can be in their file of the flat layout without a name in the catalog, for
-// example after the catalog was lost. Until they get a name they do not belong to the
-// mirror, so an interrupted batch does not remove them.
+// In the flat layout, a file can store bytes that have no name in the catalog, for
+// example after the catalog was lost. Such bytes do not belong to the mirror until they
+// get a name. If the batch that names them is interrupted, they are not removed.
 
-// found reports whether the file with these bytes exists although they have no name.
+// found reports whether there is a file with these bytes although they have no name.
 func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error) {
 	if _, err := f.files.Stat(ctx, contentKey(sum)); err != nil {
 		return false, ignoreAbsent(err)
@@ -19,7 +19,7 @@ func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	return !named && err == nil, err
 }
 
-// leave removes a name, but not the bytes.
+// leave removes a name and keeps its bytes, even if they have no other name.
 func (b *flatBatch) leave(key string) {
 	b.step([]string{key}, func(_ context.Context, n *naming) error {
 		n.left[n.names[key]] = true
@@ -28,7 +28,7 @@ func (b *flatBatch) leave(key string) {
 	})
 }
 
-// noteFound records in the intents which bytes were found.
+// noteFound records in the intents of w which bytes exist already without a name.
 func (m *Mirror) noteFound(ctx context.Context, w *work) error {
 	if m.flat == nil {
 		return nil

@@ -15,16 +15,16 @@ import (
 
 // Limits of Glance.
 const (
-	glanceFiles = 32       // files checked at a time
-	glanceReads = 4        // files with an unchanged stamp that are read
-	glanceBytes = 64 << 10 // largest file with an unchanged stamp that is read, in bytes
+	glanceFiles = 32       // number of files that are checked at a time
+	glanceReads = 4        // number of files with an unchanged stamp that are read
+	glanceBytes = 64 << 10 // size in bytes of the largest file with an unchanged stamp that is read
 )
 
-// Glance checks 32 files of each set, different ones each time. It marks resources
-// whose files are missing or changed as due, so that the next run fetches them again,
-// and returns their number. While it finds any, it continues with more files, up to all
-// files of the set. It reads files whose stamp has changed, and of the others at most
-// four with up to 64 KiB each. Only an audit reads all files.
+// Glance checks 32 files of each set, different ones each time. It marks resources whose
+// files are missing or changed as due, so that the next run fetches them again, and
+// returns their number. As long as it finds such files, it checks 32 more, up to all
+// files of the set. It reads files whose size or modification time has changed, and of
+// the others at most four with up to 64 KiB each. Only an audit reads all files.
 func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	if m.readOnly {
 		return 0, ErrReadOnly
@@ -37,20 +37,20 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 		n, err := m.glanceSet(ctx, s.ID)
 		lost += n
 		if err != nil {
-			return lost, fmt.Errorf("look at files of the mirror: %w", err)
+			return lost, fmt.Errorf("check files of the mirror: %w", err)
 		}
 	}
 	return lost, nil
 }
 
-// glanceSet checks members of a set in the order of their rows, beginning at a random
-// row and continuing from the first row.
+// glanceSet checks members of a set in the order of their rows. It begins at a random
+// row, and continues with the first row after the last one.
 func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
 	last, err := m.facts.LastID(ctx)
 	if err != nil || last == 0 {
 		return 0, err
 	}
-	begin := 1 + rand.New(rand.NewPCG(uint64(m.now().UnixNano()), uint64(set))).Int64N(last)
+	begin := 1 + rand.New(rand.NewPCG(uint64(m.o.Now().UnixNano()), uint64(set))).Int64N(last)
 	from, around := begin, false
 	for {
 		some, err := m.facts.MembersFrom(ctx, set, from, glanceFiles)
@@ -76,10 +76,10 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// glanceAt checks the files of some resources and marks changed and missing ones as
-// due.
+// glanceAt checks the files of some resources, marks the missing and changed ones as due,
+// and returns their number.
 func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
-	var lost []string
+	var lost []catalog.Resource
 	reads := glanceReads
 	for i := range rows {
 		r := &rows[i]
@@ -91,7 +91,7 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 			return 0, err
 		}
 		if !as {
-			lost = append(lost, r.URI)
+			lost = append(lost, *r)
 		}
 	}
 	if len(lost) == 0 {
@@ -101,16 +101,15 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 		return 0, err
 	}
 	defer m.unlockCommit()
-	members, err := m.markLost(ctx, lost, rows, "its file was changed or removed")
-	if err != nil {
+	if err := m.undoLeftovers(ctx); err != nil {
 		return 0, err
 	}
-	return int64(len(lost)), m.own.Settle(ctx, catalog.Outcome{Members: members}, nil)
+	return int64(len(lost)), m.settleLost(ctx, lost, "the file of the resource was changed or removed")
 }
 
-// asStored reports whether a file is unchanged. It reads the file if its stamp has
-// changed, or if reads is not used up. It returns true for an unreadable file, which
-// only an audit reports.
+// asStored reports whether the file of a resource is unchanged. It reads the file if its
+// stamp has changed, and also if reads, the number of files that may still be read, is
+// not 0. It returns true for an unreadable file, which only an audit reports.
 func (m *Mirror) asStored(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

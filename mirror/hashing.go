@@ -9,8 +9,9 @@ import (
 	"instep/transfer"
 )
 
-// hashing returns a writer that passes the bytes of w to o, and a function that returns
-// their digests at the end. Digests that r computes are not computed again.
+// hashing returns a writer that writes to o and hashes, and a function that returns the
+// digests of what was written. If r, the source of the bytes, hashes them itself, its
+// digests are used instead.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(transfer.Hashed); ok {
@@ -23,8 +24,8 @@ func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, diges
 	return io.MultiWriter(o, h), h.Digests
 }
 
-// ordered returns the digests of the wanted algorithms, in that order. It omits missing
-// ones.
+// ordered returns those of the digests ds that have one of the wanted algorithms, in the
+// order of these.
 func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesync.Digests {
 	out := make(resourcesync.Digests, 0, len(want))
 	for _, algorithm := range want {
@@ -35,7 +36,8 @@ func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesyn
 	return out
 }
 
-// algorithmsOf returns the mirror's own algorithm, and those of the digests of w.
+// algorithmsOf returns SHA-256, which the mirror always computes, and the algorithms of
+// the digests of w.
 func algorithmsOf(w *harvest.Resource) []resourcesync.Algorithm {
 	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
 	for _, d := range w.Digests {

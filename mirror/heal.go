@@ -8,15 +8,16 @@ import (
 	"instep/internal/catalog"
 )
 
-// findMarker reads the marker. If only the marker is lost, it is reconstructed: a
-// catalog in our own directory is the catalog of this mirror.
-func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found bool, err error) {
+// findMarker reads the marker. If the marker is missing and there is a catalog of a
+// mirror in .instep, the catalog is that of this mirror, so findMarker reconstructs the
+// marker from it.
+func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err error) {
 	if mark, found, err = m.readMarker(ctx); found || err != nil || m.inside != ours {
 		return mark, found, err
 	}
-	c, err := catalog.OpenReadOnly(ctx, o.catalog(), "", o.Now)
+	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
-		return mark, false, nil // an unknown format is reported when a mirror is created
+		return mark, false, nil // creating a mirror here reports the error
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
@@ -27,39 +28,39 @@ func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found
 	if err != nil {
 		return mark, false, err
 	}
-	mark = marker{UUID: id, Created: m.now().UTC(), lost: true}
+	mark = marker{UUID: id, Created: m.o.Now().UTC(), lost: true}
 	for _, err := range c.Mirror.ContentNames(ctx, "") {
 		if err != nil {
 			return mark, false, err
 		}
-		mark.Layout = Flat // only a mirror with this layout has names of bytes
+		mark.Layout = Flat // only a mirror with the layout Flat has names of bytes
 		break
 	}
 	mark.Format = mark.format()
 	return mark, true, nil
 }
 
-// check checks the whole catalog if this run may replace it, since some damage is only
-// found that way.
-func (m *Mirror) check(ctx context.Context, o *Options) error {
-	if !o.Adopt {
+// check reads the whole catalog if Options.Adopt lets this run replace a damaged one,
+// since some damage is not found otherwise.
+func (m *Mirror) check(ctx context.Context) error {
+	if !m.o.Adopt {
 		return nil
 	}
 	return m.cat.Check(ctx)
 }
 
-// beginsAnew reports whether a mirror whose catalog could not be opened because of err
-// gets a new one. With Adopt it does if the catalog is lost or damaged, or is a foreign
-// one in our own directory; the files in the directory are then compared with the
-// Source. Without Adopt only a mirror whose creation was interrupted, which has nothing
-// to lose, gets a new one.
-func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
+// beginsAnew reports whether a mirror gets a new catalog after its catalog could not be
+// opened because of err. With Options.Adopt, it does if the catalog is lost or damaged,
+// or if the one in .instep belongs to another mirror. The files in the directory are then
+// compared with the Source. Without Adopt, only a mirror whose creation was interrupted
+// gets a new catalog, since it has nothing to lose.
+func (m *Mirror) beginsAnew(err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
 	other := errors.Is(err, catalog.ErrOther) && m.inside == ours
 	switch {
-	case !o.Create || !lost && !damaged && !other:
+	case !m.o.Create || !lost && !damaged && !other:
 		return false, nil
-	case o.Adopt:
+	case m.o.Adopt:
 		return true, nil
 	case !lost || m.inside != ours:
 		return false, nil
@@ -68,6 +69,6 @@ func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
 	return name == "", err
 }
 
-// Aside returns the path to which Open has moved a catalog that it could not use
+// Aside returns the path to which Open has moved a catalog that could not be used
 // (Options.Adopt); "" if there was none.
 func (m *Mirror) Aside() string { return m.aside }

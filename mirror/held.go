@@ -12,7 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// heldOf converts a row of the catalog; it returns the zero Held for the zero Resource.
+// heldOf converts a row of the catalog to a Held. The zero Resource becomes the zero
+// Held.
 func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := heldState(r)
 	if r.Due == "" {
@@ -23,7 +24,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is like heldOf, but without Wanted.
+// heldState is like heldOf, but leaves Wanted zero.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -35,37 +36,28 @@ func heldState(r *catalog.Resource) destination.Held {
 	return h
 }
 
-// wanted is the stored form of a destination.Wanted.
+// wanted is the JSON form of a Held.Wanted in the catalog.
 type wanted struct {
-	LastMod  string    `json:"lastmod,omitempty"`
-	Length   *int64    `json:"length,omitempty"`
-	Digests  string    `json:"hash,omitempty"`
-	Type     string    `json:"type,omitempty"`
-	Encoding string    `json:"encoding,omitempty"`
-	Changed  time.Time `json:"changed"`
-
-	Remainder harvest.Remainder `json:"remainder,omitzero"`
+	LastMod   resourcesync.Datetime `json:"lastmod,omitzero"`
+	Length    resourcesync.Length   `json:"length,omitzero"`
+	Digests   resourcesync.Digests  `json:"hash,omitempty"`
+	Type      string                `json:"type,omitempty"`
+	Encoding  string                `json:"encoding,omitempty"`
+	Changed   time.Time             `json:"changed"`
+	Remainder harvest.Remainder     `json:"remainder,omitzero"`
 }
 
 func encodeWanted(w *harvest.Resource) (string, error) {
-	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Encoding: w.Encoding, Changed: w.Changed.UTC(), Remainder: w.Remainder}
-	if !w.LastMod.IsZero() {
-		kept.LastMod = w.LastMod.String()
-	}
-	if w.Length.Known() {
-		n := w.Length.Int64()
-		kept.Length = &n
-	}
-	text, err := json.Marshal(kept)
+	text, err := json.Marshal(wanted{w.LastMod, w.Length, w.Digests, w.Type, w.Encoding, w.Changed.UTC(), w.Remainder})
 	if err != nil {
 		return "", fmt.Errorf("the stored statement of the Source about %q: %w", w.URI, err)
 	}
 	return string(text), nil
 }
 
-// wantedOf returns what to fetch when the stored bytes are lost. It contains only
-// statements of the Source: if the Source gives no digests it may serve other bytes
-// each time.
+// wantedOf returns the statement of the Source about a resource, for fetching it again
+// when the stored bytes are lost. It omits digests that the mirror has computed, because
+// a Source that gives no digest may serve other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
 	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {
@@ -83,36 +75,20 @@ func wantedOf(r *catalog.Resource) (string, error) {
 }
 
 func decodeWanted(uri, text string) (harvest.Resource, error) {
-	fail := func(err error) (harvest.Resource, error) {
+	var w wanted
+	if err := json.Unmarshal([]byte(text), &w); err != nil {
 		return harvest.Resource{}, fmt.Errorf("the record of %q in the catalog: %w", uri, err)
 	}
-	var kept wanted
-	if err := json.Unmarshal([]byte(text), &kept); err != nil {
-		return fail(err)
-	}
-	w := harvest.Resource{URI: uri, Type: kept.Type, Encoding: kept.Encoding, Changed: kept.Changed, Remainder: kept.Remainder}
-	var err error
-	if kept.LastMod != "" {
-		if w.LastMod, err = resourcesync.ParseDatetime(kept.LastMod); err != nil {
-			return fail(err)
-		}
-	}
-	if kept.Digests != "" {
-		if w.Digests, err = resourcesync.ParseDigests(kept.Digests); err != nil {
-			return fail(err)
-		}
-	}
-	if kept.Length != nil {
-		w.Length = resourcesync.Bytes(*kept.Length)
-	}
-	return w, nil
+	return harvest.Resource{
+		URI: uri, LastMod: w.LastMod, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding, Changed: w.Changed, Remainder: w.Remainder,
+	}, nil
 }
 
-// micros returns a time in the precision of the catalog.
+// micros rounds a time to the microseconds that the catalog stores.
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
-// differs returns in which way bytes with this length and these digests differ from w;
-// "" if they do not. proof reports whether a length or digest of w was compared.
+// differs describes how bytes with this length and these digests differ from w; "" if
+// they do not. proof reports whether any length or digest of w was compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {

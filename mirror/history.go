@@ -18,25 +18,25 @@ import (
 	"instep/resourcesync"
 )
 
-// KeptSet is the name of the set of resources that are held in an earlier state,
-// independently of the Source (Revert with Keep, Release).
+// KeptSet is the name of a set that belongs to the mirror and not to the Source. Its
+// resources are held in an earlier state, by Revert with Keep, until Release.
 const KeptSet = "instep:kept"
 
-// FoundSet is the name of the set of files that were at the paths of resources when the
-// mirror was made from a directory with files (Options.Adopt). They are in the trash.
-// OpenVersion reads them, but Revert does not bring them back, since they are not
-// resources.
+// FoundSet is the name of a set that belongs to the mirror and not to the Source. It has
+// the files that were at the paths of resources when the mirror was created in a
+// directory with files (Options.Adopt). They are in the trash. OpenVersion reads them.
+// Revert does not bring them back, since they were no resources.
 const FoundSet = "instep:found"
 
 // ErrFound is the reason for which Revert skips a file of FoundSet.
 var ErrFound = errors.New("the file was not a resource of the mirror")
 
-// Version is a state of a resource in a set: an ended one, or the present one.
+// Version is the present state of a resource in a set, or an earlier one that has ended.
 type Version struct {
-	// SetURI is the URI of the Capability List of the set, or KeptSet or FoundSet.
+	// SetURI is the URI of the set's Capability List, or KeptSet or FoundSet.
 	SetURI string
-	// Held is the resource in that state, without Due, Wanted and the times of
-	// evidence.
+	// Held is the resource in this state. Due, Wanted and the times of evidence are not
+	// set.
 	destination.Held
 
 	// Since and Until are the times at which the state began and ended, by the clock of
@@ -49,13 +49,13 @@ type Version struct {
 	// state.
 	Why resourcesync.Change
 	// Began and Ended are the numbers of the runs that began and ended the state; 0 if
-	// they are unknown, or if it has not ended.
+	// the number is unknown or the state has not ended.
 	Began, Ended int64
 
 	past      bool // the state has ended
 	overtaken bool // a later run changed the resource again
 	set       catalog.SetID
-	remainder string // text of the Remainder in the catalog
+	remainder string // the Remainder of the resource, as text from the catalog
 }
 
 // Present reports whether the state has not ended.
@@ -69,19 +69,19 @@ func versionOf(set string, v *catalog.Version) (Version, error) {
 	}, err
 }
 
-// Run is one command that changed a mirror, or one period of a command that keeps
-// running (BeginRun).
+// Run is one command that changed a mirror, or a part of a long-running command that
+// BeginRun began.
 type Run struct {
-	ID                        int64     // number of the run, ascending; 0 if it has changed nothing yet
-	Begun                     time.Time // time by the clock of the mirror
+	ID                        int64     // number of the run; a later run has a greater one, and a run that has changed nothing yet has 0
+	Begun                     time.Time // begin of the run by the clock of the mirror
 	What                      string    // command line
-	Created, Updated, Deleted int64     // numbers of resources, counted in each set
+	Created, Updated, Deleted int64     // numbers of resources; a resource counts once for each of its sets
 }
 
-// ErrNoVersion means that there is no such state, or that it was removed.
-var ErrNoVersion = errors.New("no such state is kept")
+// ErrNoVersion means that the mirror does not have the requested state, or has removed
+// it.
+var ErrNoVersion = errors.New("the mirror has no such state")
 
-// setNames returns the names of all sets.
 func (m *Mirror) setNames(ctx context.Context) (map[catalog.SetID]string, error) {
 	if m.cat == nil {
 		return nil, nil
@@ -133,8 +133,8 @@ func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[ca
 	}
 }
 
-// Find returns the URI of the resource with this URI, or with this path in the mirror,
-// at present or in an earlier state. It returns ErrNoVersion if there is none.
+// Find returns the URI of a resource. name is that URI, or the path that the resource has
+// or had in the mirror. It returns ErrNoVersion if there is none.
 func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) {
 	if m.cat == nil {
 		return "", fmt.Errorf("%w: of %q", ErrNoVersion, name)
@@ -142,8 +142,8 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 	if strings.Contains(name, "://") {
 		return name, nil
 	}
-	if below, err := filepath.Rel(m.dir, name); err == nil && filepath.IsLocal(below) {
-		name = below // the form of a path that a shell completes
+	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
+		name = below // name may begin with the path of the mirror, as a shell completes it
 	}
 	name = path.Clean(filepath.ToSlash(name))
 	uri, ok, err := m.own.URIAt(ctx, name)
@@ -153,8 +153,8 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 	return uri, err
 }
 
-// History yields the states of a resource: first the present one of each set, then
-// those that ended, the last one first.
+// History yields the states of a resource: first the present one in each set, then those
+// that have ended, from the last to the first.
 func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
 		return func(yield func(catalog.Version, error) bool) {
@@ -177,15 +177,16 @@ func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, err
 	})
 }
 
-// Ended yields the states that ended at or after a moment, the last one first.
-func (m *Mirror) Ended(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
-	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.Versions(ctx, since) })
+// Ended yields the states of all resources that ended at or after start, from the last to
+// the first.
+func (m *Mirror) Ended(ctx context.Context, start time.Time) iter.Seq2[Version, error] {
+	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.Versions(ctx, start) })
 }
 
-// AsOf yields the states in a set at a moment, in ascending order of
-// [resourcesync.KeyOf] the URIs. It is complete for moments since the one that Known
-// returns.
-func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[Version, error] {
+// AsOf yields the state of each member of a set at a moment, in ascending order of
+// [resourcesync.KeyOf] the URIs. It is complete for a moment at or after the one that
+// Known returns.
+func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		id, err := m.set(ctx, set)
 		if err != nil {
@@ -194,11 +195,12 @@ func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[V
 		if id == 0 {
 			return
 		}
-		m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.AsOf(ctx, id, at) })(yield)
+		m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.AsOf(ctx, id, moment) })(yield)
 	}
 }
 
-// Known returns the moment since which all states are known; false if there is none.
+// Known returns the moment from which on all states are still known; false if there is
+// none.
 func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -206,7 +208,7 @@ func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	return m.own.Known(ctx)
 }
 
-// Runs yields the runs that changed the mirror, the last one first.
+// Runs yields the runs that changed the mirror, from the last to the first.
 func (m *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		if m.cat == nil {
@@ -229,26 +231,26 @@ func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// At returns the states of a resource in its sets at a moment; for the zero time, the
-// last states with other bytes than the present ones. It returns ErrNoVersion if there
-// are none.
-func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, error) {
+// At returns the states of a resource in its sets at a moment. If the moment is zero, it
+// returns the latest states whose bytes differ from the present ones. It returns
+// ErrNoVersion if there are none.
+func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Version, error) {
 	var found []Version
 	var present *Version
 	for v, err := range m.History(ctx, uri) {
 		switch {
 		case err != nil:
 			return nil, err
-		case at.IsZero() && v.Present():
+		case moment.IsZero() && v.Present():
 			present = &v
-		case at.IsZero():
+		case moment.IsZero():
 			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {
 				return found, nil
 			}
 			if present == nil || sum(&v) != sum(present) {
 				found = append(found, v)
 			}
-		case !v.Since.After(at) && (v.Present() || v.Until.After(at)):
+		case !v.Since.After(moment) && (v.Present() || v.Until.After(moment)):
 			found = append(found, v)
 		}
 	}
@@ -260,9 +262,10 @@ func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, e
 
 func sum(v *Version) resourcesync.Digest { return v.Digests.Get(resourcesync.SHA256) }
 
-// OpenVersion opens the bytes of a state, wherever they are now. Reading fails before
-// the end if the bytes have changed (resourcesync.MismatchError), and when ctx ends. If
-// the bytes no longer exist, it returns fs.ErrNotExist.
+// OpenVersion opens the bytes of a state, which may be in the mirror or in the trash. If
+// the bytes have changed, reading them fails before the end with a
+// *resourcesync.MismatchError. Reading also fails when ctx ends. If the bytes do not
+// exist any more, OpenVersion returns fs.ErrNotExist.
 func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, error) {
 	for place, err := range m.places(ctx, v) {
 		if err != nil {
@@ -286,8 +289,8 @@ func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, er
 	return nil, fmt.Errorf("the bytes that %q had until %s no longer exist: %w", v.URI, v.Until.Format(time.RFC3339), fs.ErrNotExist)
 }
 
-// places yields the paths at which the bytes of a state may be, which are looked up by
-// their SHA-256.
+// places yields paths at which the bytes of a state may be: that of Kept, and those of
+// states and resources with the same SHA-256.
 func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if v.Kept != "" && !yield(v.Kept, nil) {
@@ -313,7 +316,8 @@ func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error
 	}
 }
 
-// HoldsBytes reports whether the present state of a resource has these bytes, in any set.
+// HoldsBytes reports whether the present state of a resource, in any set, has these
+// bytes.
 func (m *Mirror) HoldsBytes(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error) {
 	for v, err := range m.History(ctx, uri) {
 		if err != nil || !v.Present() {

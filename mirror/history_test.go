@@ -146,7 +146,7 @@ func TestEveryStateThatEndedIsKept(t *testing.T) {
 		"two 2026-01-02 2h0m0s 3h0m0s updated",
 		"one 2026-01-01 1h0m0s 2h0m0s updated",
 	}, p.states("d/a"))
-	for _, name := range []string{home + "/d/a", "d/a", "./d//a", filepath.Join(p.dir, "d", "a")} {
+	for _, name := range []string{home + "/d/a", "d/a", "./d//a", filepath.Join(p.o.Dir, "d", "a")} {
 		if key, err := p.Find(t.Context(), name); key != home+"/d/a" || err != nil {
 			t.Errorf("Find(%q): got %x, %v", name, key, err)
 		}
@@ -173,7 +173,7 @@ func TestWhatIsDueHasNotChangedYet(t *testing.T) {
 		fmt.Sprint("two 2026-01-02 3h0m0s ", time.Time{}.Sub(noon), " "), "one 2026-01-01 1h0m0s 3h0m0s updated",
 	}, p.states("a"))
 
-	write(t, p.dir, "a", "rot") // and is repaired: no other state
+	write(t, p.o.Dir, "a", "rot") // and is repaired: no other state
 	p.do(func(b destination.Batch) error {
 		return b.Due(t.Context(), set, wantedOfBody(home+"/a", "two", noon.Add(time.Hour)), "damaged")
 	})
@@ -194,7 +194,7 @@ func TestAsOfIsTheSetAsItWas(t *testing.T) {
 			now := map[string]string{}
 			for h, err := range p.Members(t.Context(), set) {
 				p.ok(err)
-				body, err := os.ReadFile(filepath.Join(p.dir, h.Path))
+				body, err := os.ReadFile(filepath.Join(p.o.Dir, h.Path))
 				p.ok(err)
 				now[strings.TrimPrefix(h.URI, home+"/")] = fmt.Sprint(string(body), " ", h.Type, " ", h.LastMod)
 			}
@@ -301,7 +301,7 @@ func TestUndoingLeavesWhatALaterRunChanged(t *testing.T) {
 	if len(failed) != 2 || !errors.Is(failed["a"], ErrOvertaken) || !errors.Is(failed["b"], ErrOvertaken) {
 		t.Errorf("left alone: got %v, want a and b, overtaken", failed)
 	}
-	wantFiles(t, p.dir, map[string]string{"a": "a3", "c": "c1"})
+	wantFiles(t, p.o.Dir, map[string]string{"a": "a3", "c": "c1"})
 }
 
 // TestCat_DEL_06_restore: a wrong deletion is taken back, byte for byte and with all that was
@@ -320,7 +320,7 @@ func TestCat_DEL_06_restore(t *testing.T) {
 	})
 	p.ok(tryCommit(p.Mirror, &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: harvest.Position{At: noon}, Scope: ""}}, func(destination.Batch) error { return nil }))
 	want := everything(t, p.Mirror)
-	files := filesIn(t, p.dir, isOurs)
+	files := filesIn(t, p.o.Dir, isOurs)
 	at := p.do(func(b destination.Batch) error {
 		for i := range n {
 			if err := gone(name(i))(b); err != nil {
@@ -329,12 +329,12 @@ func TestCat_DEL_06_restore(t *testing.T) {
 		}
 		return nil
 	})
-	wantFiles(t, p.dir, map[string]string{})
+	wantFiles(t, p.o.Dir, map[string]string{})
 	done, failed := p.revert(p.DeletedSince(t.Context(), at), false)
 	if len(done) != n || len(failed) > 0 {
 		t.Fatalf("restored %d of %d, failed: %v", len(done), n, failed)
 	}
-	wantFiles(t, p.dir, files)
+	wantFiles(t, p.o.Dir, files)
 	wantSame(t, "what is held", want, everything(t, p.Mirror))
 	if cur, ok, err := p.Cursor(t.Context(), set); !ok || err != nil || cur.Scope == "" || !cur.At.Equal(noon) {
 		t.Errorf("cursor: got %+v, %v, %v; want one at noon of another scope", cur, ok, err)
@@ -367,7 +367,7 @@ func TestARestoredStateIsDueUnlessItIsKept(t *testing.T) {
 		if done, failed := p.revert(steps(states), keep); len(done) != 1 || len(failed) > 0 {
 			t.Fatalf("restored %q, failed: %v", done, failed)
 		}
-		wantFiles(t, p.dir, map[string]string{"a": "one"})
+		wantFiles(t, p.o.Dir, map[string]string{"a": "one"})
 		h := lookup(t, p.Mirror, set, "a")
 		if h.LastMod.String() != "2026-01-01" || h.Type != "text/2026-01-01" || !h.Verified {
 			t.Errorf("held: %+v", h)
@@ -377,13 +377,13 @@ func TestARestoredStateIsDueUnlessItIsKept(t *testing.T) {
 		}
 		p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
 		want := map[bool]string{false: "two", true: "one"}[keep]
-		wantFiles(t, p.dir, map[string]string{"a": want})
+		wantFiles(t, p.o.Dir, map[string]string{"a": want})
 		err = p.Release(t.Context(), home+"/a")
 		if released := err == nil; released != keep || !released && !errors.Is(err, ErrNoVersion) {
 			t.Errorf("release: got %v", err)
 		}
 		p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
-		wantFiles(t, p.dir, map[string]string{"a": "two"})
+		wantFiles(t, p.o.Dir, map[string]string{"a": "two"})
 	}
 }
 
@@ -393,14 +393,14 @@ func TestADeletedResourceThatIsKeptBelongsToNoSetOfTheSource(t *testing.T) {
 	p.do(all(stated("a", "one", "2026-01-01", noon), stated("b", "b", "2026-01-01", noon)))
 	at := p.do(gone("a"))
 	p.revert(p.DeletedSince(t.Context(), at), true)
-	wantFiles(t, p.dir, map[string]string{"a": "one", "b": "b"})
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one", "b": "b"})
 	if h := lookup(t, p.Mirror, set, "a"); h.Member {
 		t.Errorf("held: %+v, want no member", h)
 	}
 	p.do(gone("a"))
-	wantFiles(t, p.dir, map[string]string{"a": "one", "b": "b"})
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one", "b": "b"})
 	p.ok(p.Release(t.Context(), home+"/a"))
-	wantFiles(t, p.dir, map[string]string{"b": "b"})
+	wantFiles(t, p.o.Dir, map[string]string{"b": "b"})
 }
 
 func TestBytesOfAStateThatAreGoneOrDamagedAreToldAndReplaceNothing(t *testing.T) {
@@ -413,9 +413,9 @@ func TestBytesOfAStateThatAreGoneOrDamagedAreToldAndReplaceNothing(t *testing.T)
 		p.ok(err)
 		switch {
 		case strings.HasSuffix(v.URI, "/a"):
-			write(t, p.dir, v.Kept, "eno")
+			write(t, p.o.Dir, v.Kept, "eno")
 		case strings.HasSuffix(v.URI, "/b"):
-			p.ok(os.Remove(filepath.Join(p.dir, v.Kept)))
+			p.ok(os.Remove(filepath.Join(p.o.Dir, v.Kept)))
 		}
 	}
 	done, failed := p.revert(p.Undoing(t.Context(), run), false)
@@ -424,7 +424,7 @@ func TestBytesOfAStateThatAreGoneOrDamagedAreToldAndReplaceNothing(t *testing.T)
 	if len(failed) != 2 || !errors.As(failed["a"], &me) || !errors.Is(failed["b"], fs.ErrNotExist) {
 		t.Errorf("failed: got %v, want a damaged and b gone", failed)
 	}
-	wantFiles(t, p.dir, map[string]string{"a": "two", "c": "c"})
+	wantFiles(t, p.o.Dir, map[string]string{"a": "two", "c": "c"})
 }
 
 // A state is purged with its bytes, and what is held of it longer stays restorable.
@@ -447,7 +447,7 @@ func TestPurgingForgetsStatesAndBytesTogether(t *testing.T) {
 	if known, _, err = p.Known(t.Context()); err != nil || known.Day() != 2 {
 		t.Errorf("known since %s, %v after a longer retention: want what it was", known, err)
 	}
-	left := filesIn(t, p.dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
+	left := filesIn(t, p.o.Dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
 	if len(left) != 1 {
 		t.Errorf("trash: got %q, want b only", left)
 	}
@@ -475,7 +475,7 @@ func TestSetsHaveStatesOfTheirOwn(t *testing.T) {
 	if len(done) != 1 || len(failed) > 0 {
 		t.Fatalf("restored %q, failed %v", done, failed)
 	}
-	wantFiles(t, p.dir, map[string]string{"a": "one"})
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one"})
 	if got := p.asOf(set, p.now); !strings.HasPrefix(got["a"], "one ") {
 		t.Errorf("%s after the restoration: %v", set, got)
 	}

@@ -16,32 +16,33 @@ import (
 	"instep/resourcesync"
 )
 
-// publishersKey is the directory with a file for each publication that reads the log of
-// the mirror. The log is written while the directory exists.
+// publishersKey is the path of a directory with a file for each publication that reads
+// the log of the mirror's changes. Commits write the log while the directory exists.
 const publishersKey = ours + "/publishers"
 
 const (
-	maxPublisher  = 4096           // size of a file in bytes
-	maxPublishers = 1000           // number of files that are read
-	touchEvery    = 24 * time.Hour // interval at which a file is written even if its publication has read nothing new
+	maxPublisher  = 4096           // largest size of a publication's file, in bytes
+	maxPublishers = 1000           // largest number of publications' files that are read
+	touchEvery    = 24 * time.Hour // interval after which a publication writes its file even if it has read nothing new
 )
 
 // publisher is the content of the file of a publication.
 type publisher struct {
-	Read int64     `json:"read"` // number of the last change that the publication has read
-	Seen time.Time `json:"seen"` // time at which the publication registered last
+	Read int64     `json:"read"` // number of the last change in the log that the publication has read
+	Seen time.Time `json:"seen"` // time at which the publication last registered
 }
 
-// Register makes commits of the mirror in dir write a log, and keep the changes after
-// the number read, until the publication name has not registered for a while (see
-// Mirror.TrimLog). It needs no lock, since each publication replaces its own file. No
-// other publication of the mirror may have the same name.
+// Register makes commits of the mirror in dir write a log of changes, and keep the
+// changes whose numbers are greater than read, for the publication called name. If the
+// publication does not register again for some time, the mirror forgets it
+// (Mirror.TrimLog). Register needs no lock, since each publication replaces its own file.
+// No two publications may have the same name.
 func Register(ctx context.Context, dir, name string, read int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
 		return fmt.Errorf("register the publication %q: expected a valid file name", name)
 	}
-	// The directory for temporary files is used by this publication only.
+	// Each publication has a directory for temporary files of its own.
 	files, err := blob.OpenDir(dir, blob.DirOptions{Temp: ours + "/registering/" + name, FileMode: fileMode, DirMode: oursMode})
 	if err != nil {
 		return err
@@ -64,9 +65,8 @@ func Register(ctx context.Context, dir, name string, read int64, now time.Time) 
 	return err
 }
 
-// readPublisher returns the content of a publication's file. It returns false if the
-// file is missing or incomplete; the publication then counts as one that has read
-// nothing.
+// readPublisher returns the content of a publication's file. It returns false if the file
+// is missing or damaged. Then the publication counts as one that has read nothing.
 func readPublisher(ctx context.Context, files blob.Bucket, key string) (p publisher, ok bool, err error) {
 	text, err := blob.ReadAll(ctx, files, key, maxPublisher)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,15 +78,16 @@ func readPublisher(ctx context.Context, files blob.Bucket, key string) (p publis
 	return p, json.Unmarshal(text, &p) == nil, nil
 }
 
-// published reports whether commits have to write the log.
+// published reports whether commits have to write the log because a publication has
+// registered.
 func (m *Mirror) published() (bool, error) {
 	k, err := m.disk.lstat(publishersKey)
 	return k != absent, err
 }
 
-// TrimLog removes the changes that no publication needs from the log. A publication
-// that has not registered for the time forget is removed; when it registers again, it
-// compares everything that the mirror holds.
+// TrimLog removes the changes from the log that no publication needs. It removes a
+// publication that has not registered for longer than forget. If that publication
+// registers again, it has to compare all resources of the mirror.
 func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -104,14 +105,15 @@ func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 		return m.own.CutLog(ctx)
 	}
 	is, err := m.published()
-	if err == nil && !is { // the directory was removed with its last file
+	if err == nil && !is { // forgetPublishers has removed the directory with its last file
 		err = m.own.CutLog(ctx)
 	}
 	return err
 }
 
-// forgetPublishers removes the publications that registered last longer than forget ago. It returns
-// the lowest position of the log up to which a remaining publication has read; -1 if none remains.
+// forgetPublishers removes publications that have not registered for longer than forget.
+// It returns the lowest number up to which a remaining publication has read the log; -1
+// if none remains.
 func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (first int64, err error) {
 	var all []string
 	for info, err := range m.files.List(ctx, publishersKey+"/") {
@@ -129,24 +131,21 @@ func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (fi
 		switch {
 		case err != nil:
 			return 0, err
-		case ok && m.now().Sub(p.Seen) > forget:
+		case ok && m.o.Now().Sub(p.Seen) > forget:
 			gone = append(gone, key)
 		case first < 0 || p.Read < first:
 			first = p.Read
 		}
 	}
-	if len(gone) == 0 {
-		return first, nil
-	}
 	return first, m.remove(ctx, gone)
 }
 
-// Catalog returns the UUID of the catalog. The numbers in the log are valid for this
-// catalog only.
+// Catalog returns the UUID of the catalog. Numbers of changes in the log are valid only
+// for this catalog.
 func (m *Mirror) Catalog(ctx context.Context) (string, error) { return m.cat.UUID(ctx) }
 
-// LogEnd returns the number and time of the last change in the log. Everything that
-// changes later will be in the log, if it is written (see Register).
+// LogEnd returns the number and time of the last change in the log. While the log is
+// written (see Register), it will have every later change.
 func (m *Mirror) LogEnd(ctx context.Context) (seq int64, at time.Time, err error) {
 	p, err := m.own.LogEnd(ctx)
 	return p.Seq, p.At, err
@@ -158,10 +157,10 @@ func (m *Mirror) LogHas(ctx context.Context, seq int64, at time.Time) (bool, err
 	return m.own.LogHas(ctx, catalog.LogPosition{Seq: seq, At: at})
 }
 
-// EachLogged calls take for the changes with after < number <= through, in order, with
-// their number and time. held has the state of a resource after a commit in each of the
-// sets, in their order; Member is false for a set without it. The next call overwrites
-// held.
+// EachLogged calls take for each change in the log whose number is greater than after and
+// at most through, in order, with its number and time. held has the state of the changed
+// resource in each of the sets, in their order; Member is false if the resource is not in
+// the set. The next call overwrites held.
 func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error {
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {
@@ -202,8 +201,8 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	return flush()
 }
 
-// Kept returns the path of bytes that a resource had and that another state has
-// replaced, relative to the directory; "" if they no longer exist.
+// Kept returns the path in the trash, relative to the directory, of the bytes of an
+// earlier state of a resource; "" if they do not exist any more.
 func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	for v, err := range m.own.VersionsOf(ctx, h.URI) {

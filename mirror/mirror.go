@@ -1,17 +1,18 @@
-// Package mirror stores a copy of a Source in a directory (1.1 §5.2): the bytes of each
-// resource in a file whose path resembles its URI, and the facts about them in a
-// catalog. Open returns a Mirror, which a destination.Destination synchronizes with the
-// Source. The mirror keeps what a run replaces or deletes until PurgeTrash removes it:
-// History, AsOf and Ended list it, OpenVersion reads it, and Revert brings it back.
+// Package mirror stores a copy of a Source in a directory (1.1 §5.2). The bytes of each
+// resource are in a file whose path resembles the URI, and a catalog has the facts about
+// all resources. Open returns a Mirror, which a destination.Destination synchronizes with
+// the Source. The mirror keeps what a run replaces or deletes until PurgeTrash removes
+// it: History, AsOf and Ended list earlier states, OpenVersion reads their bytes, and
+// Revert restores them.
 //
-// All files of the mirror itself are in the directory .instep: the marker that connects
-// directory and catalog, the catalog, the lock, temporary files, and the trash with
+// The mirror's own files are in the directory .instep: the marker that connects the
+// directory with its catalog, the catalog, the lock, temporary files, and the trash with
 // replaced and deleted bytes.
 //
-// A batch commits in three steps, each durable before the next: a transaction that
-// records the intents (which files are about to change), the changes of the files, and
-// a transaction that records the outcome and removes the intents. If intents remain
-// after a crash or an error, the files are restored to the state in the catalog.
+// A batch commits in three steps, each durable before the next: a transaction records
+// intents, that is, which files are about to change; the files change; and a second
+// transaction records the outcome and removes the intents. If intents remain after a
+// crash or an error, the files are restored to the state in the catalog.
 package mirror
 
 import (
@@ -22,7 +23,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,49 +31,48 @@ import (
 	"instep/blob"
 	"instep/destination"
 	"instep/internal/catalog"
-	"instep/internal/durable"
 	"instep/internal/flock"
 	"instep/resourcesync"
 )
 
 // Errors that methods return, for errors.Is.
 var (
-	// ErrNotEmpty is returned by Open for a new mirror in a directory with files.
-	ErrNotEmpty = errors.New("the directory is not empty and holds no mirror")
-	// ErrWrongStore is returned by Open if directory and catalog do not belong
-	// together, or if the directory that should contain a mirror contains none, for
-	// example because a disk is not mounted.
-	ErrWrongStore = errors.New("not the directory of this mirror")
-	// ErrLostCatalog is an ErrWrongStore: the mirror exists, but its catalog is
-	// missing.
-	ErrLostCatalog = errors.New("its catalog is missing")
-	// ErrOtherCatalog is an ErrWrongStore: the marker of the mirror names another
-	// catalog.
+	// ErrNotEmpty is returned by Open if the directory for a new mirror has files.
+	ErrNotEmpty = errors.New("the directory is not empty and has no mirror")
+	// ErrWrongStore is returned by Open if a directory and a catalog do not belong
+	// together, or if a directory that should have a mirror has none, for example because
+	// a disk is not mounted.
+	ErrWrongStore = errors.New("this is not the directory of the mirror")
+	// ErrLostCatalog is returned, together with ErrWrongStore, if there is a mirror but
+	// its catalog is missing.
+	ErrLostCatalog = errors.New("the catalog of the mirror is missing")
+	// ErrOtherCatalog is returned, together with ErrWrongStore, if the marker of the
+	// mirror names another catalog.
 	ErrOtherCatalog = errors.New("the marker of the mirror names another catalog")
-	// ErrUsedCatalog is an ErrWrongStore: the catalog of the new mirror belongs to
-	// another mirror, or to a publication.
-	ErrUsedCatalog = errors.New("the catalog is used already")
-	// ErrDamaged means that the catalog cannot be read, or is damaged. With
-	// Options.Adopt, Open creates a new one.
+	// ErrUsedCatalog is returned, together with ErrWrongStore, if the catalog for a new
+	// mirror belongs to another mirror or to a publication.
+	ErrUsedCatalog = errors.New("the catalog is already in use")
+	// ErrDamaged means that the catalog is damaged or cannot be read. With Options.Adopt,
+	// Open creates a new catalog instead.
 	ErrDamaged = catalog.ErrDamaged
-	// ErrNewer is returned by Open if a newer version of this module wrote the catalog.
+	// ErrNewer is returned by Open if a newer version of this program wrote the catalog.
 	ErrNewer = catalog.ErrNewerSchema
 	// ErrUnknownPlan is returned by Approve if no plan with the hash was withheld.
 	ErrUnknownPlan = catalog.ErrUnknownPlan
-	// ErrUnbound is returned if bytes are stored before the first Bind.
+	// ErrUnbound is returned for an attempt to store bytes before the first call of Bind.
 	ErrUnbound = errors.New("the mirror is not bound to a Source yet")
 	// ErrReadOnly is returned for a change of a mirror that was opened read-only.
 	ErrReadOnly = errors.New("the mirror is open for reading only")
 )
 
-// LockedError is returned by Open if another process has the mirror, its state or its
-// directory open. It names the process if that is known.
+// LockedError is returned by Open if another process has opened the mirror or its state.
+// It names the process if that is known.
 type LockedError = flock.LockedError
 
 // WrongSourceError is returned by Bind for a mirror of another Source.
 type WrongSourceError struct {
 	Dir             string // directory of the mirror
-	What            string // the fact that differs: "Source" or "origin"
+	What            string // what differs: "Source" or "origin"
 	Recorded, Given string // the recorded and the given URI
 }
 
@@ -83,34 +82,27 @@ func (e *WrongSourceError) Error() string {
 
 // Mirror is an open mirror. Its methods are safe for concurrent use.
 type Mirror struct {
-	now      func() time.Time
-	dir      string
-	state    string // directory of the catalog, as given in Options.State; "" is the default below dir
-	aside    string // path of an unusable catalog that was set aside; "" if there is none
-	inside   string // path of the state below dir, "." if it is dir; "" if it is elsewhere
+	o        Options
+	aside    string // path to which an unusable catalog was moved; "" if there is none
+	inside   string // path of the state directory relative to o.Dir; "." if it is o.Dir, "" if it is not in o.Dir
 	readOnly bool
-	space    func(*os.Root) (durable.Space, error)
-	probe    func(*os.Root) (*fileNames, error)
-	where    func(*os.Root) (string, error) // see durable.Where
-	names    *fileNames                     // rules for the names of files
-	marker   marker                         // present or former marker; zero if the mirror was opened read-only
+	names    *fileNames // rules for the names of files
+	marker   marker     // the marker, or the one that was replaced; zero if the mirror was opened read-only
 	disk     *disk
 	stores
-	bucket blob.Bucket                 // bytes by the paths of resources
-	files  blob.Bucket                 // bytes by the paths of files; the same as bucket in the layout Tree
-	flat   *flat                       // the same as bucket in the layout Flat; otherwise nil
-	docs   *documents                  // cached documents of the Source; nil if cat is nil
+	bucket blob.Bucket                 // bytes of resources by path
+	files  blob.Bucket                 // files by path; the same as bucket in the layout Tree
+	flat   *flat                       // the bucket of the layout Flat; nil in the layout Tree
+	docs   *documents                  // cached documents of the Source; nil if there is no mirror
 	clean  func(context.Context) error // removes the bucket's temporary files
-	close  []func() error              // functions that Close calls in reverse order
+	close  []func() error              // functions that Close calls, from the last to the first
 
-	adopts bool        // existing files are adopted, or moved to the trash
-	found  func(Found) // see Options.Found; may be nil
 	claims claims
-	taken  atomic.Int64 // number of adopted files that are resources now
+	taken  atomic.Int64 // number of adopted files that became files of resources
 
-	commit chan struct{} // held while committing; also guards the fields below
-	undone bool          // there may be unsettled intents
-	run    catalog.Run   // the run to which commits belong
+	commit chan struct{} // lock for committing and for the fields below
+	undone bool          // whether intents of an interrupted commit may remain
+	run    catalog.Run   // the run to which new commits belong
 
 	mu   sync.Mutex // guards the rest
 	home origin     // zero before Bind
@@ -119,15 +111,15 @@ type Mirror struct {
 
 var _ destination.Mirror = (*Mirror)(nil)
 
-// originSetting is the name of the setting that, with catalog.MirrorSetting, connects a
-// mirror with its Source.
+// originSetting is the name of the setting with the origin of the Source. With
+// catalog.MirrorSetting, the URI of the Source, it binds the mirror to a Source.
 const originSetting = "origin"
 
-// Bind implements destination.Mirror. It permanently binds the mirror to a Source and
-// its origin, and returns a *WrongSourceError if it is the mirror of another one. A
-// Source that was found by another URI is recognised by any of its sets, or by its
-// origin if the mirror has no sets yet. For a mirror that is open read-only, Bind
-// checks but records nothing.
+// Bind implements destination.Mirror. At the first call it records the Source and its
+// origin. Later it returns a *WrongSourceError for another Source. A Source with another
+// URI counts as the same if the mirror knows one of its sets or, while the mirror has no
+// sets, if its origin is the same. For a mirror that is open read-only, Bind records
+// nothing.
 func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
 	if err != nil {
@@ -148,7 +140,7 @@ func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) 
 	return nil
 }
 
-// Bound reports whether the mirror was bound to a Source.
+// Bound reports whether Bind has recorded a Source.
 func (m *Mirror) Bound(ctx context.Context) (bool, error) {
 	if m.cat == nil {
 		return false, nil
@@ -172,7 +164,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 		}
 		known := func(s catalog.NamedSet) bool { return slices.Contains(sets, s.Name) }
 		if bound = len(held) > 0; bound && !slices.ContainsFunc(held, known) {
-			return true, &WrongSourceError{m.dir, "Source", recorded, source}
+			return true, &WrongSourceError{m.o.Dir, "Source", recorded, source}
 		}
 	}
 	recorded, _, err = m.facts.Setting(ctx, originSetting)
@@ -180,13 +172,12 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 		return true, err
 	}
 	if was, err := parseOrigin(recorded); err != nil || was != o {
-		return true, &WrongSourceError{m.dir, "origin", recorded, home}
+		return true, &WrongSourceError{m.o.Dir, "origin", recorded, home}
 	}
 	return bound, nil
 }
 
-// load reads the stored facts about the mirror. The origin is only stored once the
-// mirror was bound.
+// load reads the origin of the Source, which is missing before the first Bind.
 func (m *Mirror) load(ctx context.Context) (err error) {
 	recorded, ok, err := m.facts.Setting(ctx, originSetting)
 	if err != nil || !ok {
@@ -208,7 +199,7 @@ func (m *Mirror) segments(uri string) ([]segment, error) {
 	return m.names.segments(home, uri)
 }
 
-// set returns the ID of a set; 0 if the mirror does not know it.
+// set returns the ID of a set; 0 if the mirror has no such set.
 func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +213,7 @@ func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
 	return m.sets[name], err
 }
 
-// makeSet returns the ID of a set, which it creates if it does not exist.
+// makeSet returns the ID of a set, and creates the set if it does not exist.
 func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error) {
 	id, err := m.set(ctx, name)
 	if err != nil || id != 0 {
@@ -267,7 +258,8 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 	return all, nil
 }
 
-// row returns the record of one URI; the zero Resource if there is none.
+// row returns the record of a URI in the catalog, as seen from a set; the zero Resource
+// if there is none.
 func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error) {
 	if m.cat == nil {
 		return catalog.Resource{}, nil
@@ -275,8 +267,8 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 	return m.own.Find(ctx, set, uri)
 }
 
-// Open implements destination.Mirror. It opens regular files only. Reading ends when
-// ctx ends.
+// Open implements destination.Mirror. It opens regular files only. Reading fails after
+// ctx has ended.
 func (m *Mirror) Open(ctx context.Context, h *destination.Held) (io.ReadCloser, error) {
 	return m.open(ctx, h.URI, &catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored})
 }
@@ -292,13 +284,12 @@ func (m *Mirror) open(ctx context.Context, uri string, row *catalog.Resource) (i
 	return &opened{contextReader{ctx, r}, r}, nil
 }
 
-// opened is the open bytes of a resource.
 type opened struct {
 	contextReader
 	io.Closer
 }
 
-// FindContent implements destination.Mirror. It only finds bytes by their SHA-256.
+// FindContent implements destination.Mirror. It finds bytes only by their SHA-256.
 func (m *Mirror) FindContent(ctx context.Context, d resourcesync.Digest, length int64) (destination.Held, bool, error) {
 	if m.cat == nil || d.Algorithm() != resourcesync.SHA256 {
 		return destination.Held{}, false, nil
@@ -316,7 +307,8 @@ func (m *Mirror) Members(ctx context.Context, set string) iter.Seq2[destination.
 	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.facts.MembersByKey(ctx, id) })
 }
 
-// Due implements destination.Mirror, in ascending order of keys.
+// Due implements destination.Mirror. It yields the members in ascending order of their
+// keys.
 func (m *Mirror) Due(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
 	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.own.Due(ctx, id) })
 }
@@ -382,7 +374,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // the set was never in sync: its window begins now
+	if !ok { // the window of a set that was never in sync begins now
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}
@@ -416,9 +408,9 @@ func (m *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	return m.own.Approved(ctx, hash)
 }
 
-// Approve approves the withheld plan with that hash. It returns a summary of the plan
-// for people, and the time at which the approval ends. It returns ErrUnknownPlan if no
-// plan with that hash was withheld.
+// Approve approves the withheld plan with this hash. It returns a summary of the plan for
+// people, and the time at which the approval ends. It returns ErrUnknownPlan if no such
+// plan was withheld.
 func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, until time.Time, err error) {
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly

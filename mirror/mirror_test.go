@@ -224,7 +224,7 @@ func TestBytesThatDifferAreNotKeptWhateverTheReaderSays(t *testing.T) {
 			return nil
 		})
 	}
-	wantFiles(t, m.dir, map[string]string{"a": "good"})
+	wantFiles(t, m.o.Dir, map[string]string{"a": "good"})
 }
 
 func TestAllDigestsOfTheSourceAreKeptAndSHA256(t *testing.T) {
@@ -261,7 +261,7 @@ func TestNothingGoesBack(t *testing.T) {
 	if got := h.Wanted.Digests[0]; got != h.Digests[0] || !h.Changed.Equal(noon) || !h.Wanted.Changed.Equal(noon) {
 		t.Errorf("an older list made the mirror want %+v, held %+v", h.Wanted, h)
 	}
-	wantFiles(t, m.dir, map[string]string{"a": "new"})
+	wantFiles(t, m.o.Dir, map[string]string{"a": "new"})
 }
 
 func TestAMomentThatIsStillToComeIsNoBar(t *testing.T) {
@@ -269,9 +269,9 @@ func TestAMomentThatIsStillToComeIsNoBar(t *testing.T) {
 	years := noon.AddDate(20, 0, 0)
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "dated by a clock that was wrong", years) })
 	commit(t, m, func(b destination.Batch) error { return put(b, set2, "a", "of another set", noon) })
-	wantFiles(t, m.dir, map[string]string{"a": "of another set"})
+	wantFiles(t, m.o.Dir, map[string]string{"a": "of another set"})
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "right", noon) })
-	wantFiles(t, m.dir, map[string]string{"a": "right"})
+	wantFiles(t, m.o.Dir, map[string]string{"a": "right"})
 	if h := lookup(t, m, set, "a"); !h.Changed.Equal(noon) {
 		t.Errorf("it is as of %s", h.Changed)
 	}
@@ -281,7 +281,7 @@ func TestOfTwoSetsTheLaterStateWins(t *testing.T) {
 	m := openMirror(t, options(t.TempDir()))
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "new", noon) })
 	commit(t, m, func(b destination.Batch) error { return put(b, set2, "a", "old", noon.Add(-time.Hour)) })
-	wantFiles(t, m.dir, map[string]string{"a": "new"})
+	wantFiles(t, m.o.Dir, map[string]string{"a": "new"})
 	if h := lookup(t, m, set2, "a"); !h.Member || h.Digests[0] != wantedOfBody("", "new", noon).Digests[0] {
 		t.Errorf("seen from the set that is behind: %+v", h)
 	}
@@ -292,7 +292,7 @@ func TestOfTwoSetsTheLaterStateWins(t *testing.T) {
 		return put(b, set2, "b", "old", noon.Add(-time.Hour))
 	})
 	commit(t, m, func(b destination.Batch) error { return put(b, set2, "a", "newest", noon.Add(time.Hour)) })
-	wantFiles(t, m.dir, map[string]string{"a": "newest", "b": "new"})
+	wantFiles(t, m.o.Dir, map[string]string{"a": "newest", "b": "new"})
 }
 
 func TestMarkRefusesBytesThatAreNotRight(t *testing.T) {
@@ -310,7 +310,7 @@ func TestDamagedContentIsNotOfferedForCopies(t *testing.T) {
 	m := openMirror(t, options(t.TempDir()))
 	w := wantedOfBody(home+"/a", "one", noon)
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
-	if err := os.WriteFile(filepath.Join(m.dir, "a"), []byte("0ne"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.o.Dir, "a"), []byte("0ne"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	commit(t, m, func(b destination.Batch) error {
@@ -322,7 +322,7 @@ func TestDamagedContentIsNotOfferedForCopies(t *testing.T) {
 	if _, ok, err := m.FindContent(t.Context(), w.Digests[0], 3); ok || err != nil {
 		t.Errorf("content that is due: got %v and %v, want nothing", ok, err)
 	}
-	wantFiles(t, m.dir, map[string]string{"a": "0ne"})
+	wantFiles(t, m.o.Dir, map[string]string{"a": "0ne"})
 }
 
 func TestAnOccupiedPathIsTakenWhenItIsFree(t *testing.T) {
@@ -450,7 +450,7 @@ func TestCat_DEL_06(t *testing.T) {
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "c", "six", noon) })
 	wantTrash := func(want map[string]string) {
 		t.Helper()
-		got := filesIn(t, m.dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
+		got := filesIn(t, m.o.Dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("trash (-want +got):\n%s", diff)
 		}
@@ -474,20 +474,20 @@ func TestCat_DEL_06(t *testing.T) {
 		purge(t, m, c.now, 0)
 		wantTrash(c.want)
 	}
-	wantFiles(t, m.dir, map[string]string{"d/b": "two", "c": "six"})
+	wantFiles(t, m.o.Dir, map[string]string{"d/b": "two", "c": "six"})
 }
 
 func TestPurgingTakesNothingThatIsNotOfADay(t *testing.T) {
 	m := openMirror(t, options(t.TempDir()))
-	m.now = func() time.Time { return noon }
+	m.o.Now = func() time.Time { return noon }
 	for _, path := range []string{"2020-01-01/120000-1/a", "2020-01-01x/a", "notes/a", "0000"} {
-		path = filepath.Join(m.dir, trashKey, path)
+		path = filepath.Join(m.o.Dir, trashKey, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	purge(t, m, noon, 0)
-	got := filesIn(t, m.dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
+	got := filesIn(t, m.o.Dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
 	want := map[string]string{trashKey + "/2020-01-01x/a": "x", trashKey + "/notes/a": "x", trashKey + "/0000": "x"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("trash (-want +got):\n%s", diff)
@@ -514,7 +514,7 @@ func TestACancelledPutKeepsNothing(t *testing.T) {
 	if err := b.Commit(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, m.dir, map[string]string{})
+	wantFiles(t, m.o.Dir, map[string]string{})
 }
 
 type readerFunc func(p []byte) (int, error)

@@ -143,7 +143,7 @@ func TestTimesOfWhatIsCopiedAdoptedAndRestored(t *testing.T) {
 func wantTime(t *testing.T, m *Mirror, name string, want time.Time) {
 	t.Helper()
 	h := lookup(t, m, set, name)
-	if got := modTimeOf(t, filepath.Join(m.dir, h.Path)); !got.Equal(want) {
+	if got := modTimeOf(t, filepath.Join(m.o.Dir, h.Path)); !got.Equal(want) {
 		t.Errorf("%s: got %v, want %v", name, got, want)
 	}
 	if same, err := m.Untouched(t.Context(), &h); !same || err != nil {

@@ -11,27 +11,27 @@ import (
 	"instep/internal/catalog"
 )
 
-// fileNames is the rules for names in the file system of a mirror: which names it
-// accepts, and which it treats as the same. They are probed when a mirror is made and
-// stored in the marker, so that they never change.
+// fileNames has the rules for the names of files in a mirror: which names its file system
+// accepts, and which it treats as the same. The rules are probed when the mirror is
+// created, and stored in the marker, so that they never change.
 //
 // A file has the same name as in its URL wherever these rules allow it, so that a web
-// server for the directory answers the URLs of the Source. A nil *fileNames is for a
-// mirror that was made before the rules were recorded, or with the flat layout. Its
-// names are accepted and distinguished by every common file system.
+// server for the directory answers the URLs of the Source. A mirror that was created
+// before the rules were recorded, and one with the layout Flat, have a nil *fileNames. It
+// produces names that every common file system accepts and distinguishes.
 type fileNames struct {
 	Refused string `json:"refused"`           // printable ASCII characters that are not allowed in a name
 	Ends    string `json:"ends"`              // characters that are not allowed at the end of a name
 	Longest int    `json:"longest"`           // length of the longest name in bytes
-	Case    bool   `json:"case,omitempty"`    // names that differ only in case are the same
-	Form    bool   `json:"form,omitempty"`    // names that differ only in Unicode form, or in invisible characters, are the same
-	Devices bool   `json:"devices,omitempty"` // names of Windows devices are refused, or mean the devices
+	Case    bool   `json:"case,omitempty"`    // whether names that differ only in case are the same
+	Form    bool   `json:"form,omitempty"`    // whether names that differ only in Unicode form or invisible characters are the same
+	Devices bool   `json:"devices,omitempty"` // whether names of Windows devices are refused, or mean the devices
 }
 
-// sound reports whether a file system can have these rules.
+// sound reports whether the rules are possible, since they may come from a damaged file.
 func (n *fileNames) sound() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
-// and returns rules for two file systems: for names that both accept and distinguish.
+// and returns the rules for names that two file systems both accept and distinguish.
 func (n *fileNames) and(other *fileNames) *fileNames {
 	both := *n
 	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)
@@ -49,9 +49,9 @@ func union(a, b string) string {
 // folds reports whether the file system may treat two different names as the same.
 func (n *fileNames) folds() bool { return n == nil || n.Case || n.Form }
 
-// key returns equal values for paths that the file system treats as the same. If it
-// ignores case, key also ignores the Unicode form, since folding both can depend on the
-// characters.
+// key returns the same text for all paths that the file system treats as the same. If the
+// file system ignores case, key also ignores the Unicode form, since some characters are
+// equal only after both are changed.
 func (n *fileNames) key(path string) string {
 	switch {
 	case n == nil || n.Case:
@@ -62,7 +62,7 @@ func (n *fileNames) key(path string) string {
 	return path
 }
 
-// longest returns the largest length of a name without a suffix.
+// longest returns the largest length of a name to which no hash has been added.
 func (n *fileNames) longest() int {
 	if n == nil {
 		return maxBase
@@ -70,8 +70,8 @@ func (n *fileNames) longest() int {
 	return n.Longest
 }
 
-// takes reports whether these rules can produce a path, which another file system may
-// have allowed. It does not consider names that the mirror reserves.
+// takes reports whether the file system accepts a path, which may come from a mirror on
+// another file system. It does not check for names that the mirror reserves.
 func (n *fileNames) takes(path string) bool {
 	if n == nil {
 		return true
@@ -90,9 +90,10 @@ func (n *fileNames) takes(path string) bool {
 }
 
 // escape returns the file name for one segment of a URI. It escapes bytes that the file
-// system refuses or drops, that hide a file, or that have a meaning for the mirror: the
-// bytes of lead at the start, those of also anywhere. It does not escape %; a clash
-// with the name of another URI is resolved like any other.
+// system refuses or drops, that would hide the file, or that have a meaning for the
+// mirror. It also escapes a first byte that is in lead, and all bytes that are in also.
+// It does not escape %, since another URI whose file would have the same name gets a
+// different one.
 func (n *fileNames) escape(s, lead, also string) string {
 	switch {
 	case n == nil:
@@ -102,7 +103,7 @@ func (n *fileNames) escape(s, lead, also string) string {
 	case isPlain(s) && !n.reserved(s):
 		return s
 	}
-	var at []int // positions of bytes that are escaped because of where they are
+	var at []int // offsets of bytes that are escaped because of their position
 	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
 		at = append(at, 0)
 	}
@@ -119,12 +120,12 @@ func (n *fileNames) escape(s, lead, also string) string {
 	})
 }
 
-// reserved reports whether a name has another meaning for the system, or for the
-// mirror.
+// reserved reports whether a name has a special meaning for the system or for the mirror.
 func (n *fileNames) reserved(s string) bool { return isCatalog(s) || n.Devices && isDevice(s) }
 
-// refuses reports whether a rune is never part of a name. Control characters never are;
-// if the file system folds names, characters that it may ignore are not, either.
+// refuses reports whether a rune cannot be part of a name. Control characters cannot. If
+// the file system treats different names as the same, characters that it may ignore
+// cannot, either.
 func (n *fileNames) refuses(r rune, size int) bool {
 	switch {
 	case r == utf8.RuneError && size == 1, r == '/', unicode.IsControl(r):
@@ -135,11 +136,11 @@ func (n *fileNames) refuses(r rune, size int) bool {
 	return n.folds() && unsafeRune(r, size)
 }
 
-// maxExtension is the largest length of an extension, with its dot.
+// maxExtension is the largest length of an extension, including its dot.
 const maxExtension = 12
 
-// extension returns the part of a name from the last dot on, if only letters and digits
-// follow the dot; otherwise "". Programs recognise the type of a file by it.
+// extension returns the end of a name from its last dot on, if only letters and digits
+// follow the dot; otherwise "". Programs recognise the type of a file by its extension.
 func extension(s string) string {
 	i := strings.LastIndexByte(s, '.')
 	if i <= 0 || i == len(s)-1 || len(s)-i > maxExtension {

@@ -18,7 +18,7 @@ import (
 	"instep/internal/flock"
 )
 
-// Options select the mirror to open, and how.
+// Options are the options of Open and OpenReadOnly.
 type Options struct {
 	// Dir is the directory of the mirror.
 	Dir string
@@ -26,25 +26,25 @@ type Options struct {
 	State string
 	// Create creates a mirror if Dir does not exist or is empty.
 	Create bool
-	// Adopt creates a mirror also in a directory with files. Files with the bytes of a
-	// resource become the resource's files, if the Source's digests prove that. If the
-	// catalog cannot be used, Adopt sets it aside and creates a new one.
+	// Adopt creates a mirror even in a directory with files. A file with the bytes of a
+	// resource becomes the resource's file, if the Source's digests prove the bytes. If
+	// the catalog cannot be used, Adopt moves it away and creates a new one.
 	Adopt bool
 	// Layout is the layout of a new mirror; "" is Tree. For a mirror with another
 	// layout, Open returns ErrLayout.
 	Layout Layout
-	// Found is called with each file that Adopt moves to the trash; it may be nil.
+	// Found is called for each file that Adopt moves to the trash; it may be nil.
 	Found func(Found)
 	// Now is the clock for the trash and for approvals; nil is time.Now.
 	Now func() time.Time
 
-	bucket func(blob.Bucket) blob.Bucket         // tests insert faults between the mirror and its files
-	space  func(*os.Root) (durable.Space, error) // returns the free disk space; tests replace it
-	probe  func(*os.Root) (*fileNames, error)    // tests replace the rules of the file system
-	where  func(*os.Root) (string, error)        // tests replace the identity of the file system
+	bucket func(blob.Bucket) blob.Bucket         // wraps the bucket of files, so that tests can insert faults
+	space  func(*os.Root) (durable.Space, error) // returns the free disk space; replaced by tests
+	probe  func(*os.Root) (*fileNames, error)    // returns the rules of the file system; replaced by tests
+	where  func(*os.Root) (string, error)        // returns the identity of the file system; replaced by tests
 }
 
-// Paths of the mirror's own files, relative to the directory.
+// Paths of the mirror's own files and directories, relative to the mirror.
 const (
 	ours      = ".instep"
 	markerKey = ours + "/marker"
@@ -56,23 +56,24 @@ const (
 
 const (
 	markerFormat = 1
-	flatFormat   = 2 // refused by programs without support for layouts
-	namesFormat  = 3 // refused by programs without support for fileNames
+	flatFormat   = 2 // older programs without support for layouts refuse this format
+	namesFormat  = 3 // older programs without support for fileNames refuse this format
 	maxMarker    = 4096
 )
 
-// marker is the content of the file that connects a directory with its catalog.
+// marker is the content of the marker file, which connects the directory of a mirror with
+// its catalog.
 type marker struct {
 	Format  int       `json:"format"`
 	UUID    string    `json:"uuid"`             // UUID of the catalog
 	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
-	// Names is the rules for the names of files; nil: see fileNames.
+	// Names are the rules for the names of files; they may be nil.
 	Names *fileNames `json:"names,omitempty"`
-	// Where is the identity of the file system that was probed, from durable.Where.
+	// Where is the identity of the file system for which Names are, from durable.Where.
 	Where string `json:"where,omitempty"`
 
-	lost bool // the marker is missing, and this one was reconstructed from the catalog
+	lost bool // whether the file is missing, and the marker was reconstructed from the catalog
 }
 
 func (o *Options) state() string {
@@ -85,112 +86,109 @@ func (o *Options) state() string {
 func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
 
 // Open opens and locks a mirror and its state. It returns a *LockedError if another
-// process has it open. It completes or undoes the work of an interrupted run. If there
-// is no mirror and o.Create is set, Open creates one; the directory must be empty
-// unless o.Adopt is set, or Open returns ErrNotEmpty. Without o.Create, or if the
-// catalog belongs to another mirror or to a publication, it returns ErrWrongStore and
+// process has the mirror open. It completes or undoes the work of an interrupted run. If
+// there is no mirror and o.Create is set, Open creates one. The directory must then be
+// empty, or Open returns ErrNotEmpty, unless o.Adopt is set. Without o.Create, or if the
+// catalog belongs to another mirror or to a publication, Open returns ErrWrongStore and
 // writes nothing. The caller closes the Mirror.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
-	m := newMirror(&o)
+	m := newMirror(o)
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
+			err = fmt.Errorf("open mirror %q: %w", m.o.Dir, errors.Join(err, m.Close()))
 		}
 	}()
-	if err := m.findState(&o); err != nil {
+	if err := m.findState(); err != nil {
 		return nil, err
 	}
-	if err := m.findDir(ctx, &o); err != nil {
+	if err := m.findDir(ctx); err != nil {
 		return nil, err
 	}
-	mark, found, err := m.findMarker(ctx, &o)
+	mark, found, err := m.findMarker(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		if err := m.prepare(ctx, &o); err != nil {
+		if err := m.prepare(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.acquire(&o); err != nil {
+	if err := m.acquire(); err != nil {
 		return nil, err
 	}
-	if err := m.openCatalog(ctx, &o, mark); err != nil {
+	if err := m.openCatalog(ctx, mark); err != nil {
 		return nil, err
 	}
 	return m, m.recover(ctx)
 }
 
-// OpenReadOnly opens a mirror read-only: it writes, locks and undoes nothing, and all
-// changes return ErrReadOnly. Another process may change the mirror at the same time.
-// If there is no mirror but Open could create one, the Mirror is empty (see Exists).
+// OpenReadOnly opens a mirror for reading only. It writes, locks and undoes nothing, and
+// all methods that change the mirror return ErrReadOnly. Another process may change the
+// mirror at the same time. If there is no mirror but Open could create one, the Mirror is
+// empty (see Exists).
 func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
-	m := newMirror(&o)
+	m := newMirror(o)
 	m.readOnly = true
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
+			err = fmt.Errorf("open mirror %q: %w", m.o.Dir, errors.Join(err, m.Close()))
 		}
 	}()
-	o.Create = true
-	if err := m.findState(&o); err != nil {
+	m.o.Create = true
+	if err := m.findState(); err != nil {
 		return nil, err
 	}
-	if err := m.openDir(&o); errors.Is(err, fs.ErrNotExist) {
-		return m, unused(ctx, &o)
+	if err := m.openDir(); errors.Is(err, fs.ErrNotExist) {
+		return m, m.unused(ctx)
 	} else if err != nil {
 		return nil, err
 	}
-	mark, found, err := m.findMarker(ctx, &o)
+	mark, found, err := m.findMarker(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return m, m.mayCreate(ctx, &o)
+		return m, m.mayCreate(ctx)
 	}
-	c, err := catalog.OpenReadOnly(ctx, o.catalog(), mark.UUID, o.Now)
+	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), mark.UUID, m.o.Now)
 	if err == nil {
 		m.stores = storesOf(c)
 		m.close = append(m.close, m.cat.Close)
-		err = m.check(ctx, &o)
+		err = m.check(ctx)
 	}
 	if err != nil {
-		anew, looked := m.beginsAnew(&o, err)
+		anew, looked := m.beginsAnew(err)
 		if !anew || looked != nil {
-			return nil, errors.Join(looked, wrongCatalog(&o, err))
+			return nil, errors.Join(looked, m.wrongCatalog(err))
 		}
 		m.stores = stores{}
 		return m, nil
 	}
 	m.useNames(mark.Names)
-	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o)); err != nil {
-		return nil, err
-	}
-	return m, m.load(ctx)
+	return m, m.begin(ctx, mark.Layout)
 }
 
-// Exists reports whether there is a mirror. It is false only after OpenReadOnly of a
-// directory without a mirror.
+// Exists reports whether there is a mirror. It returns false only if OpenReadOnly found
+// none in the directory.
 func (m *Mirror) Exists() bool { return m.cat != nil }
 
-func newMirror(o *Options) *Mirror {
+func newMirror(o Options) *Mirror {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	m := &Mirror{now: o.Now, dir: o.Dir, state: o.State, space: o.space, adopts: o.Adopt, found: o.Found, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
-	if m.space == nil {
-		m.space = durable.SpaceOf
+	if o.space == nil {
+		o.space = durable.SpaceOf
 	}
-	if m.probe = o.probe; m.probe == nil {
-		m.probe = probeNames
+	if o.probe == nil {
+		o.probe = probeNames
 	}
-	if m.where = o.where; m.where == nil {
-		m.where = durable.Where
+	if o.where == nil {
+		o.where = durable.Where
 	}
-	return m
+	return &Mirror{o: o, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
 }
 
-// Close closes the mirror and releases its locks. Batches that were not committed are
+// Close closes the mirror and releases its locks. Batches that are not committed are
 // lost.
 func (m *Mirror) Close() error {
 	var errs []error
@@ -201,17 +199,18 @@ func (m *Mirror) Close() error {
 	return errors.Join(errs...)
 }
 
-// findDir opens the directory, and creates it if a mirror may be created there.
-func (m *Mirror) findDir(ctx context.Context, o *Options) error {
-	err := m.openDir(o)
-	if errors.Is(err, fs.ErrNotExist) && o.Create {
-		if err := unused(ctx, o); err != nil {
+// findDir opens the directory. If it does not exist and a mirror may be created there,
+// findDir creates it.
+func (m *Mirror) findDir(ctx context.Context) error {
+	err := m.openDir()
+	if errors.Is(err, fs.ErrNotExist) && m.o.Create {
+		if err := m.unused(ctx); err != nil {
 			return err
 		}
-		if err := makeDir(o.Dir, dirMode); err != nil {
+		if err := makeDir(m.o.Dir, dirMode); err != nil {
 			return err
 		}
-		err = m.openDir(o)
+		err = m.openDir()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", ErrWrongStore, err)
@@ -219,26 +218,26 @@ func (m *Mirror) findDir(ctx context.Context, o *Options) error {
 	return err
 }
 
-func (m *Mirror) openDir(o *Options) (err error) {
-	if o.Layout.kept().format() == 0 {
-		return fmt.Errorf("%w: expected %s or %s, found %q", ErrLayout, Tree, Flat, o.Layout)
+func (m *Mirror) openDir() (err error) {
+	if m.o.Layout.kept().format() == 0 {
+		return fmt.Errorf("%w: expected %s or %s, found %q", ErrLayout, Tree, Flat, m.o.Layout)
 	}
-	if m.disk, err = openDisk(o.Dir); err != nil {
+	if m.disk, err = openDisk(m.o.Dir); err != nil {
 		return err
 	}
 	m.close = append(m.close, m.disk.close)
 	if m.inside != ours {
 		m.disk.state = m.inside
 	}
-	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey, FileMode: fileMode, DirMode: dirMode})
+	dir, err := blob.OpenDir(m.o.Dir, blob.DirOptions{Temp: tempKey, FileMode: fileMode, DirMode: dirMode})
 	if err != nil {
 		return err
 	}
 	m.close = append(m.close, dir.Close)
 	m.files = dir
 	m.clean = dir.Clean
-	if o.bucket != nil {
-		m.files = o.bucket(dir)
+	if m.o.bucket != nil {
+		m.files = m.o.bucket(dir)
 	}
 	m.bucket = m.files
 	return nil
@@ -248,7 +247,7 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	if kind, at, err := m.disk.look(markerKey); err != nil || kind == absent {
 		return mark, false, err
 	} else if kind != file {
-		return mark, false, fmt.Errorf("%w: expected the marker %q to be a file, found a %s at %q", ErrWrongStore, markerKey, kind, at)
+		return mark, false, fmt.Errorf("%w: the marker %q should be a file, but there is a %s at %q", ErrWrongStore, markerKey, kind, at)
 	}
 	text, err := blob.ReadAll(ctx, m.bucket, markerKey, maxMarker)
 	if err != nil {
@@ -258,37 +257,37 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 		return mark, false, fmt.Errorf("%w: the marker %q holds %.80q", ErrWrongStore, markerKey, text)
 	}
 	if mark.Format != mark.format() {
-		return mark, false, fmt.Errorf("%w: its marker has format %d, this program knows those up to %d: use a newer version", ErrWrongStore, mark.Format, namesFormat)
+		return mark, false, fmt.Errorf("%w: the marker has format %d, but this program knows only formats up to %d: use a newer version", ErrWrongStore, mark.Format, namesFormat)
 	}
 	return mark, true, nil
 }
 
-// mayCreate returns an error if no mirror may be created in a directory without a
+// mayCreate returns an error if no mirror may be created in the directory, which has no
 // marker.
-func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
-	if !o.Create {
+func (m *Mirror) mayCreate(ctx context.Context) error {
+	if !m.o.Create {
 		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
 	}
-	if err := unused(ctx, o); err != nil {
+	if err := m.unused(ctx); err != nil {
 		return err
 	}
 	name, err := m.disk.stranger()
-	if err == nil && name != "" && !o.Adopt {
+	if err == nil && name != "" && !m.o.Adopt {
 		err = fmt.Errorf("%w: found %q", ErrNotEmpty, name)
 	}
 	return err
 }
 
-// unused returns an error if the catalog for a new mirror already belongs to another
-// mirror, or to a publication.
-func unused(ctx context.Context, o *Options) (err error) {
-	path := o.catalog()
-	c, err := catalog.OpenReadOnly(ctx, path, "", o.Now)
+// unused returns an error if there is a catalog at the path for a new one and it belongs
+// to another mirror or to a publication.
+func (m *Mirror) unused(ctx context.Context) (err error) {
+	path := m.o.catalog()
+	c, err := catalog.OpenReadOnly(ctx, path, "", m.o.Now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, catalog.ErrOlderSchema): // its owner is unknown, so it must not be used for a new mirror
-		return fmt.Errorf("%w: it has no marker, but %w: %q, by an earlier version of this program", ErrWrongStore, ErrUsedCatalog, path)
+	case errors.Is(err, catalog.ErrOlderSchema): // the owner of the catalog is unknown, so a new mirror must not use the catalog
+		return fmt.Errorf("%w: it has no marker, and %w: an earlier version of this program has written %q", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
 	}
@@ -298,56 +297,56 @@ func unused(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	if bound {
-		return fmt.Errorf("%w: it has no marker, but %w: %q, of %q", ErrWrongStore, ErrUsedCatalog, path, source)
+		return fmt.Errorf("%w: it has no marker, and %w: %q belongs to the mirror of %q", ErrWrongStore, ErrUsedCatalog, path, source)
 	}
 	base, published, err := c.Facts.Setting(ctx, catalog.PublisherSetting)
 	if err == nil && published {
-		err = fmt.Errorf("%w: %w: %q, of what is published at %q", ErrWrongStore, ErrUsedCatalog, path, base)
+		err = fmt.Errorf("%w: %w: %q belongs to what is published at %q", ErrWrongStore, ErrUsedCatalog, path, base)
 	}
 	return err
 }
 
 // prepare creates the directories of a new mirror, if one may be created.
-func (m *Mirror) prepare(ctx context.Context, o *Options) error {
-	if err := m.mayCreate(ctx, o); err != nil {
-		if _, made, _ := m.readMarker(ctx); !made { // otherwise another run has created the mirror, and holds the lock or has ended
+func (m *Mirror) prepare(ctx context.Context) error {
+	if err := m.mayCreate(ctx); err != nil {
+		if _, made, _ := m.readMarker(ctx); !made { // otherwise another run has just created the mirror, and acquire or openCatalog decides
 			return err
 		}
 	}
-	if err := makeDir(filepath.Join(o.Dir, ours), oursMode); err != nil {
+	if err := makeDir(filepath.Join(m.o.Dir, ours), oursMode); err != nil {
 		return err
 	}
-	return makeDir(o.state(), oursMode)
+	return makeDir(m.o.state(), oursMode)
 }
 
 // acquire locks the mirror and its state, so that no other process uses the state for
-// another directory or a publication. It also locks the directory itself, since
-// somebody may remove all our files in it during the run.
-func (m *Mirror) acquire(o *Options) error {
+// another directory or a publication. It also locks the directory itself, since somebody
+// may remove the lock file while the mirror is open.
+func (m *Mirror) acquire() error {
 	if err := m.disk.ownDirectory(); err != nil {
 		return err
 	}
-	if err := m.hold(flock.Acquire(filepath.Join(o.Dir, ours, lockName))); err != nil {
+	if err := m.hold(flock.Acquire(filepath.Join(m.o.Dir, ours, lockName))); err != nil {
 		return err
 	}
-	if err := m.hold(flock.Dir(o.Dir)); err != nil {
+	if err := m.hold(flock.Dir(m.o.Dir)); err != nil {
 		return err
 	}
-	if err := m.findState(o); err != nil { // again, since a new directory exists now
+	if err := m.findState(); err != nil { // again, since the directory may have been created in between
 		return err
 	}
 	switch m.inside {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if o.Create && o.Adopt { // a new catalog may be created there
-			if err := makeDir(o.state(), oursMode); err != nil {
+		if m.o.Create && m.o.Adopt { // a new catalog may be created in this directory
+			if err := makeDir(m.o.state(), oursMode); err != nil {
 				return err
 			}
 		}
-		return wrongCatalog(o, m.hold(flock.Acquire(filepath.Join(o.state(), lockName))))
+		return m.wrongCatalog(m.hold(flock.Acquire(filepath.Join(m.o.state(), lockName))))
 	}
-	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a lock file, whose path a resource could have
+	return m.wrongCatalog(m.hold(flock.Dir(m.o.state()))) // a lock file here could be at the path of a resource
 }
 
 func (m *Mirror) hold(l *flock.Lock, err error) error {
@@ -357,40 +356,39 @@ func (m *Mirror) hold(l *flock.Lock, err error) error {
 	return err
 }
 
-// openCatalog opens the catalog that mark names. It creates a new one if mark names
-// none, or if that one cannot be used.
-func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err error) {
-	if mark.UUID == "" { // another run may have created the mirror before this one had the lock
-		if mark, _, err = m.findMarker(ctx, o); err != nil {
+// openCatalog opens the catalog that the marker mark names. If there is no marker, or its
+// catalog cannot be used and may be replaced, openCatalog creates a new one.
+func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
+	if mark.UUID == "" { // another run may have created the mirror before this run had the lock
+		if mark, _, err = m.findMarker(ctx); err != nil {
 			return err
 		}
 	}
 	if mark.UUID != "" {
-		err = m.openOld(ctx, o, mark)
-		anew, looked := m.beginsAnew(o, err)
+		err = m.openOld(ctx, mark)
+		anew, looked := m.beginsAnew(err)
 		if err == nil || !anew || looked != nil {
-			return errors.Join(looked, wrongCatalog(o, err))
+			return errors.Join(looked, m.wrongCatalog(err))
 		}
-		if m.aside, err = setAside(o.catalog(), m.now()); err != nil {
+		if m.aside, err = setAside(m.o.catalog(), m.o.Now()); err != nil {
 			return err
 		}
 	} else {
-		if err := unused(ctx, o); err != nil { // the same check for the catalog in the state
+		if err := m.unused(ctx); err != nil { // once more, as the state is locked now
 			return err
 		}
-		mark.Layout = o.Layout.kept()
+		mark.Layout = m.o.Layout.kept()
 	}
-	return m.openNew(ctx, o, mark.Layout)
+	return m.openNew(ctx, mark.Layout)
 }
 
-// openOld opens the catalog of an existing mirror.
-func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err error) {
-	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Now: o.Now})
+func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
+	c, err := catalog.Open(ctx, catalog.Options{Path: m.o.catalog(), UUID: mark.UUID, Now: m.o.Now})
 	if err != nil {
 		return err
 	}
 	m.stores = storesOf(c)
-	if err := m.check(ctx, o); err != nil {
+	if err := m.check(ctx); err != nil {
 		return errors.Join(err, m.cat.Close())
 	}
 	m.close = append(m.close, m.cat.Close)
@@ -400,26 +398,25 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // with the layout Tree, the marker is written later, when the rules for file names are known
+	if mark.lost && mark.Layout == Flat { // with the layout Tree, placeAnew writes the marker, when the rules for file names are known
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}
 	}
-	return m.begin(ctx, o, mark.Layout)
+	return m.begin(ctx, mark.Layout)
 }
 
-// openNew creates a catalog and the marker that names it.
-func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err error) {
-	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Now: o.Now})
+func (m *Mirror) openNew(ctx context.Context, layout Layout) (err error) {
+	c, err := catalog.Open(ctx, catalog.Options{Path: m.o.catalog(), Create: true, Now: m.o.Now})
 	if err != nil {
 		return err
 	}
 	m.stores = storesOf(c)
 	m.close = append(m.close, m.cat.Close)
 	if layout != Flat {
-		found, err := m.probe(m.disk.root)
+		found, err := m.o.probe(m.disk.root)
 		if err == nil {
-			m.marker.Where, err = m.where(m.disk.root)
+			m.marker.Where, err = m.o.where(m.disk.root)
 		}
 		if err != nil {
 			return fmt.Errorf("determine which names the file system accepts: %w", err)
@@ -429,24 +426,25 @@ func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err er
 	if err := m.mark(ctx, layout); err != nil {
 		return err
 	}
-	return m.begin(ctx, o, layout)
+	return m.begin(ctx, layout)
 }
 
-func (m *Mirror) begin(ctx context.Context, o *Options, layout Layout) error {
-	if err := m.arrange(layout, o); err != nil {
+func (m *Mirror) begin(ctx context.Context, layout Layout) error {
+	if err := m.arrange(layout); err != nil {
 		return err
 	}
-	if err := m.openDocuments(o); err != nil {
+	if err := m.openDocuments(); err != nil {
 		return err
 	}
 	return m.load(ctx)
 }
 
-// wrongCatalog explains why the catalog of a mirror could not be opened.
-func wrongCatalog(o *Options, err error) error {
+// wrongCatalog adds to the error for a catalog that could not be opened that the
+// directory is not the right one.
+func (m *Mirror) wrongCatalog(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %w, in %q: %w", ErrWrongStore, ErrLostCatalog, o.state(), err)
+		return fmt.Errorf("%w: %w: no catalog in %q: %w", ErrWrongStore, ErrLostCatalog, m.o.state(), err)
 	case errors.Is(err, catalog.ErrOther):
 		return fmt.Errorf("%w: %w: %w", ErrWrongStore, ErrOtherCatalog, err)
 	}
@@ -454,21 +452,20 @@ func wrongCatalog(o *Options, err error) error {
 }
 
 // mark writes the marker, which is the last step of creating a mirror. It gives the
-// catalog a new UUID, since the marker of another directory, whose run was killed, may
-// name an empty catalog that already existed.
+// catalog a new UUID. If the catalog existed before, it is empty, and the marker of
+// another directory, whose creation was interrupted, may have its old UUID.
 func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	id, err := m.cat.NewUUID(ctx)
 	if err != nil {
 		return err
 	}
-	mark := marker{UUID: id, Layout: layout, Created: m.now().UTC(), Names: m.names, Where: m.marker.Where}
+	mark := marker{UUID: id, Layout: layout, Created: m.o.Now().UTC(), Names: m.names, Where: m.marker.Where}
 	mark.Format = mark.format()
 	m.marker = mark
 	return m.writeMarker(ctx, mark)
 }
 
-// format returns the format of a marker with this content; 0 if there is no such
-// layout.
+// format returns the format of a marker with these fields; 0 if the layout is unknown.
 func (k *marker) format() int {
 	if k.Names != nil && k.Layout == "" {
 		return namesFormat
@@ -485,7 +482,8 @@ func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
 	return err
 }
 
-// recover undoes the work of an interrupted run, and removes what it left.
+// recover completes or undoes the work of an interrupted run, and removes the temporary
+// files that it left.
 func (m *Mirror) recover(ctx context.Context) error {
 	m.own.LogIf(m.published)
 	if err := m.clean(ctx); err != nil {

@@ -19,13 +19,13 @@ import (
 	"instep/transfer"
 )
 
-// Parts are stored below partsKey: the bytes in a file named by the digest of the
-// part's name, and the note of the last checkpoint in another file beside it. A later
-// run can use only the bytes up to a checkpoint.
+// Parts are stored in the directory partsKey. The bytes are in a file named by the digest
+// of the part's name. The note of the last checkpoint is in another file beside it. A
+// later run can use the bytes only up to a checkpoint.
 const (
 	partsKey   = ours + "/parts"
 	noteSuffix = ".note"
-	maxNote    = 1 << 20 // bytes of a note
+	maxNote    = 1 << 20 // largest size of a note in bytes
 	partAge    = 7 * 24 * time.Hour
 )
 
@@ -34,16 +34,16 @@ type part struct {
 	m    *Mirror
 	name string
 	key  string
-	f    *os.File // nil once the part is closed, discarded or put
+	f    *os.File // nil after the part was closed, discarded or put
 	size int64
 	note partNote
-	err  error // the first failed write or sync, after which the content of the file is unknown
+	err  error // error of the first write or sync that failed; the content of the file is then unknown
 }
 
 // partNote is the stored note of a checkpoint.
 type partNote struct {
 	Name string    `json:"name"`
-	At   int64     `json:"at"` // number of durable bytes
+	At   int64     `json:"at"` // number of bytes that were durable at the checkpoint
 	Note string    `json:"note"`
 	Made time.Time `json:"made"`
 }
@@ -55,15 +55,16 @@ func partKey(name string) string {
 	return partsKey + "/" + hex.EncodeToString(sum[:])
 }
 
-// Part implements transfer.Parts. Bytes after the last checkpoint are removed when the
-// mirror is opened again, and the whole part a week after its last checkpoint.
+// Part implements transfer.Parts. When the mirror is opened, it removes bytes that were
+// written after the last checkpoint of a part, and parts whose last checkpoint is older
+// than a week.
 func (m *Mirror) Part(ctx context.Context, name string) (transfer.Part, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
 	}
 	p := &part{m: m, name: name, key: partKey(name)}
 	if !m.claims.take(p.key, nil) {
-		return nil, fmt.Errorf("the stored beginning of %q is in use", name)
+		return nil, fmt.Errorf("another transfer uses the stored beginning of %q", name)
 	}
 	if err := p.open(ctx); err != nil {
 		return nil, fmt.Errorf("open the stored beginning of %q: %w", name, errors.Join(err, p.end()))
@@ -89,8 +90,8 @@ func (p *part) open(ctx context.Context) (err error) {
 	return p.dropNote(ctx)
 }
 
-// openPart opens or creates the file of a part. It creates the directory again if that
-// is removed with its last file at the same time.
+// openPart opens or creates the file of a part. It creates the directory once more if
+// that is removed at the same time, together with its last file.
 func (m *Mirror) openPart(key string) (*os.File, error) {
 	for {
 		if err := m.makePartsDir(); err != nil {
@@ -116,12 +117,13 @@ func (m *Mirror) makePartsDir() error {
 			return err
 		}
 	case k != directory:
-		return fmt.Errorf("expected %q to be a directory, found a %s: remove it", partsKey, k)
+		return fmt.Errorf("%q should be a directory, but is a %s: remove it", partsKey, k)
 	}
 	return nil
 }
 
-// readNote returns the note of a part; the zero note if there is no readable one.
+// readNote returns the note of a part. It returns the zero note if the note is missing or
+// damaged.
 func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err error) {
 	text, err := blob.ReadAll(ctx, m.bucket, key+noteSuffix, maxNote)
 	switch {
@@ -146,8 +148,8 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// usable returns an error once the part has ended, or if the content of its file is
-// unknown.
+// usable returns an error if the part was closed, discarded or put, or if the content of
+// its file is unknown.
 func (p *part) usable() error {
 	if p.f == nil {
 		return errPartEnded
@@ -177,10 +179,10 @@ func (p *part) Checkpoint(ctx context.Context, note string) error {
 	if p.err = p.f.Sync(); p.err != nil {
 		return p.err
 	}
-	made := partNote{Name: p.name, At: p.size, Note: note, Made: p.m.now().UTC()}
+	made := partNote{Name: p.name, At: p.size, Note: note, Made: p.m.o.Now().UTC()}
 	text, err := json.Marshal(made)
 	if err == nil && len(text) > maxNote {
-		err = fmt.Errorf("note of %q: expected at most %d bytes, got %d", p.name, maxNote, len(text))
+		err = fmt.Errorf("the note for %q has %d bytes, expected at most %d", p.name, len(text), maxNote)
 	}
 	if err != nil {
 		return err
@@ -198,7 +200,7 @@ func (p *part) Truncate(n int64) error {
 		return err
 	}
 	if n < 0 || n > p.size {
-		return fmt.Errorf("truncate the stored beginning of %q: it has %d bytes, expected at least %d", p.name, p.size, n)
+		return fmt.Errorf("cannot truncate the stored beginning of %q, which has %d bytes, to %d", p.name, p.size, n)
 	}
 	if p.note.At > n {
 		if err := p.dropNote(context.Background()); err != nil {
@@ -236,7 +238,7 @@ func (p *part) Discard() error {
 	return errors.Join(err, p.end())
 }
 
-// end closes the file. After that, the part can be opened again.
+// end closes the file of the part. The part can be opened again then.
 func (p *part) end() (err error) {
 	if p.f != nil {
 		err = p.f.Close()
@@ -255,65 +257,52 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	if err := p.usable(); err != nil {
 		return 0, err
 	}
-	cl, row, err := b.admit(ctx, set, &w)
-	if err != nil {
-		return 0, err
-	}
-	stands, err := b.standing(ctx, &w, b.unoccupied(ctx, &w, &row))
-	if err != nil {
-		return 0, err
-	}
-	c, err := b.takeOver(ctx, &w, p.key, io.NewSectionReader(p.f, 0, p.size))
-	if err != nil {
-		return 0, notHeld(p.key, err)
-	}
-	c.note, c.verified = p.key+noteSuffix, c.verified || verified
-	if stands != "" {
-		if c, err = b.takeBack(ctx, &w, stands, c); err != nil {
-			return 0, err
+	err := b.store(ctx, set, &w, verified, func() (*content, error) {
+		c, err := b.takeOver(ctx, &w, p.key, io.NewSectionReader(p.f, 0, p.size))
+		if err != nil {
+			return nil, notHeld(p.key, err)
 		}
-	}
-	if err := b.add(w.URI, c, cl); err != nil {
+		c.note = p.key + noteSuffix
+		return c, nil
+	})
+	if err != nil {
 		return 0, err
 	}
 	f := p.f
 	p.f = nil
 	b.m.claims.pass(p.key, b)
-	return c.length, f.Close()
+	return p.size, f.Close()
 }
 
-// sweepParts removes parts that no run can continue. No part may be open.
+// sweepParts removes the parts that no later run can use. No part may be open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
-	var keys []string
-	for info, err := range m.bucket.List(ctx, partsKey+"/") {
+	for infos, err := range chunks(m.bucket.List(ctx, partsKey+"/")) {
 		if err != nil {
 			return err
 		}
-		keep, err := m.keepsPart(ctx, info)
-		if err != nil {
-			return err
-		}
-		if keep {
-			continue
-		}
-		if keys = append(keys, info.Key); len(keys) == purgeBatch {
-			if err := m.remove(ctx, keys); err != nil {
+		var old []string
+		for _, info := range infos {
+			keep, err := m.keepsPart(ctx, info)
+			if err != nil {
 				return err
 			}
-			keys = keys[:0]
+			if !keep {
+				old = append(old, info.Key)
+			}
+		}
+		if err := m.remove(ctx, old); err != nil {
+			return err
 		}
 	}
-	if len(keys) == 0 {
-		return nil
-	}
-	return m.remove(ctx, keys)
+	return nil
 }
 
-// keepsPart reports whether a file of a part can still be used.
+// keepsPart reports whether a file of a part is still useful: either its bytes or its
+// note.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)
-	if err != nil || partKey(note.Name) != key || m.now().Sub(note.Made) > partAge {
+	if err != nil || partKey(note.Name) != key || m.o.Now().Sub(note.Made) > partAge {
 		return false, err
 	}
 	size := info.Size

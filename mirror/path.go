@@ -18,18 +18,18 @@ import (
 	"instep/internal/catalog"
 )
 
-// Limits of the encoder, in bytes or segments.
+// Limits for URIs and for the paths that are made from them, in bytes or segments.
 const (
 	maxURI      = 8 << 10
-	maxName     = 255  // bytes of a segment in every common file system
-	maxBase     = 200  // bytes of a segment before its suffix
-	maxNatural  = 1000 // bytes of a path before suffixes are added
+	maxName     = 255  // bytes of a name that every common file system accepts
+	maxBase     = 200  // bytes of a name before a hash is added
+	maxNatural  = 1000 // bytes of a path before hashes are added
 	maxSegments = 64
-	maxPath     = 4000 // bytes of a path with all suffixes
+	maxPath     = 4000 // bytes of a path with all hashes
 )
 
-// emptyName is the name for an empty segment, as in "a//b" and "a/". Escaping cannot
-// produce it, since it writes two hex digits after each %.
+// emptyName is the file name for an empty segment, as in "a//b" and "a/". No other
+// segment has this name, since escaping writes two hex digits after each %.
 const emptyName = "%index"
 
 // origin is the scheme, host and port of a URI. The port is never empty.
@@ -37,12 +37,12 @@ type origin struct{ scheme, host, port string }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
-// parts are the parts of a URI that the encoder needs.
+// parts are the parts of a URI that determine its path in a mirror.
 type parts struct {
 	origin
-	path   string // as written in the URI
-	more   bool   // the path is followed by a query or a fragment
-	before int    // number of bytes before the path
+	path   string // the path as it is spelled in the URI
+	more   bool   // whether a query or a fragment follows the path
+	before int    // number of bytes of the URI before the path
 }
 
 func splitURI(uri string) (parts, error) {
@@ -78,8 +78,9 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is a fast splitURI for a URI that begins exactly with o; ok reports whether it
-// does. It does not accept a host with brackets or escapes, whose stored form differs.
+// split is a fast splitURI for a URI that begins exactly with the origin o. ok is false
+// for any other URI, and for a host with brackets or escapes, which o has in another
+// spelling.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
 	if ok = ok && o.host != "" && isPlain(o.host); ok {
@@ -96,8 +97,7 @@ func (o origin) split(uri string) (p parts, ok bool) {
 	return p, true
 }
 
-// cutPath removes the query and fragment after a path, and reports whether there were
-// any.
+// cutPath removes the query and fragment after a path, and reports whether there was one.
 func cutPath(s string) (path string, more bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		return s[:i], true
@@ -110,8 +110,8 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory returns the first segment for resources of another origin than the
-// Source's.
+// directory returns the name of the top-level directory for resources of an origin that
+// is not the Source's.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -120,20 +120,21 @@ func (o origin) directory(n *fileNames) string {
 	return name
 }
 
-// segment is one name in a path. It can be lengthened by a hash until the name is free.
+// segment is one name in a path. If other files have the name, it can be lengthened by a
+// hash.
 type segment struct {
 	base  string // escaped name
-	text  string // the part of the URI that is hashed
-	level int    // level of the shortest name: 0 is the base without a hash
+	text  string // the part of the URI from which the hash is computed
+	level int    // lowest level of the name; level 0 is base without a hash
 	most  int    // largest length of a name with a hash, in bytes
-	end   int    // length of the extension in bytes, which remains at the end
+	end   int    // length of the extension in bytes, which follows the hash
 }
 
-// maxLevel is the level at which the name contains the whole hash.
+// maxLevel is the level of a name that has the whole hash.
 const maxLevel = 4
 
-// name returns the base at level 0. At higher levels it returns the base, cut to fit,
-// with 8, 16, 32 or 64 hex digits of the hash before the extension.
+// name returns the name at a level: at level 0 the base, at higher levels the shortened
+// base with 8, 16, 32 or 64 hex digits of the hash before its extension.
 func (s segment) name(level int) string {
 	if level == 0 {
 		return s.base
@@ -144,7 +145,7 @@ func (s segment) name(level int) string {
 	return cut(stem, min(maxBase, s.most-1-len(digits)-len(ext))) + "~" + digits + ext
 }
 
-// cut shortens an escaped name to at most n bytes without splitting a rune or an
+// cut shortens an escaped name to at most n bytes. It splits neither a rune nor an
 // escape.
 func cut(name string, n int) string {
 	if len(name) <= n {
@@ -159,9 +160,8 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// segments returns the segments of the path for a URI in the mirror of home: the
-// segments of the URI if it has that origin, otherwise a directory for its origin
-// before them.
+// segments returns the segments of the path for a URI in a mirror of a Source with the
+// origin home. If the URI has another origin, a directory for that origin comes first.
 func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
@@ -174,7 +174,7 @@ func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	if p.origin != home {
 		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
-	end := p.before + 1 // end of the part of the URI that the segments cover so far
+	end := p.before + 1 // end of the part of the URI for which there are segments
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		end = min(end+len(part)+1, len(uri))
 		lead := "."
@@ -205,8 +205,8 @@ func (n *fileNames) segment(base, text string) segment {
 	return s
 }
 
-// shorten removes directories from the middle of a path that is too long or too deep.
-// The hash in the last segment keeps the path unique.
+// shorten removes directories before the last name of a path that is too long or too
+// deep. The hash in the last name keeps the path unique.
 func shorten(segments []segment) []segment {
 	last := segments[len(segments)-1]
 	size := len(last.name(last.level))
@@ -233,7 +233,8 @@ func shortenAt(segments []segment, last segment) []segment {
 	return append(slices.Clone(segments[:n]), last)
 }
 
-// unescape decodes the valid percent escapes of part. It does not change invalid ones.
+// unescape decodes the valid percent escapes of a segment, and leaves invalid ones
+// unchanged.
 func unescape(part string) string {
 	if !strings.Contains(part, "%") {
 		return part
@@ -252,34 +253,34 @@ func unescape(part string) string {
 	return b.String()
 }
 
-// unsafeASCII is the printable characters that some file system or shell refuses in a
-// path or gives a meaning.
+// unsafeASCII has the printable characters that some file system refuses or some shell
+// interprets.
 const unsafeASCII = `\/:*?"<>|%`
 
 var (
-	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // for mirrors without recorded rules of their file system
+	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // ends that look like a hash; escapeSegment escapes their ~
 	suffixedStem = regexp.MustCompile(`~([0-9a-fA-F]{8}|[0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})$`)
 	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
-// isReserved reports whether a name has another meaning for a system, or for us: a
-// directory with a file named like a catalog looks like a state directory.
+// isReserved reports whether a name has a special meaning: that of a Windows device, or
+// of a catalog, whose directory would look like a state directory.
 func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
 
 func isCatalog(s string) bool {
 	return len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
 }
 
-// isDevice reports whether Windows treats a name as that of a device. The expression is
-// slower than all other work on a path, so it is only used for names that may match.
+// isDevice reports whether Windows treats a name as that of a device. It uses the regular
+// expression only for names that may match, since nothing else on a path is as slow.
 func isDevice(s string) bool {
 	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
 }
 
-// escapeSegment returns a file name for one segment of a URI that every common file
-// system accepts. The name is in Unicode's NFC. Everything is escaped that a file
-// system refuses, drops or changes, that hides a file, or that has a meaning for the
-// mirror: the bytes of lead at the start, those of also anywhere.
+// escapeSegment returns a file name, for one segment of a URI, that every common file
+// system accepts. The name is in Unicode's NFC. It escapes everything that a file system
+// refuses, drops or changes, that would hide the file, or that has a meaning for the
+// mirror. It also escapes a first byte that is in lead, and all bytes that are in also.
 func escapeSegment(s, lead, also string) string {
 	if s == "" {
 		return emptyName
@@ -288,7 +289,7 @@ func escapeSegment(s, lead, also string) string {
 		return s
 	}
 	s = norm.NFC.String(s)
-	var at []int // positions of bytes that are escaped because of where they are
+	var at []int // offsets of bytes that are escaped because of their position
 	if strings.IndexByte(lead, s[0]) >= 0 || isReserved(s) {
 		at = append(at, 0)
 	}
@@ -300,7 +301,7 @@ func escapeSegment(s, lead, also string) string {
 			at = append(at, m[0])
 		}
 	}
-	escaped := false // the last rune was escaped
+	escaped := false // whether the previous rune was escaped
 	i := 0
 	return escape(s, at, func(r rune, size int) bool {
 		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) || unsafeRune(r, size) || escaped && joins(s[i:])
@@ -309,7 +310,7 @@ func escapeSegment(s, lead, also string) string {
 	})
 }
 
-// isPlain reports whether a name needs no escapes, unless it is the name of a device.
+// isPlain reports whether a name needs no escapes. It does not check for reserved names.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -322,8 +323,9 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape replaces the runes at the given byte offsets, and those for which unsafe returns
-// true, by %XX for each byte. It calls unsafe once for each rune, from first to last.
+// escape replaces runes by %XX for each of their bytes: those at the given byte offsets,
+// and those for which unsafe returns true. It calls unsafe once for each rune, from first
+// to last.
 func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -354,6 +356,6 @@ func unsafeRune(r rune, size int) bool {
 	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// joins reports whether s begins with a rune that could combine with a character before
-// it, in this case the last digit of an escape.
+// joins reports whether s begins with a rune that could combine with the character before
+// it, which is here the last digit of an escape.
 func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }

@@ -8,13 +8,13 @@ import (
 	"instep/internal/catalog"
 )
 
-// natural returns the path of a URI if no other file or directory blocks it.
+// natural returns the path for a URI if no other file or directory is there.
 func natural(segments []segment) string {
 	if len(segments) == 1 {
 		return segments[0].name(segments[0].level)
 	}
 	var b strings.Builder
-	b.Grow(128) // enough for most paths
+	b.Grow(128) // long enough for most paths
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')
@@ -24,7 +24,7 @@ func natural(segments []segment) string {
 	return b.String()
 }
 
-// mayBeAt reports whether a resource with these segments can have the path.
+// mayBeAt reports whether path is one of the possible paths for these segments.
 func mayBeAt(segments []segment, path string) bool {
 	names := strings.Split(path, "/")
 	if len(names) != len(segments) {
@@ -46,15 +46,15 @@ func mayBeAt(segments []segment, path string) bool {
 type placer struct {
 	names   catalog.Names
 	rules   *fileNames
-	blocked func(path string, dir bool) (bool, error) // paths of files that do not belong to the mirror
-	closed  func(dir string) (bool, error)            // reports directories that may get no new resources, even if they contain some; nil: there are none
-	prefer  string                                    // a path that is used if possible
+	blocked func(path string, dir bool) (bool, error) // reports whether a file that does not belong to the mirror blocks a path
+	closed  func(dir string) (bool, error)            // reports whether a directory must not get new resources; nil if every directory may
+	prefer  string                                    // a path that is used if it is possible and free
 	place   catalog.Place
 }
 
-// put returns the path. It uses an existing directory in its first spelling. It
-// lengthens a name that clashes with a file or directory by a hash, until the name is
-// free.
+// put returns a path for the segments. If a directory exists in another spelling, the
+// path uses that one. A name that is used by another file or directory gets a hash, which
+// is lengthened until the name is free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""
@@ -77,11 +77,11 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 			return p.place, checkLength(path)
 		}
 	}
-	return catalog.Place{}, fmt.Errorf("no free name for %q in %q", s.base, dir)
+	return catalog.Place{}, fmt.Errorf("there is no free file name for %q in the directory %q", s.base, dir)
 }
 
-// levels yields the levels of a segment's name in the order in which they are tried,
-// beginning with the one that leads to the preferred path.
+// levels yields the levels at which a segment's name is tried, beginning with that of the
+// preferred path.
 func (p *placer) levels(dir string, s segment) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := p.preferred(dir, s)
@@ -108,11 +108,11 @@ func (p *placer) preferred(dir string, s segment) int {
 	return -1
 }
 
-// checkLength returns an error for a path that is too long, which is only possible if
-// hashes were forged to lengthen every name.
+// checkLength returns an error for a path that is too long. That is only possible if
+// somebody has forged URIs whose hashes are equal at the beginning.
 func checkLength(path string) error {
 	if len(path) > maxPath {
-		return fmt.Errorf("expected a path of at most %d bytes, made one of %d: %q…", maxPath, len(path), path[:80])
+		return fmt.Errorf("the path has %d bytes, expected at most %d: %q…", len(path), maxPath, path[:80])
 	}
 	return nil
 }
@@ -128,8 +128,8 @@ func (p *placer) freeForFile(path string, fold string) (bool, error) {
 	return !taken, err
 }
 
-// directory returns the path of the directory for s in dir, with a slash at its end.
-// dir is "" or such a path.
+// directory returns the path of the directory for the segment s in the directory dir.
+// Both paths end with a slash; dir may be "".
 func (p *placer) directory(dir string, s segment) (string, error) {
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)
@@ -159,5 +159,5 @@ func (p *placer) directory(dir string, s segment) (string, error) {
 			return path + "/", nil
 		}
 	}
-	return "", fmt.Errorf("no free name for directory %q in %q", s.base, dir)
+	return "", fmt.Errorf("there is no free name for the directory %q in %q", s.base, dir)
 }

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// minLongest is the smallest acceptable limit of a file system for the length of names
-// in bytes. A name needs room for the whole hash, the extension and some readable text.
+// minLongest is the length, in bytes, of names that a file system must at least accept.
+// Such a name has room for the whole hash, the extension and some readable text.
 const minLongest = 100
 
-// punctuation is all printable ASCII except letters, digits, and characters that are
-// never allowed in a name.
+// punctuation has all printable ASCII characters except letters, digits, and characters
+// that no name may have.
 const punctuation = " !\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~"
 
-// probeNames determines which names the file system of a mirror accepts. It creates
-// files in our own directory and removes them.
+// probeNames determines which names the file system of a mirror accepts and
+// distinguishes. It creates and removes files in a directory in .instep.
 func probeNames(root *os.Root) (n *fileNames, err error) {
 	const dir = tempKey + "/names"
 	made := root.Mkdir(tempKey, oursMode)
@@ -32,7 +32,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, root.RemoveAll(dir))
-		if made == nil { // otherwise the directory is in use
+		if made == nil { // otherwise the directory existed before and may be in use
 			err = errors.Join(err, root.Remove(tempKey))
 		}
 	}()
@@ -46,15 +46,15 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 		return nil, err
 	}
 	if n.Longest < minLongest {
-		return nil, fmt.Errorf("expected a file system that accepts names of %d bytes, found one that accepts %d", minLongest, n.Longest)
+		return nil, fmt.Errorf("the file system accepts names of at most %d bytes, but the mirror needs names of %d bytes", n.Longest, minLongest)
 	}
 	return n, nil
 }
 
-// prober tries out names in a directory of its own.
+// prober creates files with different names in a directory of its own.
 type prober struct {
 	root *os.Root
-	err  error // the first error that was not caused by a name
+	err  error // the first error whose cause was not a name
 }
 
 func (p *prober) names() *fileNames {
@@ -79,7 +79,8 @@ func (p *prober) names() *fileNames {
 	return n
 }
 
-// takes reports whether a file can be created with a name and is listed under it.
+// takes reports whether a file can be created with a name and is then listed under this
+// name.
 func (p *prober) takes(name string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
@@ -89,7 +90,7 @@ func (p *prober) takes(name string) bool {
 	return slices.Contains(names, name)
 }
 
-// same reports whether a file with one name is found by another.
+// same reports whether a file that was created with one name can be found by another one.
 func (p *prober) same(name, other string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
@@ -99,8 +100,8 @@ func (p *prober) same(name, other string) bool {
 	return err == nil
 }
 
-// make creates an empty file. If that fails but a file with a plain name can be
-// created, the name is the cause.
+// make creates an empty file. If that fails, it tries a plain name: if that works, the
+// name was the cause, otherwise make records the error.
 func (p *prober) make(name string) error {
 	const plain = "plain"
 	err := p.create(name)

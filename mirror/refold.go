@@ -12,13 +12,13 @@ import (
 	"instep/resourcesync"
 )
 
-// placeAnew checks whether the file system still accepts and distinguishes the same
-// names, since a mirror may have been copied to another one. Resources whose paths
-// clash or are refused now get other paths before anything else is written. The rules
-// of a mirror only become stricter, so that the names remain valid if it is copied
-// back.
+// placeAnew adapts the paths of the mirror to its file system, since the mirror may have
+// been copied to another one. It checks whether the file system still accepts and
+// distinguishes the same names. Resources whose paths are refused or clash get other
+// paths before anything else is written. The rules of a mirror only become stricter, so
+// that the names remain valid if it is copied back.
 //
-// If two files have become one by copying, the bytes of one are lost, and its resource
+// If copying has made one file of two, the bytes of one are lost, and its resource
 // becomes due.
 func (m *Mirror) placeAnew(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
@@ -28,7 +28,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	where, err := m.where(m.disk.root)
+	where, err := m.o.where(m.disk.root)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	if same && where != "" && where == m.marker.Where {
 		return nil // the rules were determined on this file system
 	}
-	found, err := m.probe(m.disk.root)
+	found, err := m.o.probe(m.disk.root)
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	return m.disk.forget()
 }
 
-// namesSetting is the name of the setting with the rules by which the paths in the
-// catalog are compared. It changes in the same transaction as the paths; the marker
-// changes after that.
+// namesSetting is the name of the setting with the rules by which paths in the catalog
+// are compared. A transaction changes it together with the paths. The marker, which has
+// the same rules, changes after that.
 const namesSetting = "names"
 
-// recordedNames returns the rules for the paths in the catalog. If none are recorded
-// there, it returns those of the marker, which may be nil.
+// recordedNames returns the rules for the paths in the catalog, or if it has none those
+// of the marker, which may be nil.
 func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	text, ok, err := m.facts.Setting(ctx, namesSetting)
 	if err != nil || !ok {
@@ -74,7 +74,7 @@ func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	}
 	n := &fileNames{}
 	if err := json.Unmarshal([]byte(text), n); err != nil || !n.sound() {
-		return nil, fmt.Errorf("%w: its setting %q is %q", catalog.ErrDamaged, namesSetting, text)
+		return nil, fmt.Errorf("%w: the setting %q is %q", catalog.ErrDamaged, namesSetting, text)
 	}
 	if m.marker.Names != nil {
 		n = n.and(m.marker.Names)
@@ -82,7 +82,7 @@ func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	return n, nil
 }
 
-// refold changes the paths of the mirror to match these rules, and stores the rules
+// refold changes the paths of the mirror to match the rules names, and stores the rules
 // with them.
 func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	text, err := json.Marshal(names)
@@ -102,7 +102,7 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	return m.markMissing(ctx)
 }
 
-// useNames sets the rules of the mirror and of its catalog.
+// useNames sets the rules that the mirror and its catalog use.
 func (m *Mirror) useNames(n *fileNames) {
 	m.names = n
 	if m.cat != nil {
@@ -110,60 +110,46 @@ func (m *Mirror) useNames(n *fileNames) {
 	}
 }
 
-// maxMissing is the number of resources that are made due at a time.
-const maxMissing = 500
-
-// markMissing makes resources due whose files were not copied. For example, a directory
-// is not copied if a file has its name.
+// markMissing makes resources due whose files are missing because they were not copied.
+// For example, a directory is not copied if a file has the same name.
 func (m *Mirror) markMissing(ctx context.Context) error {
 	sets, err := m.facts.Sets(ctx)
 	if err != nil {
 		return err
 	}
-	var missing []catalog.Resource
 	for _, s := range sets {
-		for r, err := range m.facts.MembersByKey(ctx, s.ID) {
+		for rows, err := range chunks(m.facts.MembersByKey(ctx, s.ID)) {
 			if err != nil {
 				return err
 			}
-			if k, err := m.disk.lstat(r.Path); err != nil {
+			var missing []catalog.Resource
+			for _, r := range rows {
+				k, err := m.disk.lstat(r.Path)
+				if err != nil {
+					return err
+				}
+				if r.Stored && k == absent {
+					missing = append(missing, r)
+				}
+			}
+			if err := m.settleLost(ctx, missing, missingReason); err != nil {
 				return err
-			} else if r.Stored && k == absent {
-				missing = append(missing, r)
 			}
-			if len(missing) < maxMissing {
-				continue
-			}
-			if err := m.settleLost(ctx, missing); err != nil {
-				return err
-			}
-			missing = missing[:0]
 		}
 	}
-	return m.settleLost(ctx, missing)
-}
-
-func (m *Mirror) settleLost(ctx context.Context, rows []catalog.Resource) error {
-	uris := make([]string, len(rows))
-	for i := range rows {
-		uris[i] = rows[i].URI
-	}
-	due, err := m.markLost(ctx, uris, rows, missingReason)
-	if err != nil || len(due) == 0 {
-		return err
-	}
-	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
+	return nil
 }
 
 const (
-	missingReason = "its file was not copied with the mirror"
-	lostReason    = "its name is that of another file on this file system, and its bytes are gone"
-	foreignBytes  = "another file took its place when the mirror was copied"
+	missingReason = "the file of the resource was not copied with the mirror"
+	lostReason    = "on this file system its file name is that of another resource, and its bytes are lost"
+	foreignBytes  = "another file replaced that of the resource when the mirror was copied"
 )
 
-// placeLost finds another path for the resource lost, whose path is refused or now
-// belongs to holder or to a directory, and moves its bytes if they are at the old path.
-// Of lost and holder, the one without bytes becomes due.
+// placeLost finds another path for the resource lost. The file system refuses its path,
+// or the path now belongs to the resource holder or to a directory. placeLost moves the
+// bytes of lost if they are at the old path. If lost or holder then has no bytes, it
+// becomes due.
 func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {
@@ -174,9 +160,9 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
 		k, at, err := m.disk.look(path)
 		if err != nil || k == absent || at != path || dir && k == directory {
-			return false, err // the directory above it is the path of another resource
+			return false, err // a parent of the path may be the file of another resource
 		}
-		if k == file && !dir { // left by an interrupted run
+		if k == file && !dir { // an interrupted run may have moved the file here
 			here, err = m.holds(ctx, path, lost.Length, sum)
 		}
 		return !here, err
@@ -190,7 +176,7 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 		}
 	}
 	if lost.Stored && !here {
-		if due, err = m.markLost(ctx, []string{lost.URI}, []catalog.Resource{*lost}, lostReason); err != nil {
+		if due, err = m.makeDue(ctx, []catalog.Resource{*lost}, lostReason); err != nil {
 			return p, nil, err
 		}
 	}
@@ -201,13 +187,13 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	if err != nil || there {
 		return p, due, err
 	}
-	more, err := m.markLost(ctx, []string{holder.URI}, []catalog.Resource{*holder}, foreignBytes)
+	more, err := m.makeDue(ctx, []catalog.Resource{*holder}, foreignBytes)
 	return p, append(due, more...), err
 }
 
-// bringFile moves the file of r to the path to, if it has the bytes of r. It copies the
-// file if its path remains that of another resource.
-func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, to string) (done bool, err error) {
+// bringFile moves the file of r to newPath if it has the bytes of r. If the old path
+// remains that of another resource, it copies the file instead.
+func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, newPath string) (done bool, err error) {
 	if ok, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256)); err != nil || !ok {
 		return false, err
 	}
@@ -217,26 +203,31 @@ func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, to 
 	}
 	defer func() { err = errors.Join(err, b.Discard(), m.disk.forget()) }()
 	if holder.URI == "" {
-		b.Move(r.Path, to)
-	} else if err := m.copyFile(ctx, b, r.Path, to); err != nil {
+		b.Move(r.Path, newPath)
+	} else if err := copyFile(ctx, m.files, r.Path, b, blob.Put{Key: newPath, IfAbsent: true}); err != nil {
 		return false, err
 	}
 	return true, b.Commit(ctx)
 }
 
-func (m *Mirror) copyFile(ctx context.Context, b blob.Batch, path, to string) (err error) {
-	from, info, err := m.files.Get(ctx, path, 0, -1)
+// copyFile adds a copy of the file at path, with its modification time, to a batch.
+func copyFile(ctx context.Context, files blob.Bucket, path string, b blob.Batch, p blob.Put) (err error) {
+	r, info, err := files.Get(ctx, path, 0, -1)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
+	defer func() { err = errors.Join(err, r.Close()) }()
 	o, err := b.Create(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(o, &contextReader{ctx, from}); err != nil {
+	if _, err := io.Copy(o, &contextReader{ctx, r}); err != nil {
 		return errors.Join(err, o.Discard())
 	}
-	b.Put(o, blob.Put{Key: to, IfAbsent: true, ModTime: info.ModTime})
-	return o.Close()
+	if err := o.Close(); err != nil {
+		return err
+	}
+	p.ModTime = info.ModTime
+	b.Put(o, p)
+	return nil
 }

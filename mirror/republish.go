@@ -9,9 +9,9 @@ import (
 	"instep/internal/catalog"
 )
 
-// Committed returns when the last complete run for a set was committed, by the clock of
-// the mirror; false before the first complete baseline. set is the URI of a Capability
-// List.
+// Committed returns the time, by the clock of the mirror, at which the last complete run
+// for a set was committed; false before the first complete baseline. The name of a set is
+// the URI of its Capability List.
 func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, error) {
 	id, err := m.set(ctx, set)
 	if err != nil || id == 0 {
@@ -23,20 +23,20 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 	}
 	at, err := m.own.Committed(ctx, id)
 	if at.IsZero() {
-		at = c.Looked // the run was made by an earlier version
+		at = c.Looked // an earlier version of this program made the run
 	}
 	return at, err == nil, err
 }
 
 // MembersOf yields each resource that is a member of at least one of the sets, in
 // ascending order of [resourcesync.KeyOf] its URI. The slice has the resource as seen
-// from each set, in their order; Member is false for a set without it. Each slice was
-// read at one moment, even if a run changes the resource at the same time. The next
-// iteration overwrites the slice.
+// from each set, in the order of sets; Member is false for a set without the resource.
+// Each slice is read at one moment, even if a run changes the resource at the same time.
+// The next iteration overwrites the slice.
 func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]destination.Held, error] {
 	return func(yield func([]destination.Held, error) bool) {
 		var ids []catalog.SetID
-		var places []int // index of each of ids in sets
+		var places []int // for each of ids, its index in sets
 		for i, set := range sets {
 			id, err := m.set(ctx, set)
 			if err != nil {
@@ -68,8 +68,8 @@ func (m *Mirror) MembersOf(ctx context.Context, sets []string) iter.Seq2[[]desti
 // Shares reports whether resources with the same bytes share one file.
 func (m *Mirror) Shares() bool { return m.flat != nil }
 
-// Steady returns an error if a run began to write after OpenReadOnly, so that
-// everything read since may be wrong.
+// Steady returns an error if another process has begun to write since OpenReadOnly, so
+// that results of this Mirror may not fit together.
 func (m *Mirror) Steady() error {
 	if m.cat == nil {
 		return nil

@@ -43,7 +43,7 @@ func TestReleasedResourcesWereNotDeleted(t *testing.T) {
 	if done, _ := p.revert(p.DeletedSince(t.Context(), noon), false); len(done) > 0 {
 		t.Errorf("restored %q as deleted", done)
 	}
-	wantFiles(t, p.dir, map[string]string{"a": "two"})
+	wantFiles(t, p.o.Dir, map[string]string{"a": "two"})
 }
 
 // What a run created and a later one changed is left alone, and told.
@@ -120,7 +120,7 @@ func TestAReleasedResourceIsDue(t *testing.T) {
 	p.revert(steps(states), true)
 	p.do(bare("three", "2026-01-03", noon.Add(2*time.Hour)))
 	p.ok(p.Release(t.Context(), key))
-	wantFiles(t, p.dir, map[string]string{"a": "one"})
+	wantFiles(t, p.o.Dir, map[string]string{"a": "one"})
 	h := lookup(t, p.Mirror, set, "a")
 	if h.Due == "" || h.Wanted.LastMod.String() != "2026-01-03" || len(h.Wanted.Digests) > 0 || h.Wanted.Length.Known() {
 		t.Errorf("due %q, wanted %+v; want what the Source said last", h.Due, h.Wanted)

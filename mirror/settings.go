@@ -7,35 +7,29 @@ import (
 	"time"
 )
 
-// Settings are values that a program stores in a mirror for later runs. The mirror
-// itself does not use them; `instep sync` stores its flags here.
+// Settings are values that a program stores in a mirror for later runs. The mirror itself
+// does not use them. `instep sync` stores its flags there.
 type Settings struct {
-	// Values has the values of each setting by name. It may have names that only newer
-	// versions know.
+	// Values has the values of each setting by name. Newer versions of a program may have
+	// stored settings that this one does not know.
 	Values map[string][]string `json:"values"`
-	// Origin is the origin of the Source for which files with secrets were given; "" if
-	// there were none.
+	// Origin is the origin for which files with secrets were given; "" if none were
+	// given.
 	Origin string `json:"origin,omitempty"`
 }
 
-// keptSettings is the name of the setting with the Settings as JSON. A Destination's
-// values have a prefix, so no Source can overwrite it.
+// keptSettings is the name of the setting with the Settings in JSON. No Source can
+// overwrite it, because the names of values that a Destination stores have a prefix.
 const keptSettings = "kept settings"
 
-// Settings returns what KeepSettings has stored; false if there is no mirror, or an
-// earlier version of this program created it.
+// Settings returns the Settings that KeepSettings has stored; false if there are none, or
+// no mirror.
 func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) {
 	if m.cat == nil {
 		return s, false, nil
 	}
-	text, ok, err := m.facts.Setting(ctx, keptSettings)
-	if err != nil || !ok {
-		return s, false, err
-	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return s, false, fmt.Errorf("setting %q of the catalog: %w", keptSettings, err)
-	}
-	return s, true, nil
+	text, err := m.readSetting(ctx, keptSettings, &s)
+	return s, text != "", err
 }
 
 // KeepSettings replaces the Settings of the mirror.
@@ -43,18 +37,38 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
-	text, err := json.Marshal(s)
+	stored, _, err := m.facts.Setting(ctx, keptSettings)
 	if err != nil {
 		return err
 	}
-	if was, ok, err := m.facts.Setting(ctx, keptSettings); err != nil || ok && was == string(text) {
-		return err
-	}
-	return m.facts.SetSettings(ctx, map[string]string{keptSettings: string(text)})
+	return m.keepSetting(ctx, keptSettings, s, stored)
 }
 
-// OldestVersion returns the day in UTC on which the first of the stored states ended;
-// false if there is none. It ignores impossible dates, from a wrong clock.
+// readSetting decodes a setting in JSON into value, and returns its text; "" if there is
+// no such setting.
+func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text string, err error) {
+	text, ok, err := m.facts.Setting(ctx, name)
+	if err != nil || !ok {
+		return "", err
+	}
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		return "", fmt.Errorf("setting %q of the catalog: %w", name, err)
+	}
+	return text, nil
+}
+
+// keepSetting writes value as a setting in JSON if its text differs from the stored one.
+func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
+	text, err := json.Marshal(value)
+	if err != nil || string(text) == stored {
+		return err
+	}
+	return m.facts.SetSettings(ctx, map[string]string{name: string(text)})
+}
+
+// OldestVersion returns the earliest day, in UTC, on which a state ended that the mirror
+// still has; false if there is none. It ignores impossible days, which a wrong clock
+// caused.
 func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -65,4 +79,31 @@ func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	}
 	day, err := time.Parse(time.DateOnly, days[0])
 	return day, err == nil, err
+}
+
+// memoryPrefix is the prefix of settings that a Destination stores. The mirror's own
+// settings do not have it.
+const memoryPrefix = "memory:"
+
+// maxMemory is the largest size, in bytes, of a value that a Destination stores.
+const maxMemory = 64 << 10
+
+// Recall implements destination.Mirror.
+func (m *Mirror) Recall(ctx context.Context, name string) (value string, ok bool, err error) {
+	if m.cat == nil {
+		return "", false, nil
+	}
+	value, _, err = m.facts.Setting(ctx, memoryPrefix+name)
+	return value, value != "", err
+}
+
+// Remember implements destination.Mirror.
+func (m *Mirror) Remember(ctx context.Context, name, value string) error {
+	switch {
+	case m.readOnly:
+		return ErrReadOnly
+	case len(value) > maxMemory:
+		return fmt.Errorf("remember %q: the value has %d bytes, expected at most %d", name, len(value), maxMemory)
+	}
+	return m.facts.SetSettings(ctx, map[string]string{memoryPrefix + name: value})
 }

@@ -11,21 +11,21 @@ import (
 
 // ErrFull means that a file system has hardly any free space. Nothing that was
 // committed is lost, and a later run continues.
-var ErrFull = errors.New("no room left")
+var ErrFull = errors.New("no space left")
 
-// The space that a mirror leaves free for others and for its own catalog. If it is more
-// than 1 % of the file system, 1 % is left free.
+// A mirror leaves this many bytes and files free for other programs and for its own
+// catalog, but at most 1 % of the file system.
 const (
 	reserveBytes = 1 << 30
 	reserveFiles = 10_000
 )
 
-// room returns an error if there is too little free space to begin a batch.
+// room returns an error if too little space is free to begin a batch.
 func (m *Mirror) room() error {
-	if err := m.roomAt(m.disk.root); err != nil || m.state == "" {
+	if err := m.roomAt(m.disk.root); err != nil || m.o.State == "" {
 		return err
 	}
-	root, err := os.OpenRoot(m.state)
+	root, err := os.OpenRoot(m.o.State)
 	if err != nil {
 		return err
 	}
@@ -33,23 +33,23 @@ func (m *Mirror) room() error {
 }
 
 func (m *Mirror) roomAt(root *os.Root) error {
-	s, err := m.space(root)
+	s, err := m.o.space(root)
 	if err != nil || !s.Known {
 		return err
 	}
 	if least := min(reserveBytes, s.Total/100); s.Free < least {
-		return fmt.Errorf("%w: %d MiB are free where %q is, and %d MiB are kept free", ErrFull, s.Free>>20, root.Name(), least>>20)
+		return fmt.Errorf("%w: on the file system of %q, %d MiB are free, and at least %d MiB have to remain free", ErrFull, root.Name(), s.Free>>20, least>>20)
 	}
 	if least := min(reserveFiles, s.Files/100); s.FreeFiles < least {
-		return fmt.Errorf("%w: %d files can be made where %q is, and room for %d is kept free", ErrFull, s.FreeFiles, root.Name(), least)
+		return fmt.Errorf("%w: on the file system of %q, %d more files can be created, and at least %d have to remain possible", ErrFull, root.Name(), s.FreeFiles, least)
 	}
 	return nil
 }
 
-// full adds the mirror to an error for a full disk.
+// full converts an error for a full disk to an ErrFull with the directory of the mirror.
 func (m *Mirror) full(err error) error {
 	if err == nil || errors.Is(err, ErrFull) || !durable.IsFull(err) && !errors.Is(err, catalog.ErrFull) {
 		return err
 	}
-	return fmt.Errorf("%w for the mirror %q: %w", ErrFull, m.dir, err)
+	return fmt.Errorf("%w for the mirror in %q: %w", ErrFull, m.o.Dir, err)
 }

@@ -98,7 +98,7 @@ func untilFull(t *testing.T, m *Mirror) int {
 	err := m.Bind(t.Context(), site, home)
 	for i := 0; err == nil && i < fullBatches; i++ {
 		if err = fillBatch(m, i); err != nil {
-			if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), m.dir) {
+			if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), m.o.Dir) {
 				t.Fatalf("got %v, want ErrFull and the directory", err)
 			}
 			return i

@@ -26,7 +26,7 @@ func TestNoBatchBeginsWhenTheReserveIsReached(t *testing.T) {
 		"less than 1 GiB":            {change: func(s *durable.Space) { s.Free = gb - 1 }, full: "1023 MiB are free"},
 		"1 % of a small disk":        {change: func(s *durable.Space) { s.Total, s.Free = gb, gb/100+1 }},
 		"less than 1 % of it":        {change: func(s *durable.Space) { s.Total, s.Free = gb, gb/100-1 }, full: "10 MiB are free"},
-		"hardly any files":           {change: func(s *durable.Space) { s.FreeFiles = 9_999 }, full: "9999 files can be made"},
+		"hardly any files":           {change: func(s *durable.Space) { s.FreeFiles = 9_999 }, full: "9999 more files can be created"},
 		"files that are not counted": {change: func(s *durable.Space) { s.Files, s.FreeFiles = 0, 0 }},
 		"nobody knows":               {change: func(s *durable.Space) { *s = durable.Space{} }},
 	} {

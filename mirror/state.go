@@ -8,38 +8,39 @@ import (
 	"instep/resourcesync"
 )
 
-// StateError is returned by Open for a new state inside the directory of a mirror,
-// where a resource could have the same path. Use the default, or a directory elsewhere.
+// StateError is returned by Open if the directory for a new state is inside that of a
+// mirror, where a resource could have the same path. The default, or a directory
+// elsewhere, can be used instead.
 type StateError struct {
-	State, Dir string // the state, and the directory of the mirror that contains it
+	State, Dir string // directories of the state, and of the mirror that contains it
 }
 
 func (e *StateError) Error() string {
 	return fmt.Sprintf("the state %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
 }
 
-// StateDir returns the state directory of the mirror in dir: state, or if that is ""
-// the default in dir.
+// StateDir returns the state directory of the mirror in dir. That is state or, if state
+// is "", the default in dir.
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
-// findState determines whether the state is inside the directory. It returns a
-// *StateError for a new state that is in the directory but not in our own directory, or
-// that is inside another mirror. A state that an earlier version created there remains
-// in use, and the mirror stores no resources in it.
-func (m *Mirror) findState(o *Options) error {
-	if o.State == "" {
+// findState determines whether the state is inside the directory of the mirror. It
+// returns a *StateError for a new state that is there but not in .instep, or that is
+// inside another mirror. An existing state there, which an earlier version created, is
+// used, and the mirror stores no resources in it.
+func (m *Mirror) findState() error {
+	if m.o.State == "" {
 		m.inside = ours
 		return nil
 	}
-	at, err := resolve(o.State)
+	at, err := resolve(m.o.State)
 	if err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	dir, err := resolve(o.Dir)
+	dir, err := resolve(m.o.Dir)
 	if err != nil {
 		return err
 	}
-	if m.inside = relative(dir, at); m.inside == ours || !o.Create {
+	if m.inside = relative(dir, at); m.inside == ours || !m.o.Create {
 		return nil
 	}
 	top := dir
@@ -50,17 +51,14 @@ func (m *Mirror) findState(o *Options) error {
 	}
 	exists, err := isState(at)
 	if err == nil && !exists {
-		err = &StateError{o.State, top}
+		err = &StateError{m.o.State, top}
 	}
 	return err
 }
 
-// maxLeaving is the number of resources that leaveState moves at a time.
-const maxLeaving = 500
-
-// leaveState removes the resources that an earlier version stored in the state
-// directory: their files are moved to the trash, and the next run stores them
-// elsewhere.
+// leaveState ends the membership of resources whose files an earlier version has stored
+// in the state directory, and moves the files to the trash. The next run stores the
+// resources elsewhere.
 func (m *Mirror) leaveState(ctx context.Context) error {
 	if m.disk.state == "" || m.flat != nil {
 		return nil
@@ -70,18 +68,27 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 		return err
 	}
 	for _, s := range sets {
-		for {
-			rows, err := m.inState(ctx, s.ID)
+		for rows, err := range chunks(m.facts.MembersByKey(ctx, s.ID)) {
 			if err != nil {
 				return err
 			}
-			if len(rows) == 0 {
-				break
+			var inside []catalog.Resource
+			for _, r := range rows {
+				k, _, err := m.disk.look(r.Path)
+				if err != nil {
+					return err
+				}
+				if k == stateDir {
+					inside = append(inside, r)
+				}
+			}
+			if len(inside) == 0 {
+				continue
 			}
 			if err := m.recompare(ctx, s.Name); err != nil {
 				return err
 			}
-			if err := m.leave(ctx, s.ID, rows); err != nil {
+			if err := m.leave(ctx, s.ID, inside); err != nil {
 				return err
 			}
 		}
@@ -89,30 +96,10 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 	return nil
 }
 
-// inState returns some members of a set whose paths are in a state directory.
-func (m *Mirror) inState(ctx context.Context, set catalog.SetID) (rows []catalog.Resource, err error) {
-	for r, err := range m.facts.MembersByKey(ctx, set) {
-		if err != nil {
-			return nil, err
-		}
-		k, _, err := m.disk.look(r.Path)
-		if err != nil {
-			return nil, err
-		}
-		if k == stateDir {
-			rows = append(rows, r)
-		}
-		if len(rows) == maxLeaving {
-			break
-		}
-	}
-	return rows, nil
-}
-
-// leave ends memberships, and moves the files to the trash if they have the stored
-// bytes.
+// leave ends the memberships of these resources. It moves their files to the trash if
+// they have the recorded bytes.
 func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Resource) error {
-	room, err := m.trashRoom(ctx, m.now())
+	room, err := m.trashRoom(ctx, m.o.Now())
 	if err != nil {
 		return err
 	}

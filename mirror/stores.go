@@ -9,24 +9,24 @@ import (
 	"instep/resourcesync"
 )
 
-// facts is the store of settings, sets, resources and memberships. A call that writes
-// is atomic, and durable when it returns. Listings may be read while others write.
-// internal/catalog implements this store and those below with SQLite; its suite
-// catalogtest tests an implementation.
+// facts is the store of settings, sets, resources and memberships. A call that writes is
+// atomic, and durable when it returns. Listings may be read while others write. Package
+// internal/catalog implements all stores of this file with SQLite. Its suite catalogtest
+// tests an implementation.
 type facts interface {
 	Setting(ctx context.Context, name string) (string, bool, error)
 	SetSettings(ctx context.Context, values map[string]string) error
-	// Set returns the set with this name, and creates it if there is none; Sets returns
-	// all sets.
+	// Set returns the set with this name, and creates the set if there is none. Sets
+	// returns all sets.
 	Set(ctx context.Context, name string) (catalog.SetID, error)
 	Sets(ctx context.Context) ([]catalog.NamedSet, error)
 	// Lookup returns the resource of each URI as seen from a set, in the order of the
-	// URIs; the zero Resource for an unknown URI.
+	// URIs. An unknown URI has the zero Resource.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	// MembersByKey yields the members of a set in ascending order of their keys.
-	// MembersOf yields those of several sets, each as seen from all sets at one moment.
-	// MembersFrom returns some members in the order in which they were first recorded;
-	// LastID is the greatest ID.
+	// MembersOf yields the members of several sets, each as seen from all sets at one
+	// moment. MembersFrom returns the first n members of a set whose ID is at least id,
+	// in ascending order of IDs. LastID returns the greatest ID.
 	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
 	MembersOf(ctx context.Context, sets []catalog.SetID) iter.Seq2[[]catalog.Resource, error]
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
@@ -34,7 +34,7 @@ type facts interface {
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 }
 
-// own is the store that only mirrors use.
+// own is the store of facts that only mirrors need.
 type own interface {
 	intents
 	holdings
@@ -43,17 +43,17 @@ type own interface {
 	log
 }
 
-// intents is the store of announced changes of files. They are durable before a file is
-// touched, and are removed when the outcome is recorded.
+// intents is the store of changes that are about to be made to files. They are durable
+// before a file is changed, and are removed when the outcome is recorded.
 type intents interface {
-	// Intend records intents, and calls place for those without a path.
+	// Intend records intents, and calls place to find a path for those without one.
 	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
 	Intents(ctx context.Context) ([]catalog.Intent, error)
-	// Settle records an outcome once ready returns, and removes all intents.
+	// Settle records an outcome after ready has returned, and removes all intents.
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
-	// Names returns the paths that are in use, compared by the function last given to
-	// FoldBy. Refold compares all paths in another way, and finds new paths for
-	// resources that lose theirs.
+	// Names returns the paths that are in use. Paths are compared by the function that
+	// was last given to FoldBy. Refold begins to compare all paths in another way, and
+	// finds new paths for resources whose paths are now those of others.
 	Names(ctx context.Context) catalog.Names
 	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
@@ -81,7 +81,7 @@ type plans interface {
 	Approved(ctx context.Context, hash string) (bool, error)
 }
 
-// history is the store of runs, and of the states that they ended.
+// history is the store of runs, and of the states of resources that they ended.
 type history interface {
 	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
 	Known(ctx context.Context) (time.Time, bool, error)
@@ -99,17 +99,16 @@ type history interface {
 }
 
 // log is the store of the states of resources after each commit, for programs that
-// publish the mirror. It is complete as long as the function given to LogIf returns
-// true.
+// publish the mirror. It is complete while the function given to LogIf returns true.
 type log interface {
 	LogIf(wanted func() (bool, error))
-	// LogEnd returns the position at the end of the log, LogHas reports whether the log
-	// has all changes after a position, and Log yields them.
+	// LogEnd returns the position of the end of the log. LogHas reports whether the log
+	// has all changes after a position. Log yields the changes between two numbers.
 	LogEnd(ctx context.Context) (catalog.LogPosition, error)
 	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
 	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]
-	// TrimLog removes all changes before one; CutLog removes all changes and ends the
-	// log.
+	// TrimLog removes the changes up to a number. CutLog removes all changes, and ends
+	// the log.
 	TrimLog(ctx context.Context, seq int64) error
 	CutLog(ctx context.Context) error
 }
@@ -121,17 +120,17 @@ type contentNames interface {
 	NameContents(ctx context.Context, names []catalog.ContentName) error
 	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
 	TrashDays(ctx context.Context) ([]string, error)
-	// Loosen records that bytes may have no name, before a name is added or removed.
-	// Fasten records that they have one or were removed. Loose returns some of the
-	// bytes that may have none.
+	// Loosen records that bytes may have no name; it is called before a name is added or
+	// removed. Fasten records that bytes have a name or were removed. Loose returns some
+	// of the bytes that may have no name.
 	Loosen(ctx context.Context, sums []resourcesync.Digest) error
 	Fasten(ctx context.Context, sums []resourcesync.Digest) error
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
-// stores is the stores of a mirror, which are in one database.
+// stores are the stores of a mirror, which are all in one database.
 type stores struct {
-	cat      *catalog.Catalog // nil if the mirror was opened read-only and does not exist
+	cat      *catalog.Catalog // nil if there is no mirror, which is only possible after OpenReadOnly
 	facts    facts
 	own      own
 	contents contentNames

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"slices"
@@ -20,27 +19,27 @@ import (
 
 var _ destination.Adopter = (*Mirror)(nil)
 
-// Stray implements destination.Adopter. It does not return a file that belongs to
-// another resource. Without Options.Adopt it only returns a file at the path of the
-// resource that has its bytes, since the catalog may be older than the files.
+// Stray implements destination.Adopter. It never returns a file of another resource.
+// Without Options.Adopt, it only returns a file at the path of the resource that has the
+// resource's bytes, which is possible if the catalog is older than the files.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
 	if m.disk == nil { // without a directory there are no files
 		return "", false, nil
 	}
 	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
 	candidates := m.candidates(w, row.Path)
-	if !m.adopts {
+	if !m.o.Adopt {
 		candidates = m.ownPlaces(w, &row)
 	}
 	for path, err := range candidates {
 		if errors.Is(err, destination.ErrNoPlace) {
-			return "", false, nil // the error is reported when the bytes have been fetched
+			return "", false, nil // the error is reported after the bytes were fetched
 		}
 		if err != nil {
 			return "", false, err
 		}
 		ok, err := m.isStray(ctx, path, w, row.Path)
-		if ok && !m.adopts {
+		if ok && !m.o.Adopt {
 			ok, err = m.hasBytes(ctx, path, w)
 		}
 		if ok || err != nil {
@@ -50,8 +49,8 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	return "", false, nil
 }
 
-// ownPlaces yields the paths at which the bytes of w may be, if a digest can prove
-// them. It yields no path whose file the catalog knows.
+// ownPlaces yields the paths at which this mirror may have stored the bytes of w without
+// its catalog knowing them. It yields none if no digest can prove the bytes.
 func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		switch {
@@ -76,7 +75,7 @@ func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2
 	}
 }
 
-// touched reports whether the file of a stored resource was written to since it was
+// touched reports whether the file of a stored resource has been written to since it was
 // stored.
 func (m *Mirror) touched(row *catalog.Resource) bool {
 	info, err := m.strayInfo(row.Path)
@@ -84,27 +83,18 @@ func (m *Mirror) touched(row *catalog.Resource) bool {
 	return err == nil && info != nil && !(ok && s.fits(info.ModTime()))
 }
 
-// hasBytes reports whether a digest of w proves the bytes of the file at path.
+// hasBytes reports whether the file at path has the bytes of w, proved by a digest.
 func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource) (bool, error) {
-	r, _, err := m.files.Get(ctx, path, 0, -1)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
-		return false, nil
-	}
-	if err != nil {
+	digests, found, err := hashFile(ctx, m.files, path, w.Length, algorithmsOf(w)...)
+	if err != nil || !found {
 		return false, err
 	}
-	defer r.Close()
-	h := resourcesync.NewHasher(algorithmsOf(w)...)
-	n, err := io.Copy(h, &contextReader{ctx, r})
-	if err != nil {
-		return false, fmt.Errorf("read %q: %w", path, err)
-	}
-	how, _ := differs(w, n, h.Digests())
-	return how == "" && proves(w, h.Digests()), nil
+	how, _ := differs(w, w.Length.Int64(), digests)
+	return how == "" && proves(w, digests), nil
 }
 
-// isStray reports whether there is a file at path that may have the bytes of w and
-// belongs to no other resource.
+// isStray reports whether the file at path may have the bytes of w and belongs to no
+// other resource.
 func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, own string) (bool, error) {
 	info, err := m.strayInfo(path)
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
@@ -120,8 +110,8 @@ func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, 
 	return !known, err
 }
 
-// strayInfo returns the info of the regular file at path that a mirror may adopt; nil
-// if there is none. It follows no links.
+// strayInfo returns the FileInfo of the regular file at path; nil if there is none that a
+// mirror may adopt. It does not follow links.
 func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	if first, _, _ := strings.Cut(path, "/"); blob.ValidKey(path) != nil || strings.EqualFold(first, ours) {
 		return nil, nil
@@ -137,16 +127,16 @@ func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// timely reports whether length and modification time of a file match w. If the Source
-// gives no digest, there is no other evidence; other mirroring programs set the
-// modification time to the Source's.
+// timely reports whether length and modification time of a file match w. Without a digest
+// from the Source they are the only evidence. Other mirroring programs, too, give a file
+// the modification time of the Source.
 func timely(w *harvest.Resource, info fs.FileInfo) bool {
 	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
 		info.ModTime().Unix() == w.LastMod.Time().Unix()
 }
 
-// candidates yields the paths at which the bytes of w may be: every path that a mirror
-// of either layout may have given them, and those of other programs.
+// candidates yields the paths at which the bytes of w may be: those that a mirror of
+// either layout may have given them, and those of other programs.
 func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if own != "" && !yield(own, nil) {
@@ -177,13 +167,13 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 			}
 		}
 		if sum := w.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
-			yield(contentKey(sum), nil) // the path in a mirror with the flat layout
+			yield(contentKey(sum), nil) // the path in a mirror with the layout Flat
 		}
 	}
 }
 
-// ownSegments returns the segments of a URI by the rules n. Before the mirror is bound,
-// it treats the URI's origin as that of the Source.
+// ownSegments returns the segments of the path of a URI by the rules n. Before the first
+// Bind, it takes the origin of the URI for that of the Source.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
@@ -195,8 +185,8 @@ func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	return n.segments(home, uri)
 }
 
-// ownName returns the path of the file in dir that a mirror would have created for
-// segments; "" if there is none. It prefers a name with a hash, which is stronger
+// ownName returns the path of the file below dir that a mirror would have created for
+// segments; "" if there is none. It prefers names with a hash, which are stronger
 // evidence.
 func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	s := segments[0]
@@ -204,7 +194,7 @@ func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 		path := dir + s.name(level)
 		k, err := m.disk.lstat(path)
 		if err != nil {
-			return "", fmt.Errorf("look for a file to adopt: %w", err)
+			return "", fmt.Errorf("search a file to adopt: %w", err)
 		}
 		switch {
 		case len(segments) == 1 && k == file:
@@ -218,10 +208,11 @@ func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	return "", nil
 }
 
-// foreignNames yields the paths that other programs give to the bytes of a URI: wget
-// with and without a directory for the host, the ResourceSync client in Python, which
-// does not encode URIs, and copies of the server's files. If cut is set, the first
-// directories may be missing, since programs have options to omit them.
+// foreignNames yields the paths at which other programs store the bytes of a URI: wget,
+// with or without a directory for the host; the ResourceSync client in Python, which does
+// not escape URIs; and programs that copy files of the server. If cut is set, it also
+// yields these paths without their first directories, which programs have options to
+// omit.
 func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		query, _, _ := strings.Cut(uri[p.before+len(p.path):], "#")
@@ -252,7 +243,8 @@ func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	}
 }
 
-// hostDirectories returns the names of directories for the origin; "" is no directory.
+// hostDirectories returns the possible names of a directory for the origin; "" means that
+// there is no such directory.
 func (o origin) hostDirectories() []string {
 	return []string{"", o.host + "/", o.host + ":" + o.port + "/", o.host + "+" + o.port + "/"}
 }
@@ -260,7 +252,8 @@ func (o origin) hostDirectories() []string {
 // indexName is the name of the file for the URI of a directory.
 const indexName = "index.html"
 
-// forms returns the ways to write the path and query of a URI as the path of a file.
+// forms returns the ways in which programs write the path and query of a URI as the path
+// of a file.
 func forms(path, query string) []string {
 	path = strings.TrimPrefix(path, "/")
 	var all []string
@@ -288,11 +281,11 @@ func forms(path, query string) []string {
 
 func asWritten(s string) string { return s }
 
-// wgetName returns a segment as wget writes it: decoded, with only slashes and control
-// characters encoded.
+// wgetName returns the file name that wget gives to a segment: decoded, with only slashes
+// and control characters escaped.
 func wgetName(s string) string { return wgetQuote(unescape(s), "/") }
 
-// wgetWindowsName returns a segment as wget writes it for file systems of Windows.
+// wgetWindowsName returns the file name that wget gives to a segment on Windows.
 func wgetWindowsName(s string) string { return wgetQuote(unescape(s), `/\|:?"*<>`) }
 
 func wgetQuote(s, unsafe string) string {
@@ -307,54 +300,33 @@ func wgetQuote(s, unsafe string) string {
 	return b.String()
 }
 
-// Strangers yields the files in the directory that do not belong to the mirror, in no
-// order.
+// Strangers yields the paths of files in the directory that do not belong to the mirror,
+// in any order.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var some []string
-		for info, err := range m.files.List(ctx, "") {
+		for infos, err := range chunks(m.files.List(ctx, "")) {
+			var own map[string]bool
 			if err == nil {
-				if some = append(some, info.Key); len(some) < strangersAtOnce {
-					continue
-				}
-				err = m.yieldStrangers(ctx, some, yield)
-				some = some[:0]
-			}
-			if errors.Is(err, errEnough) {
-				return
+				own, err = m.filesOf(ctx, keysOf(infos))
 			}
 			if err != nil {
 				yield("", err)
 				return
 			}
-		}
-		if err := m.yieldStrangers(ctx, some, yield); err != nil && !errors.Is(err, errEnough) {
-			yield("", err)
+			for _, info := range infos {
+				if own[info.Key] {
+					continue
+				}
+				state, err := m.disk.inState(info.Key)
+				if !state && !yield(info.Key, err) || err != nil {
+					return
+				}
+			}
 		}
 	}
 }
 
-// strangersAtOnce is the number of files that are looked up together.
-const strangersAtOnce = 250
-
-// errEnough ends a loop when its caller needs no more values.
-var errEnough = errors.New("enough")
-
-func (m *Mirror) yieldStrangers(ctx context.Context, paths []string, yield func(string, error) bool) error {
-	own, err := m.filesOf(ctx, paths)
-	for _, p := range paths {
-		if err != nil || own[p] {
-			continue
-		}
-		var state bool
-		if state, err = m.disk.inState(p); err == nil && !state && !yield(p, nil) {
-			return errEnough
-		}
-	}
-	return err
-}
-
-// filesOf returns which of the paths are files of the mirror.
+// filesOf returns which of the paths are those of files of the mirror.
 func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bool, err error) {
 	own = make(map[string]bool, len(paths))
 	var folds []string
@@ -380,7 +352,7 @@ func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bo
 	return own, err
 }
 
-// proves reports whether a digest of w has an algorithm that was computed, too.
+// proves reports whether one of the digests of w is among the digests have.
 func proves(w *harvest.Resource, have resourcesync.Digests) bool {
 	for _, d := range w.Digests {
 		if have.Get(d.Algorithm()) == d {

@@ -3,9 +3,7 @@ package mirror
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -13,11 +11,11 @@ import (
 	"instep/blob"
 )
 
-// trashRoom returns the path of a new directory in the trash, named by the day of a
-// commit and a number.
+// trashRoom returns the path of a new directory in the trash, whose name has the time of
+// a commit and a number.
 func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // there is no quick way to test whether the directory is in use
+	if m.flat != nil { // a random name, as testing whether a directory is in use takes long
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {
@@ -31,13 +29,10 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	}
 }
 
-// purgeBatch is the number of files that PurgeTrash removes at a time.
-const purgeBatch = 500
-
-// PurgeTrash removes the states that ended more than keep days ago, and their bytes.
-// The age is computed from the latest date that two consecutive runs have reached, so
-// that a single run with a wrong clock removes nothing. A crash can leave bytes without
-// a state, which the next purge removes, but never a state without its bytes.
+// PurgeTrash removes the states that ended more than keep days ago, and their bytes. It
+// computes the age from the latest date that two consecutive runs have reached, so that a
+// single run with a wrong clock removes nothing. A crash can leave bytes without a state,
+// which the next purge removes, but never a state whose bytes were removed.
 func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -46,32 +41,32 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 		return err
 	}
 	defer m.unlockCommit()
-	if err := m.undoLeftovers(ctx); err != nil { // to restore files, it may need some from the trash
+	if err := m.undoLeftovers(ctx); err != nil { // first, since undoing may need bytes from the trash
 		return err
 	}
-	clock, was, err := m.trashClock(ctx)
+	clock, stored, err := m.trashClock(ctx)
 	if err != nil {
 		return err
 	}
-	today := dateOf(m.now())
-	stays := clock.stays(today, keep)
-	if stays == "" {
+	today := dateOf(m.o.Now())
+	first := clock.firstKept(today, keep)
+	if first == "" {
 		return nil
 	}
-	days, err := m.daysOutside(ctx, stays, today)
+	days, err := m.daysOutside(ctx, first, today)
 	if err != nil {
 		return err
 	}
-	for _, day := range clock.expired(days, today, stays) {
-		if err := m.purgeDay(ctx, day, stays); err != nil {
+	for _, day := range clock.expired(days, today, first) {
+		if err := m.purgeDay(ctx, day, first); err != nil {
 			return err
 		}
 	}
-	return m.keepClock(ctx, clock, was)
+	return m.keepSetting(ctx, clockSetting, clock, stored)
 }
 
-// daysOutside returns the days of the trash, and those on which states ended, that are
-// before the day first or after the day last.
+// daysOutside returns the days before first or after last that have a directory in the
+// trash or on which states ended.
 func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string, error) {
 	list := m.disk.trashDays
 	if m.flat != nil {
@@ -92,51 +87,32 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 	return slices.Compact(days), nil
 }
 
-// trashDays returns the days that have a directory in the trash. A directory with
-// another name does not belong to the mirror and is not removed.
+// trashDays returns the days that have a directory in the trash. It ignores directories
+// with other names, which do not belong to the mirror.
 func (d *disk) trashDays() (days []string, err error) {
-	dir, err := d.root.Open(trashKey)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	for {
-		names, err := dir.Readdirnames(100)
-		for _, name := range names {
-			if _, bad := time.Parse(time.DateOnly, name); bad == nil {
-				days = append(days, name)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return days, nil
-		}
-		if err != nil {
-			return nil, err
+	entries, err := fs.ReadDir(d.root.FS(), trashKey)
+	for _, e := range entries {
+		if _, bad := time.Parse(time.DateOnly, e.Name()); bad == nil {
+			days = append(days, e.Name())
 		}
 	}
+	return days, ignoreAbsent(err)
 }
 
-// purgeDay removes the states that ended on a day, and its directory in the trash.
-func (m *Mirror) purgeDay(ctx context.Context, day, stays string) error {
-	if err := m.own.ForgetVersions(ctx, day, stays); err != nil {
+// purgeDay removes the states that ended on a day, and the day's directory in the trash.
+func (m *Mirror) purgeDay(ctx context.Context, day, first string) error {
+	if err := m.own.ForgetVersions(ctx, day, first); err != nil {
 		return err
 	}
-	var keys []string
-	for info, err := range m.bucket.List(ctx, trashKey+"/"+day+"/") {
+	for infos, err := range chunks(m.bucket.List(ctx, trashKey+"/"+day+"/")) {
+		if err == nil {
+			err = m.remove(ctx, keysOf(infos))
+		}
 		if err != nil {
 			return err
 		}
-		if keys = append(keys, info.Key); len(keys) == purgeBatch {
-			if err := m.remove(ctx, keys); err != nil {
-				return err
-			}
-			keys = keys[:0]
-		}
 	}
-	return m.remove(ctx, keys)
+	return nil
 }
 
 func (m *Mirror) remove(ctx context.Context, keys []string) error {

@@ -12,7 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// undoLeftovers undoes a commit that was interrupted. The caller holds m.commit.
+// undoLeftovers undoes a commit of this run that was interrupted. The caller holds
+// m.commit.
 func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	if !m.undone {
 		return nil
@@ -22,14 +23,14 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// undo restores the files of all intents that were not settled to the state in the
-// catalog. It can be interrupted and repeated.
+// undo restores the files of all remaining intents to the state in the catalog. It can be
+// interrupted and repeated.
 func (m *Mirror) undo(ctx context.Context) error {
 	intents, err := m.own.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories that the cache does not have may exist again
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories may have been created or removed
 	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
@@ -46,9 +47,9 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 		return err
 	}
 	var outcome catalog.Outcome
-	var lost []string
-	// This is the reverse order of a commit: a taken file returns after its old path
-	// has become free.
+	var lost []catalog.Resource
+	// In a commit, taken files are moved first. Here they are moved last, when their old
+	// paths have become free.
 	for _, taken := range []bool{false, true} {
 		gone, err := m.undoFiles(ctx, intents, rows, taken)
 		if err != nil {
@@ -61,15 +62,15 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 			outcome.Dropped = append(outcome.Dropped, rows[i].URI)
 		}
 	}
-	if outcome.Members, err = m.markLost(ctx, lost, rows, "its bytes were lost in an interrupted run"); err != nil {
+	if outcome.Members, err = m.makeDue(ctx, lost, "the bytes of the resource were lost in an interrupted run"); err != nil {
 		return err
 	}
 	return m.own.Settle(ctx, outcome, nil)
 }
 
 // undoFiles undoes either the intents that take files from elsewhere, or all others. It
-// returns the URIs of resources whose bytes are lost.
-func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []string, err error) {
+// returns the resources whose bytes are lost.
+func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []catalog.Resource, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 				return nil, err
 			}
 			if !ok {
-				lost = append(lost, row.URI)
+				lost = append(lost, *row)
 			}
 		case in.New || row.URI != "":
 			if err := m.retract(ctx, files, in); err != nil {
@@ -96,8 +97,8 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 	return lost, files.Commit(ctx)
 }
 
-// restore moves the bytes that row describes back to their path. It returns false if
-// they are lost.
+// restore moves the bytes that row describes back to their path. It returns false if the
+// bytes are lost.
 func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Intent, row *catalog.Resource) (bool, error) {
 	sum := row.Digests.Get(resourcesync.SHA256)
 	there, err := m.holds(ctx, in.Path, row.Length, sum)
@@ -131,9 +132,9 @@ func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return there || kept, nil
 }
 
-// retract removes the new bytes from a new path, or moves them back to the path from
-// which they were taken. Other bytes at that path remain, since they do not belong to
-// the mirror.
+// retract removes new bytes from a new path, or moves them back to the path from which
+// they were taken. If the path has other bytes, they do not belong to the mirror and
+// remain.
 func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.SHA256.IsZero() || in.Taken == in.Path {
 		return nil
@@ -156,8 +157,8 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return m.restoreStray(ctx, files, in)
 }
 
-// giveBack moves the new bytes from their path back to the path from which they were
-// taken, and reports whether it does. It does not if something else is there now.
+// giveBack moves new bytes from their path back to the path from which they were taken.
+// It returns false if they are not there, or if something else is at the old path now.
 func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 	if err != nil || !came {
@@ -188,36 +189,54 @@ func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog
 	return err
 }
 
-// holds reports whether the file at key has these bytes.
+// holds reports whether the file at key has this length, if it is known, and this
+// SHA-256.
 func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Length, sum resourcesync.Digest) (bool, error) {
-	r, info, err := m.bucket.Get(ctx, key, 0, -1)
+	digests, found, err := hashFile(ctx, m.bucket, key, length, resourcesync.SHA256)
+	return found && digests.Get(resourcesync.SHA256) == sum, err
+}
+
+// hashFile returns digests of the bytes at key. found is false if there are no bytes, or
+// bytes of another length than the known one.
+func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesync.Length, algorithms ...resourcesync.Algorithm) (_ resourcesync.Digests, found bool, err error) {
+	r, info, err := b.Get(ctx, key, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
-		return false, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	defer r.Close()
 	if length.Known() && info.Size != length.Int64() {
-		return false, nil
+		return nil, false, nil
 	}
-	h := resourcesync.NewHasher(resourcesync.SHA256)
+	h := resourcesync.NewHasher(algorithms...)
 	if _, err := io.Copy(h, &contextReader{ctx, r}); err != nil {
-		return false, fmt.Errorf("read %q: %w", key, err)
+		return nil, false, fmt.Errorf("read %q: %w", key, err)
 	}
-	return h.Digests().Get(resourcesync.SHA256) == sum, nil
+	return h.Digests(), true, nil
 }
 
-// markLost returns memberships that are due, with a reason, for resources whose bytes
-// are lost.
-func (m *Mirror) markLost(ctx context.Context, lost []string, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
-	members, err := m.own.Holders(ctx, lost)
-	if err != nil {
-		return nil, err
+// settleLost makes resources due, for a reason, whose bytes are lost.
+func (m *Mirror) settleLost(ctx context.Context, lost []catalog.Resource, reason string) error {
+	due, err := m.makeDue(ctx, lost, reason)
+	if err != nil || len(due) == 0 {
+		return err
 	}
+	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
+}
+
+// makeDue returns the memberships of resources, changed to be due for a reason. It omits
+// those that are due already.
+func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
+	uris := make([]string, len(rows))
 	known := map[string]*catalog.Resource{}
 	for i := range rows {
-		known[rows[i].URI] = &rows[i]
+		uris[i], known[rows[i].URI] = rows[i].URI, &rows[i]
+	}
+	members, err := m.own.Holders(ctx, uris)
+	if err != nil {
+		return nil, err
 	}
 	due := members[:0]
 	for _, member := range members {

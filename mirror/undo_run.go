@@ -15,19 +15,18 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrOvertaken is the reason for which Revert skips a resource that a later run has
-// changed again.
-var ErrOvertaken = errors.New("changed again by a later run")
+// ErrOvertaken is returned by Refused if a later run has changed the resource again.
+var ErrOvertaken = errors.New("a later run has changed the resource again")
 
-// Reversal is a step of Revert. A Version of History, At or Ended that is not the
-// present one can also be used as a step.
+// Reversal is a step of Revert. Any Version of History, At or Ended that has ended can be
+// used in a step.
 type Reversal struct {
-	Version      // the state to restore; with Remove, the state whose file is moved to the trash
-	Remove  bool // the resource did not exist before the run that is undone, and is removed
+	Version      // the state to restore or, with Remove, the present state whose file is moved to the trash
+	Remove  bool // whether the resource is removed, because it did not exist before the run that is undone
 }
 
-// Refused returns why Revert skips the step, ErrFound or ErrOvertaken; nil if it does
-// not skip it.
+// Refused returns the reason for which Revert skips the step, ErrFound or ErrOvertaken;
+// nil if there is none.
 func (r *Reversal) Refused() error {
 	switch {
 	case r.SetURI == FoundSet:
@@ -38,16 +37,16 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// always is later than every time that a Source states.
+// always is a time that is later than every time that a Source states.
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// DeletedSince yields the steps for Revert that restore all resources which were
-// deleted at or after a moment and do not exist again.
-func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Reversal, error] {
+// DeletedSince yields the steps for Revert that restore the resources which were deleted
+// at or after start and do not exist again.
+func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
-		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, since) })
+		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, start) })
 		for v, err := range deleted {
-			if v.SetURI == KeptSet { // this deletion was a Release
+			if v.SetURI == KeptSet { // Release has removed the resource from KeptSet
 				continue
 			}
 			if !yield(Reversal{Version: v}, err) {
@@ -57,8 +56,8 @@ func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Re
 	}
 }
 
-// Undoing yields the steps for Revert that undo a run: they restore what it replaced
-// and deleted, and move what it created to the trash.
+// Undoing yields the steps for Revert that undo a run: they restore states that the run
+// replaced or deleted, and move resources that it created to the trash.
 func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		if m.cat == nil {
@@ -69,59 +68,45 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 			yield(Reversal{}, err)
 			return
 		}
-		parts := []iter.Seq2[Reversal, error]{
-			reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.RunVersions(ctx, run) }), false),
-		}
-		for _, s := range sets {
-			parts = append(parts, reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
-				return h.RunCreated(ctx, run, s.ID)
-			}), true), reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
-				return h.RunOvertaken(ctx, run, s.ID)
-			}), true))
-		}
-		for _, part := range parts {
-			for r, err := range part {
-				if !yield(r, err) {
-					return
+		each := func(remove bool, states func(history) iter.Seq2[catalog.Version, error]) bool {
+			for v, err := range m.labelled(ctx, states) {
+				if !yield(Reversal{v, remove}, err) {
+					return false
 				}
 			}
+			return true
 		}
-	}
-}
-
-func reversals(states iter.Seq2[Version, error], remove bool) iter.Seq2[Reversal, error] {
-	return func(yield func(Reversal, error) bool) {
-		for v, err := range states {
-			if !yield(Reversal{v, remove}, err) {
-				return
-			}
+		more := each(false, func(h history) iter.Seq2[catalog.Version, error] { return h.RunVersions(ctx, run) })
+		for _, s := range sets {
+			more = more && each(true, func(h history) iter.Seq2[catalog.Version, error] { return h.RunCreated(ctx, run, s.ID) }) &&
+				each(true, func(h history) iter.Seq2[catalog.Version, error] { return h.RunOvertaken(ctx, run, s.ID) })
 		}
 	}
 }
 
 // RevertOptions are the options of Revert.
 type RevertOptions struct {
-	// Keep keeps the restored states, whatever the Source states, until Release.
-	// Without it, the next run synchronizes the resources with the Source again: it
-	// fetches the newer state of a restored resource, and compares everything if a
-	// restored resource does not exist at the Source.
+	// Keep keeps the restored states until Release, whatever the Source states. Without
+	// Keep, the next run synchronizes the resources with the Source again: it fetches the
+	// newer state of a restored resource, and if the Source has no such resource any
+	// more, it compares the whole set.
 	Keep bool
-	// Done is called with each step once it is durable, or with the reason for which it
-	// is skipped; it may be nil.
+	// Done is called for each step, with nil when the step is durable, or with the reason
+	// for which it is skipped. Done may be nil.
 	Done func(Reversal, error)
 }
 
-// Limits of a batch of steps, as for a batch of a run.
+// Limits of a batch: those of a batch that a Destination fills.
 const (
 	revertResources = 250
 	revertBytes     = 32 << 20
 )
 
-// Revert restores earlier states, with the same bytes and metadata. The states that
-// they replace become earlier states. It skips a step that is Refused, whose bytes no
-// longer exist (fs.ErrNotExist), are damaged (*resourcesync.MismatchError), or whose
-// path is occupied (destination.ErrOccupied), and calls o.Done with the reason. If
-// Revert returns an error, the steps for which it called o.Done with nil are durable.
+// Revert restores earlier states, with their bytes and metadata. The states that they
+// replace become earlier states. It skips a step that is Refused, whose bytes do not
+// exist any more (fs.ErrNotExist) or are damaged (*resourcesync.MismatchError), or whose
+// path is occupied (destination.ErrOccupied), and calls o.Done with the reason. If Revert
+// returns an error, the steps for which it has called o.Done with nil are durable.
 func (m *Mirror) Revert(ctx context.Context, steps iter.Seq2[Reversal, error], o RevertOptions) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -143,9 +128,9 @@ type reverter struct {
 	m     *Mirror
 	o     RevertOptions
 	batch *batch
-	steps []Reversal // steps in the batch
+	steps []Reversal // the steps whose changes are in the batch
 	bytes int64
-	stale map[catalog.SetID]bool // sets whose cursors already make the next run compare everything
+	stale map[catalog.SetID]bool // sets that the next run already has to compare completely
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -182,13 +167,13 @@ func (r *reverter) begin(ctx context.Context) error {
 		return err
 	}
 	r.batch = b.(*batch)
-	r.batch.Consent() // the user asked for these deletions
+	r.batch.Consent() // the caller of Revert has asked for the deletions
 	return nil
 }
 
 func (r *reverter) discard() {
 	if r.batch != nil {
-		_ = r.batch.Discard() // what remains is removed when the mirror is opened again
+		_ = r.batch.Discard() // files that remain are removed when the mirror is opened again
 	}
 }
 
@@ -214,7 +199,8 @@ func (r *reverter) commit(ctx context.Context) error {
 	return nil
 }
 
-// take adds a step to the batch.
+// take adds the changes of a step to the batch, and returns the number of bytes that it
+// restores.
 func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	if step.Remove {
 		if err := r.recompare(ctx, step.set); err != nil {
@@ -243,7 +229,7 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 		if err := r.batch.add(step.URI, c, cl); err != nil {
 			return 0, err
 		}
-		c = nil // the batch has the content already
+		c = nil // one claim is enough to add the content
 	}
 	if replaces && !r.o.Keep {
 		err = r.othersDue(ctx, step, &row)
@@ -251,26 +237,20 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	return step.Length.Int64(), err
 }
 
-// othersDue makes the resource of a step due in its other sets, since their bytes are
-// replaced, too. It leaves out sets for which the batch has a step.
+// othersDue makes the resource of a step due in its other sets, since the step replaces
+// their bytes, too. It leaves out sets for which the batch has a step.
 func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
 	kept, err := r.m.set(ctx, KeptSet)
 	if err != nil {
 		return err
 	}
-	members, err := r.m.own.Holders(ctx, []string{step.URI})
+	members, err := r.m.makeDue(ctx, []catalog.Resource{*row}, restoredReason)
 	if err != nil {
 		return err
 	}
 	for _, other := range members {
-		if other.Set == kept || other.Due != "" || r.batch.claims(step.URI, other.Set) {
+		if other.Set == kept || r.batch.claims(step.URI, other.Set) {
 			continue
-		}
-		theirs := *row
-		theirs.LastMod, theirs.Changed, theirs.Remainder = other.LastMod, other.Changed, other.Remainder
-		other.Due = restoredReason
-		if other.Wanted, err = wantedOf(&theirs); err != nil {
-			return err
 		}
 		if err := r.batch.add(step.URI, nil, &claim{state: other}); err != nil {
 			return err
@@ -286,11 +266,11 @@ func (b *batch) claims(uri string, set catalog.SetID) bool {
 	return e != nil && e.claims[set] != nil
 }
 
-// bytesOf puts the bytes of a state into the batch, and verifies them.
+// bytesOf verifies the bytes of a state and adds them to the batch.
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
 	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
 	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
-		w.Modified = info.ModTime // modification time from the Source
+		w.Modified = info.ModTime // the modification time that the Source stated
 	}
 	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
 		return nil, err
@@ -304,21 +284,21 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 		return nil, err
 	}
 	if c.verified = step.Verified; !c.verified {
-		c.proof = "" // the digests are not from the Source
+		c.proof = "" // the Source gave no digests
 	}
 	return c, nil
 }
 
-// restoredReason is the reason for which a restored resource is due: the Source has a
+// restoredReason is the reason for which a restored resource is due when the Source has a
 // newer state.
-const restoredReason = "an earlier state was restored"
+const restoredReason = "an earlier state of the resource was restored"
 
-// claims returns the memberships of a restored state. replaces reports whether the step
+// claims returns the claims for a restored state. replaces reports whether the step
 // changes the bytes of the resource.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
-		state.Changed = row.Changed // the time never decreases
+		state.Changed = row.Changed // the recorded time of a state must not decrease
 	}
 	if r.o.Keep {
 		kept, err := r.m.makeSet(ctx, KeptSet)
@@ -349,7 +329,7 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 }
 
 // recompare makes the next run compare a set with everything that the Source lists. It
-// has to be called before the change that requires this.
+// must be called before the change that requires this.
 func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
 	if r.stale[set] {
 		return nil
@@ -378,8 +358,8 @@ func (m *Mirror) recompare(ctx context.Context, set string) error {
 	return b.Commit(ctx, &destination.CursorMove{Set: set, Cursor: cur})
 }
 
-// Release removes a resource from KeptSet, so that the next run synchronizes it with
-// the Source. It returns ErrNoVersion for a resource that is not in KeptSet.
+// Release removes a resource from KeptSet, so that the next run synchronizes the resource
+// with the Source. It returns ErrNoVersion for a resource that is not in KeptSet.
 func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -416,8 +396,8 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	return b.Commit(ctx, nil)
 }
 
-// release makes a resource due in a set of the Source, whose recorded statement may
-// describe other bytes.
+// release makes a resource due in a set of the Source, since the stored bytes may not be
+// those that the Source last stated. It removes the resource from KeptSet.
 func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
 	if set == KeptSet {
 		return b.Delete(ctx, set, v.URI, time.Time{})
@@ -426,5 +406,5 @@ func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v
 		return err
 	}
 	w := harvest.Resource{URI: v.URI, LastMod: v.LastMod, Changed: v.Changed, Remainder: harvest.NewRemainder(v.Remainder)}
-	return b.Due(ctx, set, w, "it was held in an earlier state")
+	return b.Due(ctx, set, w, "the resource was held in an earlier state")
 }

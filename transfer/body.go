@@ -12,17 +12,17 @@ import (
 	"instep/harvest"
 )
 
-// Body returns the body of a response for w, to be verified; closing it ends the
-// response. decode removes its content coding. page means that w is XML and was served
-// as an HTML page. If the response cannot be the resource, Body closes it and returns
-// an error. dir is the directory for temporary files.
+// Body returns the body of a response for w, which the caller verifies and closes. If
+// decode is true, Body removes the content coding. page reports whether w is XML that was
+// served as an HTML page. If the response cannot be the resource, Body closes it and
+// returns an error. dir is the directory for temporary files.
 func Body(w *harvest.Resource, resp *fetch.Response, decode bool, dir string) (_ io.ReadCloser, page bool, err error) {
 	body := io.Reader(resp.Body)
 	if decode {
 		if body, err = decoder(CodingOf(resp), body); err != nil {
 			return nil, false, errors.Join(fmt.Errorf("%s: %w", resp.URL, err), resp.Body.Close())
 		}
-		resp.ContentLength = -1 // Content-Length is that of the encoded body
+		resp.ContentLength = -1 // unknown, since Content-Length is that of the encoded body
 	}
 	if page = pageOfXML(w, resp); page {
 		file, err := readXML(w, body, dir)
@@ -42,8 +42,8 @@ type bodyOf struct {
 	io.Closer
 }
 
-// decoder removes a content coding (RFC 9110 §8.4.1). Its output is limited to the
-// given length or, without one, to the limit for resources.
+// decoder returns a reader of body without its content coding (RFC 9110 §8.4.1). The
+// reader fails after MaxResource bytes.
 func decoder(coding string, body io.Reader) (io.Reader, error) {
 	switch strings.ToLower(coding) {
 	case "gzip", "x-gzip":
@@ -53,10 +53,10 @@ func decoder(coding string, body io.Reader) (io.Reader, error) {
 		z, err := zlib.NewReader(body)
 		return &atMost{z, MaxResource}, err
 	}
-	return nil, fmt.Errorf("content coding %q: expected gzip or deflate", coding)
+	return nil, fmt.Errorf("expected the content coding gzip or deflate, found %q", coding)
 }
 
-// atMost returns an error after n bytes.
+// atMost is a reader that fails after n bytes.
 type atMost struct {
 	r io.Reader
 	n int64
@@ -65,7 +65,7 @@ type atMost struct {
 func (a *atMost) Read(p []byte) (int, error) {
 	n, err := a.r.Read(p)
 	if a.n -= int64(n); a.n < 0 {
-		return 0, fmt.Errorf("the decoded body is larger than the %d bytes allowed", int64(MaxResource))
+		return 0, fmt.Errorf("the decoded body has more than the %d bytes allowed", int64(MaxResource))
 	}
 	return n, err
 }

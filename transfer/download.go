@@ -17,21 +17,22 @@ import (
 	"instep/resourcesync"
 )
 
-// After a crash a file of up to CheckpointBytes is fetched again completely, and of a
-// larger one at most maxAgain bytes. Syncing after every CheckpointBytes would take
-// longer than a fast line needs to fetch them again.
+// After a crash, a file of up to CheckpointBytes is fetched again completely, and at most
+// maxAgain bytes of a larger one. Checkpoints after every CheckpointBytes would cost more
+// time than they save on a fast line, so there is a pause between them.
 const (
 	CheckpointBytes = 8 << 20
-	checkpointPause = time.Second // minimum time between checkpoints that are closer than maxAgain
+	checkpointPause = time.Second // minimum time between checkpoints that are less than maxAgain bytes apart
 	maxAgain        = 32 << 20
 )
 
-// copyBytes is the number of bytes written at a time: whole pages of a file are the
-// cheapest.
+// copyBytes is the number of bytes written at a time: whole pages of a file, which is
+// fastest.
 const copyBytes = 256 << 10
 
-// proof is the condition for continuing an interrupted transfer. A final digest shows
-// whether bytes of two versions were joined; without one only a strong ETag prevents that.
+// proof returns the condition for continuing an interrupted transfer. A digest of the
+// whole resource shows whether bytes of two versions were joined. Without a digest, only
+// a strong ETag prevents that.
 func proof(ds resourcesync.Digests) fetch.Resume {
 	if len(ds) > 0 {
 		return fetch.ResumeVerified
@@ -39,7 +40,7 @@ func proof(ds resourcesync.Digests) fetch.Resume {
 	return fetch.ResumeStrong
 }
 
-// CodingOf returns the content coding of a response; "" if it has none.
+// CodingOf returns the content coding of a response; "" if there is none.
 func CodingOf(resp *fetch.Response) string {
 	if coding := strings.Join(resp.Header.Values("Content-Encoding"), ", "); !strings.EqualFold(coding, "identity") {
 		return coding
@@ -63,32 +64,32 @@ func closeBody(resp *fetch.Response) error {
 // Download is a large transfer into a Part, which a later run can continue.
 type Download struct {
 	Client  *fetch.Client
-	Request fetch.Request // request for the whole resource
+	Request fetch.Request // the request for the whole resource
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
-	Accept  func(*fetch.Response) error // checks a response with the whole resource before its body is read
-	Part    Part                        // file with the bytes of earlier runs
+	Accept  func(*fetch.Response) error // returns an error for an unacceptable response, before its body is read
+	Part    Part                        // receives the bytes, and may have some from an earlier run
 
-	hash   *resourcesync.Hasher // hash of the bytes in part
+	hash   *resourcesync.Hasher // hash of the bytes in Part
 	note   checkpoint
-	at     int64     // bytes in part at the last checkpoint
-	when   time.Time // time of the last checkpoint of this run; before the first, the start of the transfer
-	joined bool      // bytes were appended to those of an earlier run
+	at     int64     // size of Part at the last checkpoint
+	when   time.Time // time of the last checkpoint, or before the first one of this run the start of the transfer
+	joined bool      // the Part has bytes of an earlier run
 }
 
-// checkpoint describes the stored bytes. It is kept as JSON.
+// checkpoint describes the bytes of a Part, whose note it is in JSON.
 type checkpoint struct {
-	Version string `json:"version"` // validator for requesting the rest, as in fetch.Part; "" if the rest cannot be requested
+	Version string `json:"version"` // validator for requesting the missing bytes, as in fetch.Part; "" if they cannot be requested
 	Coding  string `json:"coding"`  // content coding of the stored bytes
-	Length  int64  `json:"length"`  // wanted length; -1 if unknown
-	Total   int64  `json:"total"`   // total length that the server stated; 0 if it did not
+	Length  int64  `json:"length"`  // length of the wanted resource; -1 if unknown
+	Total   int64  `json:"total"`   // length of the whole resource that the server stated; 0 if it stated none
 	Digests string `json:"digests"` // wanted
-	Hash    []byte `json:"hash"`    // state of the Hasher
+	Hash    []byte `json:"hash"`    // state of the hash of the stored bytes
 }
 
-// Run fetches the resource into the part and verifies it. first is a response to
-// Request, or nil. If the bytes are wrong and some of them come from an earlier run,
-// everything is fetched once more.
+// Run fetches the resource into Part and verifies it. first is a response to Request, or
+// nil. If the bytes are wrong and some of them come from an earlier run, Run fetches
+// everything once more.
 func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	dl.Digests = slices.DeleteFunc(slices.Clone(dl.Digests), resourcesync.Digest.IsZero)
 	if err := dl.restore(); err != nil {
@@ -101,7 +102,7 @@ func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	return dl.Again(ctx)
 }
 
-// Again empties the part and fetches the whole resource.
+// Again empties Part and fetches the whole resource.
 func (dl *Download) Again(ctx context.Context) error {
 	if err := dl.begin(); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (dl *Download) Again(ctx context.Context) error {
 	return dl.bring(ctx, nil)
 }
 
-// begin empties the part.
+// begin empties Part and resets the checkpoint.
 func (dl *Download) begin() error {
 	dl.hash = dl.hasher()
 	dl.note = checkpoint{Length: dl.Length.Int64(), Digests: dl.Digests.String()}
@@ -125,7 +126,8 @@ func (dl *Download) hasher() *resourcesync.Hasher {
 	return resourcesync.NewHasher(algs...)
 }
 
-// restore returns to the last checkpoint, if that describes the wanted bytes.
+// restore shortens Part to its last checkpoint, or empties it if the checkpoint does not
+// describe the wanted resource.
 func (dl *Download) restore() error {
 	text, at := dl.Part.Note()
 	var note checkpoint
@@ -134,16 +136,16 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // otherwise another version of this program wrote the checkpoint
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // another version of this program wrote the checkpoint
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at
 	return dl.Part.Truncate(at)
 }
 
-// bring fetches the missing bytes of the part and verifies the result.
+// bring fetches the missing bytes of Part and verifies the result.
 func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
-	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // the earlier run had already received everything
+	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // an earlier run had received everything
 		dl.joined = true
 		return errors.Join(dl.verify(), closeBody(first))
 	}
@@ -169,8 +171,8 @@ func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
 	return dl.verify()
 }
 
-// ask requests the missing bytes. If the server cannot send exactly these, it requests
-// everything.
+// ask requests the missing bytes. If the server cannot send exactly those, ask requests
+// the whole resource.
 func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {
@@ -201,8 +203,8 @@ func (dl *Download) continues(resp *fetch.Response) bool {
 	return CodingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
-// receive appends a body to the part. Hashing and writing run concurrently with
-// reading.
+// receive appends a body to Part. While it reads the next bytes, the last ones are hashed
+// concurrently.
 func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	var hashing sync.WaitGroup
 	defer hashing.Wait()
@@ -214,8 +216,8 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 		if most := dl.Length.Int64(); most >= 0 && dl.Part.Size()+int64(n) > most {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
-		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // the limit includes the bytes of earlier runs
-			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
+		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // bytes of earlier runs count, too
+			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, received more", most)}}
 		}
 		came := buf[:n]
 		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // never fails
@@ -237,7 +239,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	}
 }
 
-// fill reads until buf is full, or returns the error that stopped it.
+// fill reads until buf is full, and returns an error that stopped it earlier.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int
@@ -247,8 +249,7 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// due reports whether another checkpoint is due, given the bytes received since the
-// last one.
+// due reports whether it is time for another checkpoint.
 func (dl *Download) due() bool {
 	switch n := dl.Part.Size() - dl.at; {
 	case n < CheckpointBytes || dl.note.Version == "":
@@ -260,8 +261,8 @@ func (dl *Download) due() bool {
 	}
 }
 
-// checkpoint makes the received bytes durable, so that a later run can continue from
-// them.
+// checkpoint makes the received bytes durable, so that a later run can continue the
+// transfer.
 func (dl *Download) checkpoint(ctx context.Context) error {
 	if dl.note.Version == "" || dl.at == dl.Part.Size() {
 		return nil
@@ -280,7 +281,7 @@ func (dl *Download) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// verify compares the stored bytes with the wanted ones.
+// verify returns an error unless Part has the wanted length and digests.
 func (dl *Download) verify() error {
 	if want, got := dl.Length.Int64(), dl.Part.Size(); want >= 0 && got != want {
 		return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(want, 10), Got: strconv.FormatInt(got, 10)})
@@ -297,8 +298,8 @@ func (dl *Download) mismatch(me *resourcesync.MismatchError) error {
 	return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.Request.URL, me)}
 }
 
-// Leave keeps the bytes received before err for a later run, even if this run was
-// interrupted.
+// Leave closes Part after the error err of Run. It keeps the bytes for a later run,
+// unless they are wrong or the missing ones cannot be requested.
 func (dl *Download) Leave(ctx context.Context, err error) error {
 	if IsMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {
 		return dl.Part.Discard()

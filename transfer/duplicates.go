@@ -10,13 +10,13 @@ import (
 	"instep/harvest"
 )
 
-// Duplicates selects when a resource is fetched from one of its duplicates (1.1
-// §14.2). That is done only if a digest can prove the bytes. "" tries duplicates with
-// a pri before the resource itself, as the Source requests by pri, and the others if
-// the resource itself is unavailable.
+// Duplicates selects when a resource is fetched from one of its duplicates (1.1 §14.2). A
+// duplicate is used only if a digest can prove its bytes. "" tries duplicates with a pri
+// before the resource itself, since the Source asks for that by the pri, and the others
+// only if the resource itself is unavailable.
 type Duplicates string
 
-// Values of Duplicates. Duplicates are always tried in the order of pri.
+// Values of Duplicates. Each resource's duplicates are tried in the order of their pri.
 const (
 	DuplicatesFirst Duplicates = "first" // try duplicates before the resource itself
 	DuplicatesLast  Duplicates = "last"  // try duplicates only if the resource itself is unavailable
@@ -25,19 +25,19 @@ const (
 
 const (
 	// badAfter is the number of consecutive failures of an origin after which a run
-	// requests no more duplicates there.
+	// requests no more duplicates from it.
 	badAfter = 3
 	// maxDuplicateOrigins is the largest number of origins from which a run requests
 	// duplicates: a Source must not send its readers to arbitrarily many other hosts.
 	maxDuplicateOrigins = 16
 )
 
-// Origins records, during a run, the results of requests for duplicates by origin.
+// Origins records the results of requests for duplicates during a run, by origin.
 type Origins struct {
 	When Duplicates
 
 	mu       sync.Mutex
-	failures map[string]int // consecutive failures by origin; badAfter is final
+	failures map[string]int // consecutive failures by origin; an origin with badAfter failures is not used again
 }
 
 // split returns the duplicates to try before the resource itself, and those to try
@@ -55,7 +55,7 @@ func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	return w.Duplicates[:preferred], w.Duplicates[preferred:]
 }
 
-// usable reports whether requests may be sent to an origin.
+// usable reports whether duplicates may be requested from an origin.
 func (m *Origins) usable(origin string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,8 +70,8 @@ func (m *Origins) usable(origin string) bool {
 	return true
 }
 
-// came records the result of a request. bad reports whether the origin will not be used
-// again.
+// came records the result of a request. It returns true if the origin is not used again
+// because of this result.
 func (m *Origins) came(origin string, ok bool) (bad bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *Origins) came(origin string, ok bool) (bad bool) {
 	return m.failures[origin] == badAfter
 }
 
-// Fetch fetches the bytes of w from the first place that has them.
+// Fetch fetches the bytes of w from the resource's own URI or from a duplicate.
 func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64, error) {
 	before, after := f.Duplicates.split(&w)
 	n, from, err := f.fromDuplicates(ctx, s, w, before)
@@ -107,8 +107,8 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 	return n, err
 }
 
-// fromDuplicates fetches the bytes of w from the first of its duplicates that has them.
-// from is "" if none has.
+// fromDuplicates fetches the bytes of w from the first of these URIs that has them. It
+// returns "" for from if none of them has.
 func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resource, uris []string) (n int64, from string, err error) {
 	for _, uri := range uris {
 		u, err := fetch.ParseReference(uri)
@@ -129,7 +129,7 @@ func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resourc
 			return n, uri, err
 		}
 		if f.Duplicates.came(origin, false) {
-			f.Tell(fmt.Sprintf("duplicates at %s have failed %d times in a row and are left alone for the rest of this run, the last one: %v", origin, badAfter, err))
+			f.Tell(fmt.Sprintf("duplicates at %s have failed %d times in a row and are not requested again in this run; the last error: %v", origin, badAfter, err))
 		}
 	}
 	return 0, "", nil

@@ -1,3 +1,6 @@
+// Package transfer fetches the bytes of resources and verifies them. It requests a
+// resource at its own URI or a duplicate, continues an interrupted transfer of a large
+// one in a later run, and makes a new version from patches.
 package transfer
 
 import (
@@ -16,26 +19,26 @@ import (
 
 // Store stores the bytes of the resources of a set.
 type Store interface {
-	// Put reads r to its end. r verifies the bytes: if it fails, Put keeps nothing of
-	// this resource and returns the error. verified reports whether r checked a length
-	// or a digest.
+	// Put reads r to its end and stores the bytes. r verifies them, so if reading fails,
+	// Put stores nothing and returns the error. verified reports whether r checked a
+	// length or a digest.
 	Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (n int64, err error)
-	// PutPart is like Put, for a Part that has been verified: its bytes are not copied.
-	// On success the Part is used up. It returns an ErrNotHeld if the Part does not
-	// hold the bytes of w, for example after a disk error. It is called only if the
-	// Fetcher has Parts.
+	// PutPart is like Put, but takes over the verified bytes of a Part without copying
+	// them. On success the Part must not be used any more. PutPart returns an ErrNotHeld
+	// if the Part does not have the bytes of w, for example after a disk error. It is
+	// called only if the Fetcher has Parts.
 	PutPart(ctx context.Context, set string, w harvest.Resource, p Part, verified bool) (n int64, err error)
 }
 
-// ErrNotHeld means that bytes which should already be stored are not the described
-// ones. They have to be fetched.
-var ErrNotHeld = errors.New("not what the mirror holds")
+// ErrNotHeld means that stored bytes are missing or not the described ones, so that they
+// have to be fetched.
+var ErrNotHeld = errors.New("the mirror does not hold the described bytes")
 
-// Hashed may be implemented by a reader passed to a Store. It has hashed the bytes that
-// were read, so that the Store need not hash them again.
+// Hashed is implemented by a reader that hashes the bytes that are read from it. A Store
+// that is passed such a reader need not hash the bytes again.
 type Hashed interface {
-	// Digests returns the digests of the bytes read so far. The algorithms never
-	// change.
+	// Digests returns the digests of the bytes read so far, always of the same
+	// algorithms.
 	Digests() resourcesync.Digests
 }
 
@@ -45,17 +48,17 @@ type Verified struct {
 	Hashed
 }
 
-// Fetcher fetches and verifies the resources of one set, and passes them to a Store. It
+// Fetcher fetches the resources of one set, verifies them, and passes them to a Store. It
 // is safe for concurrent use.
 type Fetcher struct {
 	Client     *fetch.Client
 	Spool      string // directory for temporary files; "" is the system's
-	Parts      Parts  // stores interrupted large transfers; nil stores none
+	Parts      Parts  // stores interrupted large transfers; nil if they are not stored
 	Set        string
-	AsOf       time.Time // when the Source sent its documents, by its own clock; zero if unknown
+	AsOf       time.Time // time, by the Source's clock, at which it sent its documents; zero if unknown
 	Duplicates *Origins
-	Tell       func(text string)                      // called with one sentence about what happened to a resource
-	Odd        func(o Oddity, uri string)             // called for each unusual response that was tolerated
+	Tell       func(text string)                      // called with a sentence for people about what happened to a resource
+	Odd        func(o Oddity, uri string)             // called for each unusual response that is tolerated
 	Came       func(w *harvest.Resource, bytes int64) // called for each response whose bytes were stored
 }
 
@@ -66,16 +69,17 @@ type Oddity int
 const (
 	OddSent      Oddity = iota // the body has a content coding that was not requested, and is kept encoded
 	OddDecoded                 // the body has a content coding that was not requested, and is kept decoded
-	OddRange                   // the whole resource with a Content-Range
-	OddPage                    // XML served as text/html
-	OddDuplicate               // fetched from a duplicate
-	OddEnd                     // the body ends with its connection, so it may be incomplete
+	OddRange                   // a response with status 200 and a Content-Range
+	OddPage                    // XML was served as text/html
+	OddDuplicate               // the bytes were fetched from a duplicate
+	OddEnd                     // the end of the connection ended the body, which may be incomplete
 	Oddities                   // number of values
 )
 
-// fetchAt fetches the bytes of w at a URI.
-func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, at string) (int64, error) {
-	n, coding, err := f.persist(ctx, s, w, at)
+// fetchAt fetches the bytes of w from a URI. If they are wrong as sent, it fetches and
+// decodes them.
+func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, uri string) (int64, error) {
+	n, coding, err := f.persist(ctx, s, w, uri)
 	if coding == "" {
 		return n, err
 	}
@@ -89,35 +93,36 @@ func (f *Fetcher) fetchAt(ctx context.Context, s Store, w harvest.Resource, at s
 	if ctx.Err() != nil || !IsMismatch(err) {
 		return n, err
 	}
-	if n, _, decoded := f.get(ctx, s, w, at, true); decoded == nil {
+	if n, _, decoded := f.get(ctx, s, w, uri, true); decoded == nil {
 		return n, nil
 	}
 	return n, err
 }
 
-// persist is like get, but tries again, as often as any request is retried, if a body
-// broke off and could not be continued.
-func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, at string) (n int64, coding string, err error) {
+// persist calls get, and again if a body broke off and could not be continued. The number
+// of retries is that of any request. A duplicate is not requested again.
+func (f *Fetcher) persist(ctx context.Context, s Store, w harvest.Resource, uri string) (n int64, coding string, err error) {
 	for failed := 1; ; failed++ {
-		n, coding, err = f.get(ctx, s, w, at, false)
+		n, coding, err = f.get(ctx, s, w, uri, false)
 		if err == nil {
 			f.Came(&w, n)
 		}
-		if !isOwn(&w, at) || !f.Client.Again(ctx, failed, err) {
+		if !isOwn(&w, uri) || !f.Client.Again(ctx, failed, err) {
 			return n, coding, err
 		}
 	}
 }
 
-// get fetches the bytes at a URI, encoded as sent or decoded, and stores them after
-// verification. It returns the coding with which they were stored or refused.
-func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, at string, decode bool) (n int64, coding string, err error) {
+// get fetches the bytes at a URI and stores them after verification, either as they were
+// sent or, with decode, without their content coding. It returns the coding of the bytes
+// that it stored or refused.
+func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, uri string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
 		if p := f.part(ctx, &w, w.Length.Int64()); p != nil {
-			return f.getPart(ctx, s, w, at, p, nil)
+			return f.getPart(ctx, s, w, uri, p, nil)
 		}
 	}
-	req := requestAt(&w, at)
+	req := requestAt(&w, uri)
 	resp, err := f.Client.Get(ctx, req)
 	if err != nil {
 		return 0, "", &harvest.SourceError{Err: err}
@@ -125,7 +130,7 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, at strin
 	decode = decode || surprising(&w, resp)
 	if !decode && !w.Length.Known() && resp.Resumable(req.Resume) != "" {
 		if p := f.part(ctx, &w, resp.ContentLength); p != nil {
-			return f.getPart(ctx, s, w, at, p, resp)
+			return f.getPart(ctx, s, w, uri, p, resp)
 		}
 	}
 	coding = CodingOf(resp)
@@ -134,10 +139,10 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, at strin
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
 	defer body.Close()
-	f.arrive(&w, resp, at)
+	f.arrive(&w, resp, uri)
 	w.Modified = resp.Modified()
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
-	n, err = s.Put(ctx, f.Set, w, Verified{harvest.SourceReader{URI: at, Body: verified}, verified}, w.Provable())
+	n, err = s.Put(ctx, f.Set, w, Verified{harvest.SourceReader{URI: uri, Body: verified}, verified}, w.Provable())
 	if decode {
 		coding = ""
 	}
@@ -150,47 +155,47 @@ func (f *Fetcher) get(ctx context.Context, s Store, w harvest.Resource, at strin
 	if page {
 		f.Odd(OddPage, w.URI)
 	}
-	f.lookWhole(&w, resp)
+	f.noteIncomplete(&w, resp)
 	return n, coding, nil
 }
 
-// requestAt returns the request for w at a URI. A duplicate is requested without
-// retries, since there are other places.
-func requestAt(w *harvest.Resource, at string) fetch.Request {
+// requestAt returns the request for w at a URI. A duplicate is requested without retries,
+// since the bytes can be had from another URI.
+func requestAt(w *harvest.Resource, uri string) fetch.Request {
 	req := Request(w)
-	req.URL, req.Once = at, !isOwn(w, at)
+	req.URL, req.Once = uri, !isOwn(w, uri)
 	return req
 }
 
-// isOwn reports whether a URI is not that of a duplicate.
-func isOwn(w *harvest.Resource, at string) bool {
-	return at == w.URI || at == w.Memento || at == w.BytesAt
+// isOwn reports whether a URI is the resource's own and not that of a duplicate.
+func isOwn(w *harvest.Resource, uri string) bool {
+	return uri == w.URI || uri == w.Memento || uri == w.BytesAt
 }
 
-// FetchMemento brings the bytes that w had from where they are now.
+// FetchMemento fetches earlier bytes of a resource from the URI w.Memento.
 func (f *Fetcher) FetchMemento(ctx context.Context, s Store, w harvest.Resource) (int64, error) {
 	return f.fetchAt(ctx, s, w, w.Memento)
 }
 
-// arrive records the time of the response with the bytes of w, if that time is needed. If it cannot
-// be compared with the time of the documents (no Date, or another host with its own clock), the
-// response counts as later.
-func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, at string) {
+// arrive sets w.Came to the Date of the response, if Timed needs it. If that date cannot
+// be compared with those of the documents, because there is none or another host sent the
+// response, arrive uses the time of the documents.
+func (f *Fetcher) arrive(w *harvest.Resource, resp *fetch.Response, uri string) {
 	if !Timed(w) {
 		return
 	}
-	if w.Came = resp.Date(); w.Came.IsZero() || at != w.URI {
+	if w.Came = resp.Date(); w.Came.IsZero() || uri != w.URI {
 		w.Came = f.AsOf
 	}
 }
 
-// Timed reports whether the time matters at which the bytes of w arrived: if they
-// belong to a change, or if only their lastmod connects them with the listed state.
+// Timed reports whether the arrival time of the bytes of w is needed. It is if a change
+// describes the bytes, or if nothing but a lastmod connects them with the listed state.
 func Timed(w *harvest.Resource) bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
 
-// lookWhole reports w if the Source gives no length and no digest of it, and the
-// response may be incomplete.
-func (f *Fetcher) lookWhole(w *harvest.Resource, resp *fetch.Response) {
+// noteIncomplete reports an Oddity if the response may be incomplete and the Source gives
+// neither length nor digest of w.
+func (f *Fetcher) noteIncomplete(w *harvest.Resource, resp *fetch.Response) {
 	switch {
 	case w.Provable():
 	case resp.Status == http.StatusOK && resp.Header.Get("Content-Range") != "":
@@ -201,15 +206,15 @@ func (f *Fetcher) lookWhole(w *harvest.Resource, resp *fetch.Response) {
 }
 
 // surprising reports whether the body has a content coding that was not requested and
-// that no fact in the Source's entry would reveal. The encoded bytes are then not those
-// of the resource.
+// that the entry of the Source neither states nor reveals by a length or digest. The
+// encoded bytes are then not those of the resource.
 func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	coding := CodingOf(resp)
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
-// part opens the stored beginning of a transfer of the given length (-1 if unknown). It
-// returns nil if the transfer is too short to be stored.
+// part opens the stored beginning of a transfer of the given length, which is -1 if
+// unknown. It returns nil if a transfer of this length is too short to be stored.
 func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) Part {
 	if f.Parts == nil || length >= 0 && length <= CheckpointBytes {
 		return nil
@@ -222,18 +227,18 @@ func (f *Fetcher) part(ctx context.Context, w *harvest.Resource, length int64) P
 	return p
 }
 
-// getPart is like get, but fetches into a part. first is the response if the request
-// has already been sent.
-func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, at string, p Part, first *fetch.Response) (n int64, coding string, err error) {
+// getPart is like get, but fetches into a Part. first is the response to a request that
+// was already sent, or nil.
+func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, uri string, p Part, first *fetch.Response) (n int64, coding string, err error) {
 	dl := &Download{
-		Client: f.Client, Part: p, Request: requestAt(&w, at), Length: w.Length, Digests: w.Digests,
+		Client: f.Client, Part: p, Request: requestAt(&w, uri), Length: w.Length, Digests: w.Digests,
 		Accept: func(resp *fetch.Response) error {
-			if surprising(&w, resp) { // it was not encoded when the transfer began
+			if surprising(&w, resp) { // the transfer began with bytes without a coding
 				return fmt.Errorf("%s: the server now sends the content coding %q, which was not requested", w.URI, CodingOf(resp))
 			}
-			f.lookWhole(&w, resp)
+			f.noteIncomplete(&w, resp)
 			if resp.Offset == 0 {
-				f.arrive(&w, resp, at)
+				f.arrive(&w, resp, uri)
 			}
 			w.Modified = resp.Modified()
 			return Plausible(&w, resp)
@@ -246,8 +251,8 @@ func (f *Fetcher) getPart(ctx context.Context, s Store, w harvest.Resource, at s
 	return n, dl.note.Coding, err
 }
 
-// putPart passes the fetched part to the Store. If the disk has lost bytes that an
-// earlier run had verified, everything is fetched once more.
+// putPart passes the fetched Part to the Store. If the Part has lost bytes that an
+// earlier run had fetched, putPart fetches everything once more.
 func (f *Fetcher) putPart(ctx context.Context, s Store, w harvest.Resource, dl *Download) (n int64, err error) {
 	n, err = s.PutPart(ctx, f.Set, w, dl.Part, w.Provable())
 	if errors.Is(err, ErrNotHeld) && dl.joined {

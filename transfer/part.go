@@ -7,35 +7,36 @@ import (
 	"instep/internal/spool"
 )
 
-// Parts is implemented by a mirror that stores interrupted large transfers, so that a
-// later run can continue them.
+// Parts stores interrupted large transfers, so that a later run can continue them. A
+// mirror implements it.
 type Parts interface {
-	// Part opens the stored bytes under a name, or an empty Part. Each name can be open
-	// only once at a time.
+	// Part opens the bytes that are stored under a name; it creates an empty Part if
+	// there are none. No two open Parts may have the same name.
 	Part(ctx context.Context, name string) (Part, error)
 }
 
-// Part is the beginning of a sequence of bytes. Only ReadAt is safe for concurrent use.
+// Part is the stored beginning of a resource. Only ReadAt is safe for concurrent use.
 type Part interface {
 	io.Writer // appends
 	io.ReaderAt
 	Size() int64 // number of stored bytes
-	// Note returns the note of the last Checkpoint and the number of bytes at that
-	// time; "" and 0 for an empty Part. Later bytes may be lost in a power cut.
-	Note() (note string, at int64)
-	// Checkpoint makes first the bytes written so far durable, and then the note.
+	// Note returns the note of the last Checkpoint and the size of the Part at that time;
+	// "" and 0 if there was none. A power cut may have lost bytes that were written
+	// later.
+	Note() (note string, size int64)
+	// Checkpoint makes the bytes written so far durable, and then stores the note.
 	Checkpoint(ctx context.Context, note string) error
-	// Truncate removes the bytes from offset n on, and the note of the last Checkpoint
-	// if that covered more than n bytes.
-	Truncate(n int64) error
-	// Close keeps the bytes for a later run.
+	// Truncate shortens the Part to a size. It also removes the note of the last
+	// Checkpoint if the Part was longer then.
+	Truncate(size int64) error
+	// Close closes the Part and keeps its bytes for a later run.
 	Close() error
-	// Discard removes the Part, including its bytes and its note.
+	// Discard removes the Part with its bytes and its note.
 	Discard() error
 }
 
-// Temporary returns a Part in a file in the directory dir ("" is the system's). Closing
-// the Part removes the file.
+// Temporary returns an empty Part for this run only. Large ones are stored in a temporary
+// file in the directory dir ("" is the system's), which Close removes.
 func Temporary(dir string) Part { return &temporary{spool.NewFile(dir, 0), dir} }
 
 // temporary is a Part that is removed when it is closed.
@@ -55,7 +56,8 @@ func (t *temporary) Note() (string, int64) { return "", 0 }
 // Checkpoint implements Part.
 func (t *temporary) Checkpoint(context.Context, string) error { return nil }
 
-// Truncate implements Part. It is only called with 0, to start again.
+// Truncate implements Part. It removes all bytes, since without a Checkpoint it is only
+// called with size 0.
 func (t *temporary) Truncate(int64) error {
 	err := t.Close()
 	t.File = spool.NewFile(t.dir, 0)

@@ -3,6 +3,7 @@ package transfer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -16,27 +17,27 @@ import (
 	"instep/resourcesync"
 )
 
-// Base is a version of a resource to which a patch may apply.
+// Base is the stored version of a resource to which the first patch applies.
 type Base struct {
 	Open    func(context.Context) (io.ReadCloser, error)
 	Length  resourcesync.Length
-	Digests resourcesync.Digests // digests of these bytes, which are verified when they are read
+	Digests resourcesync.Digests // digests of the bytes, which the Patcher verifies
 }
 
-// patchMemory is the memory in bytes for all versions that are being patched, since
-// each is held in memory completely.
+// patchMemory is the number of bytes that all concurrent calls of Make may hold in memory
+// together.
 const patchMemory = 4 * patch.MaxBytes
 
-// PatchCounts count the use of patches, and the bytes that they have saved and cost
-// (1.1 §14.4).
+// PatchCounts count the resources that were made from patches, and the bytes that this
+// saved (1.1 §14.4).
 type PatchCounts struct {
 	Used   int64 // resources that were made from patches
-	Saved  int64 // bytes that did not have to be transferred for them
-	Failed int64 // resources whose patches could not be used, so that they were fetched completely
+	Saved  int64 // bytes that did not have to be transferred because of patches
+	Failed int64 // resources that were fetched completely because their patches could not be used
 	Wasted int64 // bytes of the patches that could not be used
 }
 
-// Add adds other counts.
+// Add adds the counts o to c.
 func (c *PatchCounts) Add(o PatchCounts) {
 	c.Used += o.Used
 	c.Saved += o.Saved
@@ -44,34 +45,34 @@ func (c *PatchCounts) Add(o PatchCounts) {
 	c.Wasted += o.Wasted
 }
 
-// maxVain is the number of resources in a row whose patches cannot be used, after which
-// a run uses no more patches.
+// maxVain is the number of consecutive resources with unusable patches after which a run
+// uses no more patches.
 const maxVain = 20
 
-// Patcher makes versions of resources from patches (1.1 §14.4) during a run. It only
-// reads the base. It is safe for concurrent use.
+// Patcher makes new versions of resources from patches (1.1 §14.4) during a run. It does
+// not change the stored version. It is safe for concurrent use.
 type Patcher struct {
-	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch, or an error that describes what happened
+	fetch  func(context.Context, *harvest.Patch) ([]byte, error) // returns the bytes of a patch
 	memory *semaphore.Weighted
 	spool  string // directory for temporary files; "" is the system's
 
 	mu     sync.Mutex // guards the rest
 	counts PatchCounts
-	vain   int    // number of consecutive failures
+	vain   int    // number of consecutive resources with unusable patches
 	first  string // the first failure
 }
 
-// NewPatcher returns a Patcher that fetches patches with a client, and keeps long versions in
-// temporary files in a directory; "" is the system's.
+// NewPatcher returns a Patcher that fetches patches with a client. The directory spool
+// is for temporary files; "" is the system's.
 func NewPatcher(c *fetch.Client, spool string) *Patcher {
 	fetch := func(ctx context.Context, step *harvest.Patch) ([]byte, error) { return fetchPatch(ctx, c, step) }
 	return &Patcher{fetch: fetch, memory: semaphore.NewWeighted(patchMemory), spool: spool}
 }
 
-// Make fetches the patches that lead from base to w. It returns the bytes of w,
-// verified by its digests, and the number of bytes fetched, even with an error. The
-// caller must call done when it no longer needs the bytes; done is nil if there is an
-// error. Versions of more than 16 MiB are in temporary files.
+// Make applies the patches of w to base. It returns the bytes of w, verified by its
+// digests, and the number of bytes fetched, even with an error. The caller must call done
+// when it no longer needs the bytes; done is nil if there is an error. Versions of more
+// than 1 MiB are in temporary files.
 func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (made io.Reader, fetched int64, done func(), err error) {
 	room := int64(2 * patch.MaxBytes)
 	if base.Length.Known() && w.Length.Known() && len(w.Patches) == 1 {
@@ -80,43 +81,34 @@ func (p *Patcher) Make(ctx context.Context, base Base, w *harvest.Resource) (mad
 	if err := p.memory.Acquire(ctx, room); err != nil {
 		return nil, 0, nil, err
 	}
-	done = func() { p.memory.Release(room) }
-	if isLong(&base, w) {
-		var version *spool.File
-		if version, fetched, err = p.makeLong(ctx, base, w); err == nil {
-			made = version.Reader()
-			done = func() { p.memory.Release(room); _ = version.Close() }
-		}
-	} else {
-		var version []byte
-		version, fetched, err = p.make(ctx, base, w)
-		made = bytes.NewReader(version)
-	}
+	version, fetched, err := p.make(ctx, base, w)
 	if err == nil || ctx.Err() == nil {
 		p.count(w, fetched, err)
 	}
 	if err != nil {
-		done()
+		p.memory.Release(room)
 		return nil, fetched, nil, err
 	}
-	return made, fetched, done, nil
+	return version.Reader(), fetched, func() { p.memory.Release(room); _ = version.Close() }, nil
 }
 
-// Usable reports whether the run still uses patches.
+// Usable reports whether the run still uses patches. After too many failures in a row it
+// does not.
 func (p *Patcher) Usable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.vain < maxVain
 }
 
-// Counts returns the counts and the message of the first failure; "" if there was none.
+// Counts returns the counts of the run, and the message of the first failure; "" if there
+// was none.
 func (p *Patcher) Counts() (n PatchCounts, failure string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts, p.first
 }
 
-// count adds the result for one resource.
+// count adds the result of Make for one resource to the counts.
 func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,42 +125,94 @@ func (p *Patcher) count(w *harvest.Resource, fetched int64, err error) {
 	}
 }
 
-func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (version []byte, fetched int64, err error) {
-	version, err = base.read(ctx)
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading the held bytes: %w", err)
+// isLong reports whether a version on the way to w is too long to be held in memory.
+func isLong(base *Base, w *harvest.Resource) bool {
+	longest := max(base.Length.Int64(), w.Length.Int64())
+	for i := range w.Patches {
+		longest = max(longest, w.Patches[i].Size.Int64())
 	}
+	return longest > patch.MaxBytes
+}
+
+// make copies the base to a temporary file and verifies it, then applies the patches
+// one after the other. The caller closes the result.
+func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (version *spool.File, fetched int64, err error) {
+	version = spool.NewFile(p.spool, patch.MaxVCDIFF)
+	defer func() {
+		if err != nil {
+			_ = version.Close()
+			version = nil
+		}
+	}()
+	if err := base.copyTo(ctx, version); err != nil {
+		return version, 0, fmt.Errorf("reading the stored bytes: %w", err)
+	}
+	long := isLong(&base, w)
 	for i := range w.Patches {
 		step := &w.Patches[i]
+		kind, _ := patch.KindOf(step.Type)
+		if long && kind != patch.VCDIFF {
+			return version, fetched, fmt.Errorf("the patch %s is of type %q, which applies to versions of up to %d bytes", step.URI, step.Type, patch.MaxBytes)
+		}
 		data, err := p.fetch(ctx, step)
 		fetched += int64(len(data))
 		if err != nil {
-			return nil, fetched, err
+			return version, fetched, err
 		}
-		kind, _ := patch.KindOf(step.Type)
-		version, err = patch.Apply(ctx, kind, version, data, patch.Bounds{Length: max(0, step.Size.Int64())})
+		next := spool.NewFile(p.spool, patch.MaxVCDIFF)
+		if long {
+			err = applyLong(ctx, version, data, step.Size, next)
+		} else {
+			err = apply(ctx, kind, version, data, step.Size, next)
+		}
 		if err == nil {
-			err = verify(bytes.NewReader(version), step.Size, step.After)
+			err = verify(next.Reader(), step.Size, step.After)
 		}
-		if err != nil {
-			return nil, fetched, fmt.Errorf("the patch %s: %w", step.URI, err)
+		_ = version.Close()
+		if version = next; err != nil {
+			return version, fetched, fmt.Errorf("the patch %s: %w", step.URI, err)
 		}
 	}
-	return version, fetched, verify(bytes.NewReader(version), w.Length, w.Digests)
+	return version, fetched, verify(version.Reader(), w.Length, w.Digests)
 }
 
-// read returns the bytes of a base after verifying its digests.
-func (b *Base) read(ctx context.Context) ([]byte, error) {
+// copyTo copies the bytes of a base to f, and returns an error unless they have its
+// length and digests.
+func (b *Base) copyTo(ctx context.Context, f *spool.File) error {
 	r, err := b.Open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer r.Close()
-	return readVerified(io.LimitReader(r, patch.MaxBytes+1), b.Length, b.Digests)
+	_, err = io.Copy(f, resourcesync.NewVerifyReader(r, b.Length.Int64(), b.Digests))
+	return errors.Join(err, r.Close())
 }
 
-// fetchPatch returns the bytes of a patch. It sends the request without retries, since
-// the resource can be fetched in another way.
+// apply writes the version of the given size that a patch makes in memory.
+func apply(ctx context.Context, kind patch.Kind, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
+	old, err := io.ReadAll(before.Reader())
+	if err != nil {
+		return err
+	}
+	version, err := patch.Apply(ctx, kind, old, data, patch.Bounds{Length: max(0, size.Int64())})
+	if err != nil {
+		return err
+	}
+	_, err = after.Write(version)
+	return err
+}
+
+// applyLong is like apply for VCDIFF, which alone needs neither version in memory.
+func applyLong(ctx context.Context, before *spool.File, data []byte, size resourcesync.Length, after *spool.File) error {
+	limit := int64(patch.MaxVCDIFF)
+	if size.Known() {
+		limit = min(limit, size.Int64())
+	}
+	_, err := patch.ApplyVCDIFF(ctx, before, before.Len(), bytes.NewReader(data), after, limit)
+	return err
+}
+
+// fetchPatch fetches a patch. It sends the request without retries, since the whole
+// resource can be fetched instead.
 func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]byte, error) {
 	most := int64(patch.MaxBytes)
 	if step.Length.Known() {
@@ -186,8 +230,8 @@ func fetchPatch(ctx context.Context, c *fetch.Client, step *harvest.Patch) ([]by
 	return data, err
 }
 
-// readVerified returns the bytes of r. It returns an error unless they have that length
-// and these digests.
+// readVerified returns the bytes of r, or an error unless they have this length and these
+// digests.
 func readVerified(r io.Reader, length resourcesync.Length, digests resourcesync.Digests) ([]byte, error) {
 	return io.ReadAll(resourcesync.NewVerifyReader(r, length.Int64(), digests))
 }

@@ -183,7 +183,7 @@ func TestPatchesOfLongVersions(t *testing.T) {
 		"right":               {func(*harvest.Resource, [][]byte, []byte) {}, ""},
 		"a damaged patch":     {func(_ *harvest.Resource, made [][]byte, _ []byte) { made[1][bytes.Index(made[1], []byte("version"))]++ }, "the patch 1"},
 		"a patch that is cut": {func(_ *harvest.Resource, made [][]byte, _ []byte) { made[0] = made[0][:20] }, "too early"},
-		"rotten held bytes":   {func(_ *harvest.Resource, _ [][]byte, held []byte) { held[3]++ }, "reading the held bytes"},
+		"rotten held bytes":   {func(_ *harvest.Resource, _ [][]byte, held []byte) { held[3]++ }, "reading the stored bytes"},
 		"another kind":        {func(w *harvest.Resource, _ [][]byte, _ []byte) { w.Patches[1].Type = string(patch.Zstd) }, "up to 16777216 bytes"},
 		"a smaller result":    {func(w *harvest.Resource, _ [][]byte, _ []byte) { w.Patches[1].Size = resourcesync.Bytes(1000) }, "more than 1000 bytes"},
 		"another result":      {func(w *harvest.Resource, _ [][]byte, _ []byte) { w.Digests = digestsOf(nil) }, "expected"},

@@ -15,11 +15,11 @@ import (
 // (FAULTS §5).
 const MaxResource = 10 << 30
 
-// Slack is the number of bytes read beyond the listed length, so that an error can
-// describe what was received.
+// Slack is the number of bytes that are read beyond the listed length, so that an error
+// can describe a body that is too long.
 const Slack = 64 << 10
 
-// Most returns the largest accepted number of bytes for w.
+// Most returns the largest accepted number of bytes of a body for w.
 func Most(w *harvest.Resource) int64 {
 	if w.Length.Known() {
 		return w.Length.Int64() + Slack
@@ -32,8 +32,8 @@ func Request(w *harvest.Resource) fetch.Request {
 	return fetch.Request{URL: w.URI, MaxBytes: Most(w), Resume: proof(w.Digests)}
 }
 
-// Plausible returns an error for a response that cannot be the resource, before its
-// body is read.
+// Plausible returns an error if the length or media type of a response shows, before its
+// body is read, that it is not the resource.
 func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
 		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
@@ -45,8 +45,8 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	return nil
 }
 
-// isInstead reports whether the response is an HTML page although the listed resource
-// is not, and there is no digest to decide it.
+// isInstead reports whether the response is an HTML page, the listed resource is none,
+// and no digest can decide whether the page is the resource.
 func isInstead(w *harvest.Resource, resp *fetch.Response) bool {
 	return len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type)
 }

@@ -15,16 +15,16 @@ import (
 	"instep/internal/spool"
 )
 
-// maxXML is the largest resource, in bytes, that is parsed because it was served as an
-// HTML page.
+// maxXML is the size in bytes of the largest resource that is parsed as XML because it
+// was served as an HTML page.
 const maxXML = CheckpointBytes
 
-// maxDepth is the deepest accepted nesting of its elements.
+// maxDepth is the deepest accepted nesting of XML elements.
 const maxDepth = 1_000
 
-// pageOfXML reports whether Plausible refuses a response only for its media type
-// although it may be the resource: XML that some servers send as text/html. Its length
-// must be known and correct.
+// pageOfXML reports whether the response may be the XML of w although it was served as
+// text/html, as some servers do. The length of w must be known, and be that of the
+// response if the server states one.
 func pageOfXML(w *harvest.Resource, resp *fetch.Response) bool {
 	n := w.Length.Int64()
 	return isInstead(w, resp) && isXML(w.Type) && w.Length.Known() && n <= maxXML && (resp.ContentLength < 0 || resp.ContentLength == n)
@@ -35,13 +35,13 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// readXML reads a body that pageOfXML accepted, and returns it for reading again. It
-// returns an error if the body is not well-formed XML or is an HTML page: a bot wall
-// may happen to have the right length. The caller closes the file, which is in dir if
-// it is long.
+// readXML returns the body of a response for which pageOfXML returned true, for reading
+// again. It returns an error if the body is not well-formed XML or is an HTML page, since
+// a bot wall may happen to have the right length. The caller closes the file. If the body
+// is long, the file is in the directory dir.
 func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
-	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // a longer body is detected when it is verified
+	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // one byte more shows the caller's verification that the body is too long
 	if err == nil {
 		err = checkXML(f.Reader())
 	}
@@ -51,8 +51,8 @@ func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, erro
 	return f, nil
 }
 
-// checkXML returns an error unless r is one well-formed XML document whose root is not
-// that of an HTML page.
+// checkXML returns an error unless r has one well-formed XML document whose root element
+// is not html.
 func checkXML(r io.Reader) error {
 	d := xml.NewDecoder(r)
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return byByte{in}, nil }
@@ -71,23 +71,23 @@ func checkXML(r io.Reader) error {
 			depth--
 		case xml.CharData:
 			if depth == 0 && len(bytes.TrimSpace(token)) > 0 {
-				return errors.New("it has text beside its root element")
+				return errors.New("it has text outside its root element")
 			}
 		}
 		switch {
 		case errors.Is(err, io.EOF) && roots == 1:
 			return nil
 		case err != nil:
-			return fmt.Errorf("it is no well-formed XML: %w", err)
+			return fmt.Errorf("it is not well-formed XML: %w", err)
 		case roots > 1, depth > maxDepth:
-			return errors.New("it is no well-formed XML")
+			return errors.New("it is not well-formed XML")
 		}
 	}
 }
 
-// byByte decodes text in an unknown single-byte encoding. Only the XML markup matters
-// here, which is the same in all of them. Text in other encodings is not well-formed
-// when decoded this way.
+// byByte decodes text in an unknown single-byte encoding. That is enough to read the XML
+// markup, which is the same in all of them. Text in a multi-byte encoding may then not be
+// well-formed.
 type byByte struct{ r io.Reader }
 
 func (b byByte) Read(p []byte) (n int, err error) {

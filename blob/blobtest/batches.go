@@ -43,7 +43,7 @@ func RunTimes(t *testing.T, b blob.Bucket) {
 	for i, key := range []string{"new", "replaced", "kept", "to", "stays"} {
 		info, err := b.Stat(t.Context(), key)
 		if want := at.AddDate(0, 0, i); err != nil || !info.ModTime.Equal(want) {
-			t.Errorf("%s: got %v, %v; want %v", key, info.ModTime, err, want)
+			t.Errorf("modification time of %s: got %v (error: %v), want %v", key, info.ModTime, err, want)
 		}
 	}
 	batch = begin(t, b)
@@ -52,7 +52,7 @@ func RunTimes(t *testing.T, b blob.Bucket) {
 		t.Fatal(err)
 	}
 	if info, err := b.Stat(t.Context(), "away"); err != nil || !info.ModTime.Equal(at) {
-		t.Errorf("moved: got %v, %v; want %v", info.ModTime, err, at)
+		t.Errorf("modification time of the moved object: got %v (error: %v), want %v", info.ModTime, err, at)
 	}
 }
 
@@ -234,7 +234,7 @@ func testTakeReplaced(t *testing.T, b blob.Bucket) {
 		t.Fatal(err)
 	}
 	if err := batch.Commit(t.Context()); err == nil {
-		t.Error("what was replaced was taken")
+		t.Error("Commit took an object that had been replaced since Take")
 	}
 	batch = begin(t, b)
 	batch.Put(take(t, batch, "b"), blob.Put{Key: "b"})
@@ -244,7 +244,7 @@ func testTakeReplaced(t *testing.T, b blob.Bucket) {
 		t.Fatal(err)
 	}
 	if err := batch.Commit(t.Context()); err == nil {
-		t.Error("what was deleted was taken")
+		t.Error("Commit took an object that had been deleted since Take")
 	}
 	want(t, b, map[string]string{"a": "somebody else's"})
 }
@@ -261,8 +261,8 @@ func testDelete(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"dir/b": "dir/b"})
 }
 
-// testOrder replaces a directory with a file and the reverse. Each works only in one
-// order of steps.
+// testOrder replaces a directory by a file, and a file by a directory. Each works only in
+// one order of the calls.
 func testOrder(t *testing.T, b blob.Bucket) {
 	fill(t, b, "a", "b/c/d")
 	batch := begin(t, b)
@@ -320,6 +320,6 @@ func testHelpers(t *testing.T, b blob.Bucket) {
 		t.Errorf("ReadAll beyond its limit: got %v, want ErrTooLarge", err)
 	}
 	if _, err := blob.ReadAll(ctx, b, "b", 4); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("ReadAll of nothing: got %v, want ErrNotExist", err)
+		t.Errorf("ReadAll of an absent object: got %v, want ErrNotExist", err)
 	}
 }

@@ -17,9 +17,9 @@ type Op string
 // Calls of a bucket, and of its batches, objects and readers.
 const (
 	OpGet    Op = "get"
-	OpRead   Op = "read" // reading from the result of Get
+	OpRead   Op = "read" // a call of Read on the result of Get
 	OpStat   Op = "stat"
-	OpList   Op = "list" // each listed object is a call
+	OpList   Op = "list" // one call for each listed object
 	OpBegin  Op = "begin"
 	OpCreate Op = "create"
 	OpTake   Op = "take"
@@ -32,28 +32,28 @@ const (
 type Call struct {
 	Op  Op
 	N   int    // number of the call of this Op, counted from 1
-	Key string // key, for OpGet, OpRead, OpStat, OpList and OpTake
+	Key string // key of the object, for OpGet, OpRead, OpStat, OpList and OpTake
 }
 
-// ErrInjected is the error of faults that have no error of their own.
+// ErrInjected is returned for a Fault without an error of its own.
 var ErrInjected = errors.New("injected fault")
 
 // Fault describes how a call fails.
 type Fault struct {
 	Err error // nil: ErrInjected
-	// Steps is how much of the call takes effect before it fails: for OpCommit the
-	// number of its Put, Move and Delete calls, for OpWrite the number of bytes; for
-	// other calls nothing if 0, otherwise everything. With All the call succeeds and
-	// only its result is lost.
+	// Steps is how much of the call takes effect before it fails: for OpCommit a number
+	// of Put, Move and Delete calls, for OpWrite a number of bytes. Any other call takes
+	// effect unless Steps is 0. With All, the whole call takes effect and still returns
+	// the error.
 	Steps int
 }
 
-// All, as the value of Fault.Steps, means that the call has its whole effect before it returns the
-// error.
+// All is the value of Fault.Steps for a call that takes effect completely before it
+// returns the error.
 const All = -1
 
-// Plan decides for each call whether it fails: nil lets it pass. It need not be safe
-// for concurrent use.
+// Plan returns the fault of a call; nil if the call succeeds. A Plan need not be safe for
+// concurrent use.
 type Plan func(Call) *Fault
 
 // At returns a plan in which the nth call of op fails.
@@ -66,8 +66,8 @@ func At(op Op, n int, f Fault) Plan {
 	}
 }
 
-// Faulty returns b with the faults of plan. After a failed Commit, b contains exactly
-// the part that took effect.
+// Faulty returns a bucket that passes calls to b and makes those fail that plan selects.
+// After a failed Commit, b contains exactly the part that took effect.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }

@@ -9,7 +9,7 @@ import (
 	"instep/blob"
 )
 
-// put is one object that a test puts.
+// put is an object that a test stores, with the options of Put.
 type put struct {
 	blob.Put
 	data string
@@ -45,7 +45,7 @@ func create(t *testing.T, batch blob.Batch, data string) blob.Object {
 	return o
 }
 
-// tryPut commits puts as one batch.
+// tryPut stores objects in one batch, and returns the error of Commit.
 func tryPut(t *testing.T, b blob.Bucket, puts ...put) error {
 	t.Helper()
 	batch := begin(t, b)
@@ -55,7 +55,7 @@ func tryPut(t *testing.T, b blob.Bucket, puts ...put) error {
 	return batch.Commit(t.Context())
 }
 
-// fill puts objects, each with its key as content.
+// fill stores objects, each with its key as content.
 func fill(t *testing.T, b blob.Bucket, keys ...string) {
 	t.Helper()
 	var puts []put
@@ -67,7 +67,7 @@ func fill(t *testing.T, b blob.Bucket, keys ...string) {
 	}
 }
 
-// contents returns every object listed, read by its key.
+// contents returns the bytes of all listed objects, by key.
 func contents(t *testing.T, b blob.Bucket) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -92,7 +92,7 @@ func read(t *testing.T, b blob.Bucket, key string) string {
 	return string(data)
 }
 
-// want fails unless the bucket holds exactly these objects.
+// want reports a test failure unless the bucket holds exactly these objects.
 func want(t *testing.T, b blob.Bucket, objects map[string]string) {
 	t.Helper()
 	if diff := cmp.Diff(contents(t, b), objects); diff != "" {

@@ -28,7 +28,7 @@ func testReadBack(t *testing.T, b blob.Bucket) {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(info, same); diff != "" || info.Key != "b/c" || info.Size != 3 {
-		t.Errorf("Stat says %+v, Get says %+v", info, same)
+		t.Errorf("Stat returned %+v, but Get returned %+v", info, same)
 	}
 	for _, key := range []string{"x", "b/x", "x/y", "a/x"} {
 		if _, _, err := b.Get(t.Context(), key, 0, -1); !errors.Is(err, blob.ErrNotExist) {
@@ -174,7 +174,7 @@ func testList(t *testing.T, b blob.Bucket) {
 		}
 	}
 	for range b.List(t.Context(), "") {
-		break // a consumer may stop a listing
+		break // a caller may stop a listing early
 	}
 }
 

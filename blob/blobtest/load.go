@@ -14,8 +14,8 @@ import (
 	"instep/blob"
 )
 
-// testReplace replaces an object while others read it: each reader must get one
-// complete state.
+// testReplace replaces an object while other goroutines read it. Each reader must get one
+// complete version.
 func testReplace(t *testing.T, b blob.Bucket) {
 	const size, rounds, readers = 100_000, 25, 4
 	state := func(i int) string { return strings.Repeat(string(rune('a'+i%26)), size+i) }
@@ -72,7 +72,7 @@ func testLarge(t *testing.T, b blob.Bucket) {
 	}
 }
 
-// oddReader hides every method but Read, and returns portions of odd sizes.
+// oddReader has no method but Read, and returns odd numbers of bytes.
 type oddReader struct{ r io.Reader }
 
 func (r oddReader) Read(p []byte) (int, error) { return r.r.Read(p[:min(len(p), 12_345)]) }

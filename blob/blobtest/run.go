@@ -8,40 +8,40 @@ import (
 	"instep/blob"
 )
 
-// Run tests whether a bucket fulfils the contract of blob.Bucket. open returns a new,
-// empty bucket for each test.
+// Run tests whether a bucket fulfils the contract of blob.Bucket. The function open
+// returns a new, empty bucket for each test.
 func Run(t *testing.T, open func(t *testing.T) blob.Bucket) {
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, b blob.Bucket)
 	}{
-		{"reads back what was put", testReadBack},
-		{"shows nothing before commit", testVisibility},
-		{"leaves nothing after discard", testDiscard},
-		{"drops a discarded object", testObjectDiscard},
-		{"spends a batch once", testSpent},
-		{"replaces the whole object under readers", testReplace},
-		{"fails with ErrExist when asked not to replace", testIfAbsent},
-		{"keeps the old object", testKeep},
-		{"keeps the first old object when done again", testKeepAgain},
+		{"a stored object can be read", testReadBack},
+		{"objects are invisible before Commit", testVisibility},
+		{"a discarded batch leaves no object", testDiscard},
+		{"a discarded object is not stored", testObjectDiscard},
+		{"a batch can be committed only once", testSpent},
+		{"readers see either the old or the new object", testReplace},
+		{"IfAbsent returns ErrExist if an object exists", testIfAbsent},
+		{"Keep keeps the replaced object", testKeep},
+		{"Keep does not replace an object that was kept before", testKeepAgain},
 		{"moves", testMove},
 		{"deletes", testDelete},
-		{"takes what is there under another key", testTake},
-		{"leaves what was taken and not put", testTakeNothing},
-		{"takes nothing that was replaced meanwhile", testTakeReplaced},
-		{"works in the order of the calls", testOrder},
-		{"treats a prefix as absent", testPrefixIsAbsent},
-		{"loses nothing when a file meets a directory", testClash},
+		{"Take gives an object another key", testTake},
+		{"a taken object that is not put stays at its key", testTakeNothing},
+		{"Commit fails if a taken object was replaced", testTakeReplaced},
+		{"Commit applies the calls in their order", testOrder},
+		{"a key that is only a prefix of others is absent", testPrefixIsAbsent},
+		{"a clash of a file and a directory loses no object", testClash},
 		{"refuses invalid keys", testInvalidKeys},
 		{"takes odd keys", testOddKeys},
 		{"reads ranges", testRanges},
 		{"lists by prefix", testList},
-		{"stops when the context is done", testContext},
+		{"calls fail after their context has ended", testContext},
 		{"takes large objects", testLarge},
-		{"takes many objects in one batch", testMany},
-		{"takes objects written concurrently", testConcurrentCreate},
-		{"takes batches committed concurrently", testConcurrentCommit},
-		{"writes and reads with the helpers", testHelpers},
+		{"one batch can have many objects", testMany},
+		{"objects can be written concurrently", testConcurrentCreate},
+		{"batches can be committed concurrently", testConcurrentCommit},
+		{"the helpers Write and ReadAll work", testHelpers},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// at contains the system calls that take an open directory and a name in it.
+// at has the system calls that take an open directory and a name in it.
 var at = &calls{
 	open: func(dir int, name string) (fd int, err error) {
 		err = again(func() error {
@@ -44,8 +44,9 @@ var at = &calls{
 	},
 }
 
-// again repeats an operation that a signal interrupted (EINTR), as package os does:
-// network file systems and those in user space return that error.
+// again repeats an operation until it does not fail with EINTR, as package os does.
+// Network file systems and those in user space return this error when a signal interrupts
+// the call.
 func again(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, unix.EINTR) {

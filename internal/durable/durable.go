@@ -1,6 +1,6 @@
-// Package durable writes files that survive a power cut: files are synced together,
-// renamed, and then the directories that name them are synced. Every name is resolved by an
-// os.Root.
+// Package durable writes files that survive a power cut. It syncs files together, renames
+// them, and then syncs the directories that contain their names. Every name is resolved
+// by an os.Root.
 package durable
 
 import (
@@ -17,25 +17,27 @@ type Disk struct {
 	// Sync makes one open file durable. After an error the content of the file is
 	// unknown, and it must be written again.
 	Sync func(f *os.File) error
-	// SyncFS makes everything written to the file system of f durable, and reports
-	// errors that occurred since f was opened. It is nil if no such call can be
-	// trusted.
+	// SyncFS makes everything written to the file system of f durable, and reports errors
+	// that occurred since f was opened. SyncFS is nil if the system has no such call, or
+	// none that is safe.
 	SyncFS func(f *os.File) error
-	// Rename renames a file and replaces any file at to.
-	Rename func(at *Parents, from, to string) error
-	// RenameNew renames a file. It fails with fs.ErrExist if something exists at to.
-	RenameNew func(at *Parents, from, to string) error
-	// Link gives a file a second name. It fails with fs.ErrExist if that name exists.
-	Link func(at *Parents, from, to string) error
+	// Rename renames a file and replaces a file at newName.
+	Rename func(at *Parents, oldName, newName string) error
+	// RenameNew renames a file. It fails with fs.ErrExist if there is a file at newName.
+	RenameNew func(at *Parents, oldName, newName string) error
+	// Link gives a file a second name. It fails with fs.ErrExist if there is a file at
+	// newName.
+	Link func(at *Parents, oldName, newName string) error
 	// Remove removes a file or an empty directory.
 	Remove func(root *os.Root, name string) error
 	// OpenNameless creates a file without a name for writing, on the file system of the
-	// directory dir. Unless it gets a name, it is gone when it is closed. It is nil if
-	// such files do not exist or cannot be trusted; even if it is not nil it may fail.
+	// directory dir. If the file is closed before it has got a name, it is gone.
+	// OpenNameless is nil if the system has no such files, or they are not safe. If it is
+	// not nil, it may still fail.
 	OpenNameless func(dir *os.File, mode fs.FileMode) (*os.File, error)
-	// NameNew gives such a file its first name. It fails with fs.ErrExist if something
-	// exists at to.
-	NameNew func(at *Parents, f *os.File, to string) error
+	// NameNew gives a file from OpenNameless its first name. It fails with fs.ErrExist if
+	// there is a file at name.
+	NameNew func(at *Parents, f *os.File, name string) error
 }
 
 // System returns the real system calls for a directory tree.
@@ -56,18 +58,19 @@ func System(root *os.Root) Disk {
 	return d
 }
 
-// Keep gives the file at from the additional name to, so that its bytes survive when
-// from is replaced. It makes a hard link, or a copy by way of the name temp on file
-// systems without hard links. It returns fs.ErrExist if to already exists.
-func (d Disk) Keep(at *Parents, from, to, temp string, mode fs.FileMode) error {
+// Keep gives the file at oldName the additional name newName, so that its bytes survive
+// when the file at oldName is replaced. It creates a hard link. On a file system without
+// hard links it creates a copy at temp and renames that. It returns fs.ErrExist if there
+// is a file at newName.
+func (d Disk) Keep(at *Parents, oldName, newName, temp string, mode fs.FileMode) error {
 	root := at.Root
-	linked := d.Link(at, from, to)
+	linked := d.Link(at, oldName, newName)
 	if linked == nil || errors.Is(linked, fs.ErrExist) || errors.Is(linked, fs.ErrNotExist) {
 		return linked
 	}
-	err := d.copy(root, from, temp, mode)
+	err := d.copy(root, oldName, temp, mode)
 	if err == nil {
-		err = d.RenameNew(at, temp, to)
+		err = d.RenameNew(at, temp, newName)
 	}
 	if err == nil {
 		return nil
@@ -75,7 +78,7 @@ func (d Disk) Keep(at *Parents, from, to, temp string, mode fs.FileMode) error {
 	if gone := root.Remove(temp); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
-	return fmt.Errorf("copy, as linking failed (%w): %w", linked, err)
+	return fmt.Errorf("the file could not be linked (%w) or copied: %w", linked, err)
 }
 
 func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error) {
@@ -95,16 +98,16 @@ func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error)
 	return d.Sync(out)
 }
 
-// ErrNotRegular reports a name that is not a regular file.
+// ErrNotRegular means that there is something other than a regular file at a name.
 var ErrNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens the regular file at name for reading. It neither follows a symbolic
-// link at name nor blocks on a FIFO.
+// OpenRegular opens the regular file at name for reading. If name is a symbolic link or a
+// FIFO, it returns ErrNotRegular and neither follows the link nor blocks.
 func OpenRegular(root *os.Root, name string) (*os.File, error) {
 	return openRegular(root, name, os.O_RDONLY)
 }
 
-// OpenToWrite is like OpenRegular, for reading and writing.
+// OpenToWrite is like OpenRegular, but opens the file for reading and writing.
 func OpenToWrite(root *os.Root, name string) (*os.File, error) {
 	return openRegular(root, name, os.O_RDWR)
 }
@@ -116,14 +119,15 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, error) {
 			return f, err
 		}
 	}
-	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is replaced again and again")}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file is replaced again and again")}
 }
 
-// maxReplaced is how often OpenRegular tries again because a file was replaced between
-// checking and opening.
+// maxReplaced is the number of times that OpenRegular tries to open a file that is
+// replaced between the check and the opening.
 const maxReplaced = 100
 
-// openOnce returns nil if the opened file is not the one that was checked before.
+// openOnce opens the file at name. It returns nil if the file was replaced since openOnce
+// checked its type.
 func openOnce(root *os.Root, name string, flag int) (*os.File, error) {
 	looked, err := root.Lstat(name)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNameless does not use os.Root, whose files cost four more system calls each. That
-// is safe, since the call contains no name that could lead elsewhere.
+// openNameless creates a file without a name. It does not use os.Root, which would need
+// four more system calls. That is safe, since the call contains no name that could be a
+// link.
 func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
 	var fd int
 	err := again(func() (err error) {
@@ -20,12 +21,12 @@ func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
 		return err
 	})
 	if err != nil {
-		return nil, &fs.PathError{Op: "open a file without a name in", Path: dir.Name(), Err: err}
+		return nil, &fs.PathError{Op: "create a file without a name in", Path: dir.Name(), Err: err}
 	}
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "(no name)")), nil
 }
 
-// SetModTime sets the modification time of an open file, which may have no name.
+// SetModTime sets the modification time of an open file, even if the file has no name.
 func SetModTime(f *os.File, t time.Time) error {
 	modified, err := unix.TimeToTimespec(t)
 	if err != nil {
@@ -38,14 +39,15 @@ func SetModTime(f *os.File, t time.Time) error {
 		err = again(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), times, 0) })
 	}
 	if err != nil {
-		return &fs.PathError{Op: "set the time of", Path: f.Name(), Err: err}
+		return &fs.PathError{Op: "set the modification time of", Path: f.Name(), Err: err}
 	}
 	return nil
 }
 
-// linkNameless links through /proc if a direct link is refused: before Linux 6.10 a
-// direct link was only for privileged processes, since then it is for threads with the
-// credentials of the opener. Both fail with ENOENT.
+// linkNameless gives a file without a name its first name. It links through /proc if a
+// direct link fails with ENOENT: before Linux 6.10 only privileged processes could link
+// directly, and since then only threads with the credentials of the one that opened the
+// file.
 func linkNameless(fd, dir int, name string) error {
 	err := linkByFile(fd, dir, name)
 	if errors.Is(err, unix.ENOENT) {
@@ -64,8 +66,8 @@ func linkByProc(fd, dir int, name string) error {
 	})
 }
 
-// MaxNameless returns how many files without a name may be open at a time. It leaves
-// enough descriptors for the rest of the process.
+// MaxNameless returns the largest number of files without a name that may be open at a
+// time. It leaves enough file descriptors for the rest of the process.
 func MaxNameless() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

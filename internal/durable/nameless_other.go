@@ -15,8 +15,11 @@ func openNameless(*os.File, fs.FileMode) (*os.File, error) { return nil, errors.
 
 func linkNameless(int, int, string) error { return errors.ErrUnsupported }
 
-// SetModTime sets the modification time of a file without a name.
+// SetModTime fails: on this system, every file has a name.
 func SetModTime(*os.File, time.Time) error { return errors.ErrUnsupported }
 
-// MaxNameless returns 0: this system has no files without a name.
+// MaxNameless returns 0: on this system, every file has a name.
 func MaxNameless() int { return 0 }
+
+// Where returns "": on this system, nothing identifies a file system.
+func Where(*os.Root) (string, error) { return "", nil }

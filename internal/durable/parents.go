@@ -10,17 +10,16 @@ import (
 	"strings"
 )
 
-// Parents is a root with a cache of open directories. An operation in a cached
-// directory costs one system call instead of about ten. It is not safe for concurrent
-// use.
+// Parents caches open directories below a root. In a cached directory, an operation needs
+// one system call instead of about ten. Parents is not safe for concurrent use.
 type Parents struct {
 	Root *os.Root
-	open [maxParents]openDir // most recently used first
+	open [maxParents]openDir // the directories that were used last come first
 }
 
-// maxParents is enough for moving a file, with the directories above it, to another
-// place if neither path is deeper than maxDepth. Deeper paths are opened by their full
-// names.
+// maxParents is the capacity of the cache. It is enough for moving a file between two
+// paths of up to maxDepth segments, with all directories above both. Directories of
+// deeper paths are opened by their full names.
 const (
 	maxParents = 32
 	maxDepth   = maxParents/2 - 2
@@ -31,10 +30,10 @@ type openDir struct {
 	f    *os.File // nil: none
 }
 
-// calls are system calls that take an open directory and a name in it.
+// calls are the system calls that take an open directory and a name in it.
 type calls struct {
 	open   func(dir int, name string) (fd int, err error)  // a directory
-	lstat  func(dir int, name string) (fs.FileMode, error) // returns only the type
+	lstat  func(dir int, name string) (fs.FileMode, error) // returns the file type only
 	mkdir  func(dir int, name string, mode fs.FileMode) error
 	link   func(fromDir int, from string, toDir int, to string) error
 	rename func(fromDir int, from string, toDir int, to string) error
@@ -58,14 +57,16 @@ func (d *openDir) close() error {
 	return err
 }
 
-// at opens the directory of name, and returns it with the last segment of name.
+// at returns the file descriptor of the directory that contains name, and the last
+// segment of name.
 func (p *Parents) at(name string) (fd int, base string, err error) {
 	fd, err = p.dir(path.Dir(name))
 	return fd, path.Base(name), err
 }
 
-// dir opens a directory through its parent, which is often in the cache. That costs one
-// system call instead of one for each segment of the name.
+// dir returns the file descriptor of a directory. It opens the directory through its
+// parent, which is often in the cache. So it needs one system call instead of one for
+// each segment of the name.
 func (p *Parents) dir(name string) (fd int, err error) {
 	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == name })
 	if i < 0 {
@@ -87,7 +88,7 @@ func (p *Parents) dir(name string) (fd int, err error) {
 
 func (p *Parents) enter(name string) (*os.File, error) {
 	if at == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // the file may have become a FIFO since it was checked
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // non-blocking, since the directory may have been replaced by a FIFO
 	}
 	above, base, err := p.at(name)
 	if err != nil {
@@ -100,7 +101,7 @@ func (p *Parents) enter(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// both makes a call with two names, relative to their directories.
+// both calls do with the directories of two names, and the last segments of these names.
 func (p *Parents) both(op, from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
 	fromDir, fromBase, err := p.at(from)
 	if err != nil {
@@ -159,10 +160,10 @@ func (p *Parents) link(from, to string) error {
 	return p.both("link", from, to, at.link)
 }
 
-// LinkBetween gives a file below one root another name below a second root. It follows
-// no symbolic link out of either. It returns fs.ErrExist if the name exists, and
-// errors.ErrUnsupported if this system or these file systems have no such links, or if
-// the file has too many.
+// LinkBetween gives a file below one root another name below a second root. It follows no
+// symbolic link out of either root. It returns fs.ErrExist if newName exists, and
+// errors.ErrUnsupported if the system or the file systems have no such links, or if the
+// file has too many.
 func LinkBetween(from *os.Root, name string, to *os.Root, newName string) (err error) {
 	if at == nil {
 		return errors.ErrUnsupported
@@ -191,7 +192,8 @@ func (p *Parents) rename(from, to string) error {
 	return p.both("rename", from, to, at.rename)
 }
 
-// renameNew renames without replacing, with a single system call if there is one.
+// renameNew renames a file unless there is a file at to. It uses a single system call if
+// the system has one.
 func (p *Parents) renameNew(from, to string) error {
 	if renameExcl == nil {
 		return p.linkNew(from, to)
@@ -203,20 +205,21 @@ func (p *Parents) renameNew(from, to string) error {
 	return err
 }
 
-// nameNew gives a file that has no name the name to.
-func (p *Parents) nameNew(f *os.File, to string) error {
-	dir, base, err := p.at(to)
+// nameNew gives a file without a name its first name.
+func (p *Parents) nameNew(f *os.File, name string) error {
+	dir, base, err := p.at(name)
 	if err != nil {
 		return err
 	}
 	if err := linkNameless(int(f.Fd()), dir, base); err != nil {
-		return &os.LinkError{Op: "link", Old: f.Name(), New: to, Err: err}
+		return &os.LinkError{Op: "link", Old: f.Name(), New: name, Err: err}
 	}
 	return nil
 }
 
-// linkNew is renameNew in two steps, for systems without the single call. Without hard
-// links, another process may create the file between the check and the rename.
+// linkNew is renameNew in two steps, for systems without that system call. On a file
+// system without hard links, another process may create a file at to between the check
+// and the rename.
 func (p *Parents) linkNew(from, to string) error {
 	err := p.Root.Link(from, to)
 	if err == nil {

@@ -7,12 +7,13 @@ import (
 
 // Space is the space on a file system for unprivileged users.
 type Space struct {
-	Known            bool   // the system provides the values below
+	Known            bool   // whether the system provides the values below
 	Total, Free      uint64 // bytes
 	Files, FreeFiles uint64 // maximum and remaining number of files; Files is 0 if files are not counted
 }
 
-// IsFull reports whether err means that there is no space left.
+// IsFull reports whether err means that the file system or a quota is full, or that a
+// file has its maximum size.
 func IsFull(err error) bool {
 	return slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
 }

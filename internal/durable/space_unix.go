@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fullErrors are the errors for a full file system, an exhausted quota or a file of the
+// fullErrors are the errors for a full file system, an exhausted quota and a file of the
 // maximum size.
 var fullErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 

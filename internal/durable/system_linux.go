@@ -15,11 +15,11 @@ const (
 )
 
 var (
-	// syncFSTypes are the file systems whose syncfs both waits for the disk and, since
+	// syncFSTypes are the file systems on which syncfs waits for the disk and, since
 	// Linux 5.8, reports write errors.
 	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
-	// namelessTypes are file systems whose fsync makes a file without a name durable. Btrfs
-	// is not one: most versions skip a file without links.
+	// namelessTypes are file systems on which fsync makes a file without a name durable.
+	// Btrfs is not among them, since most versions skip a file without links.
 	namelessTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 )
 

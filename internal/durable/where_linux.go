@@ -9,8 +9,8 @@ import (
 )
 
 // Where returns a text that identifies the file system of root and the directory in it.
-// It stays the same as long as the directory exists, and differs for a copy. It is ""
-// if the file system has no identity.
+// The text stays the same as long as the directory exists, and is different for a copy of
+// the directory. It is "" if the file system has no identity.
 func Where(root *os.Root) (where string, err error) {
 	f, err := root.Open(".")
 	if err != nil {

@@ -2,9 +2,8 @@ package flock
 
 import "errors"
 
-// Errors of the system-specific tryLock: another process holds the lock, or the file
-// system cannot lock such a file.
+// Errors of tryLock, which depends on the system.
 var (
-	errHeld    = errors.New("held")
-	errNoLocks = errors.New("no locks")
+	errHeld    = errors.New("another process holds the lock")
+	errNoLocks = errors.New("the file system cannot lock this file")
 )

@@ -1,6 +1,6 @@
-// Package flock lets only one process use a directory at a time. The kernel holds the lock
-// and releases it when the process ends; the text in the file only names the holder for
-// people.
+// Package flock locks a directory for one process at a time. The kernel holds the lock
+// and releases it when the process ends. The text in the lock file only tells people
+// which process holds the lock.
 package flock
 
 import (
@@ -31,16 +31,16 @@ func (e *LockedError) Error() string {
 // Lock is a lock that is held until Release or the end of the process.
 type Lock struct {
 	f      *os.File
-	dir    *os.File // directory of f, which is locked too; nil if the system cannot lock directories
+	dir    *os.File // the directory of f, which is locked, too; nil if the system cannot lock directories
 	shared bool
 }
 
 // maxHolder is the maximum length of the text that names the holder.
 const maxHolder = 512
 
-// Acquire locks the file at path and creates it if it is absent; its directory must
-// exist. It never waits: if the lock is held it returns a *LockedError. It locks the
-// directory too: otherwise, if the file is removed while a holder runs, the next Acquire
+// Acquire locks the file at path and its directory. It creates the file, but not the
+// directory. It never waits: if another process holds the lock, it returns a
+// *LockedError. If only the file were locked and somebody removed it, the next Acquire
 // would lock a new file.
 func Acquire(path string) (*Lock, error) {
 	l, err := lock(path, os.O_RDWR|os.O_CREATE, false)
@@ -53,23 +53,24 @@ func Acquire(path string) (*Lock, error) {
 	return l, nil
 }
 
-// Share takes a shared lock, which blocks Acquire during a read. It writes nothing, not
-// even the holder's name. Several processes may share. If there is no file at path, and
-// so no holder, the error is fs.ErrNotExist.
+// Share takes a shared lock, which several processes can hold while none holds the lock
+// of Acquire. It writes nothing, not even the holder's name. If there is no file at path,
+// and so no holder, it returns fs.ErrNotExist.
 func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 
-// Dir locks a directory rather than a file in it. Prefer Acquire, which names the
-// holder and works on all systems. If the system cannot lock directories, Dir locks
-// nothing.
+// Dir locks a directory without a lock file. If the system cannot lock directories, Dir
+// locks nothing. Acquire is better where a lock file is possible, since it names the
+// holder and works on all systems.
 func Dir(dir string) (*Lock, error) {
-	l := &Lock{shared: true} // a directory has no holder's name to remove
+	l := &Lock{shared: true} // Release must not remove a holder's name, since a directory has none
 	if err := l.lockDir(dir, dir, false); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
-// maxTries bounds how often lock starts again because the file was replaced.
+// maxTries is the number of times that lock tries to lock a file that is replaced before
+// it is locked.
 const maxTries = 10
 
 func lock(path string, flag int, shared bool) (*Lock, error) {
@@ -86,7 +87,7 @@ func lock(path string, flag int, shared bool) (*Lock, error) {
 			return nil, fmt.Errorf("locking %q: %w", path, err)
 		}
 	}
-	return nil, fmt.Errorf("locking %q: the file was replaced %d times meanwhile", path, maxTries)
+	return nil, fmt.Errorf("locking %q: the file was replaced %d times while it was being locked", path, maxTries)
 }
 
 func lockOnce(path string, flag int, shared bool) (_ *Lock, err error) {
@@ -105,7 +106,7 @@ func lockOnce(path string, flag int, shared bool) (_ *Lock, err error) {
 	return l, held(tryLock(l.f, shared), path)
 }
 
-// lockDir locks the directory of the lock file at path.
+// lockDir locks the directory dir of the lock file at path.
 func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	if l.dir, err = openDir(dir); err != nil {
 		return fmt.Errorf("opening the directory of a lock: %w", err)
@@ -115,12 +116,12 @@ func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
 	}
 	err = tryLock(l.dir, shared)
 	if errors.Is(err, errNoLocks) {
-		return nil // the file itself stays locked
+		return nil // the lock on the file has to be enough
 	}
 	return held(err, path)
 }
 
-// held converts errHeld to a *LockedError.
+// held converts errHeld to a *LockedError, and adds the path to any other error.
 func held(err error, path string) error {
 	switch {
 	case err == nil:
@@ -131,7 +132,7 @@ func held(err error, path string) error {
 	return fmt.Errorf("locking %q: %w", path, err)
 }
 
-// stands reports whether the locked file is still the file at path.
+// stands reports whether the locked file is still at path.
 func (l *Lock) stands(path string) (bool, error) {
 	have, err := l.f.Stat()
 	if err != nil {
@@ -144,8 +145,8 @@ func (l *Lock) stands(path string) (bool, error) {
 	return err == nil && os.SameFile(have, at), err
 }
 
-// Release releases the lock. The file stays: removing it could take a lock away from a
-// run that has just opened it.
+// Release releases the lock. It does not remove the lock file, since another process may
+// have opened the file and lock it next.
 func (l *Lock) Release() error {
 	if l.shared {
 		return l.close()
@@ -178,7 +179,8 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// lockedBy returns the holder of the lock if the file at path contains its name.
+// lockedBy returns a LockedError for the file at path, with the holder's name if the file
+// has one.
 func lockedBy(path string) *LockedError {
 	e := &LockedError{Path: path}
 	f, err := openLock(path, os.O_RDONLY)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLock follows no link and does not block on a FIFO.
+// openLock opens a lock file. It neither follows a symbolic link nor blocks on a FIFO.
 func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
 }

@@ -11,12 +11,12 @@ func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag, 0o640)
 }
 
-// openDir returns nil: Windows does not lock directories, and nobody can remove an open
-// lock file there.
+// openDir returns nil. Windows cannot lock directories, and it does not let anybody
+// remove an open lock file.
 func openDir(string) (*os.File, error) { return nil, nil }
 
-// tryLock locks one byte far behind the text, so that other processes can read the
-// holder's name.
+// tryLock locks one byte far behind the text of the file, so that other processes can
+// read the holder's name.
 func tryLock(f *os.File, shared bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {
