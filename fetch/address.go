@@ -128,11 +128,7 @@ func classify(a netip.Addr) addressClass {
 		return metadata
 	}
 	if v4, ok := embedded(a); ok {
-		inner := classify(v4)
-		if inner == metadata {
-			return metadata
-		}
-		return max(inner, direct(a))
+		return max(classify(v4), direct(a))
 	}
 	return direct(a)
 }

@@ -1,11 +1,13 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -138,38 +140,31 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 }
 
 func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
-	h := a.c.header // shared by all requests and never modified; most requests need no other header
-	more := a.c.creds[origin]
-	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || !a.req.Datetime.IsZero() || a.req.Fresh || a.req.Gzip {
-		h = h.Clone()
-	}
-	if a.req.Accept != "" {
-		h["Accept"] = []string{a.req.Accept}
-	}
-	if v := a.req.Validators.ETag; v != "" {
-		h["If-None-Match"] = []string{v}
-	}
-	if v := a.req.Validators.LastModified; v != "" {
-		h["If-Modified-Since"] = []string{v}
-	}
-	if t := a.req.Datetime; !t.IsZero() {
-		h["Accept-Datetime"] = []string{t.UTC().Format(http.TimeFormat)}
-	}
-	if a.req.Gzip {
-		h["Accept-Encoding"] = []string{"gzip"}
-	}
-	if a.req.Fresh {
-		h["Cache-Control"] = []string{"no-cache"}
-	}
-	if p := a.req.Part; p != nil {
-		h["Range"] = []string{a.span}
-		if p.IfRange != "" {
-			h["If-Range"] = []string{p.IfRange}
+	h := http.Header{}
+	set := func(name, value string) {
+		if value != "" {
+			h[name] = []string{value}
 		}
 	}
-	for k, v := range more {
-		h[k] = v
+	set("User-Agent", a.c.opt.UserAgent)
+	set("Accept", cmp.Or(a.req.Accept, "*/*"))
+	set("If-None-Match", a.req.Validators.ETag)
+	set("If-Modified-Since", a.req.Validators.LastModified)
+	if t := a.req.Datetime; !t.IsZero() {
+		set("Accept-Datetime", t.UTC().Format(http.TimeFormat))
 	}
+	set("Accept-Encoding", "identity")
+	if a.req.Gzip {
+		set("Accept-Encoding", "gzip")
+	}
+	if a.req.Fresh {
+		set("Cache-Control", "no-cache")
+	}
+	if p := a.req.Part; p != nil {
+		set("Range", a.span)
+		set("If-Range", p.IfRange)
+	}
+	maps.Copy(h, a.c.creds[origin])
 	r := &http.Request{Method: http.MethodGet, URL: u, Header: h, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	return r.WithContext(ctx)
 }
@@ -228,22 +223,21 @@ func (a *attempt) refusal(ex *exchange) *Error {
 		e.Msg = "expected 206 or 200, got " + status(resp.StatusCode)
 	}
 	page := isPage(resp.Header)
+	if page && (resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusServiceUnavailable) {
+		e.Msg += ": a page answered, not the resource"
+	}
 	switch code := resp.StatusCode; code {
 	case http.StatusNotFound, http.StatusGone:
 		e.Kind = NotFound
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons:
 		e.Kind = Denied
 		if page && code == http.StatusForbidden {
-			e.Msg += ": a page answered, not the resource"
 			e.Hint = "the site may block programs; ask its operator to let this one in"
 		} else {
 			e.Hint = "credentials may be missing, or not those of this origin"
 		}
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.Kind = Temporary
-		if page && code == http.StatusServiceUnavailable {
-			e.Msg += ": a page answered, not the resource"
-		}
 		e = a.later(e, resp.Header)
 		if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 			ex.host.places.shrink(ex.sent, a.c.opt.Now())

@@ -26,10 +26,7 @@ const LargerDocuments = "--max-document raises the bound, in a configuration fro
 // New returns a Client. It fails if an origin, an address or a credential in o is
 // malformed or not allowed.
 func New(o Options) (*Client, error) {
-	c := &Client{
-		opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{},
-	}
-	c.header = http.Header{"User-Agent": {c.opt.UserAgent}, "Accept-Encoding": {"identity"}, "Accept": {"*/*"}}
+	c := &Client{opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{}}
 	for _, s := range o.AllowOrigins {
 		u, err := parseOrigin(s)
 		if err != nil {
@@ -50,7 +47,6 @@ func New(o Options) (*Client, error) {
 	if n := o.Bandwidth; n > 0 {
 		c.bytes = rate.NewLimiter(rate.Limit(n), int(min(max(n/10, 1<<8), 1<<20)))
 	}
-	c.retry = retryPolicy(&c.opt)
 	c.rt = c.transport()
 	return c, nil
 }

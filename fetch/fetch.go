@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"golang.org/x/time/rate"
 )
 
@@ -170,10 +169,8 @@ type Client struct {
 	policy *addressPolicy
 	hosts  *hosts
 	bytes  *rate.Limiter // limits the total rate of all bodies; nil is no limit
-	header http.Header   // header fields of every request
 	creds  map[string]http.Header
 	origin map[string]bool // allowed redirect targets
-	retry  retrypolicy.RetryPolicy[*Response]
 	rt     *http.Transport
 	// certified has the transports for origins that require a client certificate.
 	certified map[string]*http.Transport

@@ -7,13 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 )
 
 // hosts has the limits and the state of each origin, and the slots for all requests.
 type hosts struct {
 	opt   Options
-	total chan struct{}
+	total *semaphore.Weighted
 
 	mu sync.Mutex // guards m
 	m  map[string]*host
@@ -36,7 +37,7 @@ type host struct {
 const downAfter = 32
 
 func newHosts(o Options) *hosts {
-	return &hosts{opt: o, total: make(chan struct{}, o.Total), m: map[string]*host{}}
+	return &hosts{opt: o, total: semaphore.NewWeighted(int64(o.Total)), m: map[string]*host{}}
 }
 
 func (hs *hosts) get(origin string) *host {
@@ -63,31 +64,18 @@ func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err err
 			Hint: "try again when it is up",
 		}
 	}
-	if err := h.places.take(ctx); err != nil {
+	if err := h.places.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
 	if err := h.turn(ctx, u); err != nil {
 		h.places.give()
 		return nil, err
 	}
-	if err := take(ctx, h.all.total); err != nil {
+	if err := h.all.total.Acquire(ctx, 1); err != nil {
 		h.places.give()
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
-	return sync.OnceFunc(func() { <-h.all.total; h.places.give() }), nil
-}
-
-// take takes a slot, and waits if none is free.
-func take(ctx context.Context, places chan struct{}) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return sync.OnceFunc(func() { h.all.total.Release(1); h.places.give() }), nil
 }
 
 // turn waits until the host may be asked: until its freeze ends and its rate limit

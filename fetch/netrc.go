@@ -117,10 +117,7 @@ func (p *netrcParser) value(what string) (string, error) {
 	if p.in == "" {
 		return "", fmt.Errorf("expected %s", what)
 	}
-	if p.in[0] == '"' {
-		return p.quoted()
-	}
-	return p.bare(), nil
+	return p.token()
 }
 
 // next returns the next token that is not a comment; "" at the end.
@@ -129,10 +126,7 @@ func (p *netrcParser) next() (string, error) {
 		_, p.in, _ = strings.Cut(p.in, "\n")
 		p.line++
 	}
-	if strings.HasPrefix(p.in, `"`) {
-		return p.quoted()
-	}
-	return p.bare(), nil
+	return p.token()
 }
 
 const netrcSpace = " \t\r\n"
@@ -143,14 +137,17 @@ func (p *netrcParser) space() {
 	p.in = rest
 }
 
-func (p *netrcParser) bare() string {
+func (p *netrcParser) token() (string, error) {
+	if strings.HasPrefix(p.in, `"`) {
+		return p.quoted()
+	}
 	i := strings.IndexAny(p.in, netrcSpace)
 	if i < 0 {
 		i = len(p.in)
 	}
 	word := p.in[:i]
 	p.in = p.in[i:]
-	return word
+	return word, nil
 }
 
 // quoted reads a token in quotation marks, in which \" and \\ are escapes.

@@ -124,11 +124,10 @@ func (r *resumed) goOn() error {
 		if err == nil {
 			return r.join(resp)
 		}
-		var fe *Error
-		if !errors.As(err, &fe) || !fe.retry || fe.delay > r.c.opt.MaxWait {
+		var ok bool
+		if delay, ok = r.c.opt.mayRetry(err); !ok {
 			return r.gaveUp(err)
 		}
-		delay = fe.delay
 	}
 	e := *r.broke
 	e.Restart = false // no retries are left

@@ -7,50 +7,31 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
-
-// retryPolicy retries after an Error that has retry set, when its delay has passed. It
-// gives up at once if the delay exceeds MaxWait.
-func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
-	return retrypolicy.NewBuilder[*Response]().
-		HandleIf(func(_ *Response, err error) bool {
-			var fe *Error
-			return errors.As(err, &fe) && fe.retry && fe.delay <= o.MaxWait
-		}).
-		WithMaxRetries(max(o.MaxRetries, 0)).
-		WithDelayFunc(func(x failsafe.ExecutionAttempt[*Response]) time.Duration {
-			var fe *Error
-			if !errors.As(x.LastError(), &fe) { // the context is done
-				return 0
-			}
-			return fe.delay
-		}).
-		ReturnLastFailure().
-		Build()
-}
 
 // withRetries sends the request until it succeeds, fails permanently or has used all
 // retries.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
-	last, failed := a.once(ctx)
-	if failed == nil || a.req.Once {
-		return last, failed // most requests succeed at once and skip the rest of this function
-	}
-	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (_ *Response, err error) {
-		if err = failed; err != nil { // the first attempt is over
-			failed = nil
+	for {
+		resp, err := a.once(ctx)
+		if err == nil || a.req.Once || a.tries > a.c.opt.MaxRetries {
+			return resp, err
+		}
+		delay, ok := a.c.opt.mayRetry(err)
+		if !ok || pause(ctx, delay) != nil {
 			return nil, err
 		}
-		last, err = a.once(ctx)
-		return last, err
-	})
-	if err != nil && last != nil { // the context ended just when the response arrived
-		_ = last.Body.Close()
 	}
-	return resp, err
+}
+
+// mayRetry reports whether a request that failed with err may be sent again, and the
+// pause before that.
+func (o *Options) mayRetry(err error) (pause time.Duration, ok bool) {
+	var fe *Error
+	if !errors.As(err, &fe) {
+		return 0, false
+	}
+	return fe.delay, fe.retry && fe.delay <= o.MaxWait
 }
 
 // backOff returns the pause after n failed attempts.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"time"
 )
 
@@ -81,16 +80,8 @@ func (c *Client) isProxy(host, port string) bool {
 	if c.opt.Proxy == nil {
 		return false
 	}
-	h, p := proxyHostPort(c.opt.Proxy)
+	h, p := hostPort(c.opt.Proxy)
 	return h == asciiHost(host) && p == port
-}
-
-func proxyHostPort(u *url.URL) (host, port string) {
-	host, port = hostPort(u)
-	if port == "" { // socks5
-		port = "1080"
-	}
-	return host, port
 }
 
 func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {

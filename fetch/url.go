@@ -207,6 +207,8 @@ func defaultPort(scheme string) string {
 		return "80"
 	case "https":
 		return "443"
+	case "socks5", "socks5h": // only a proxy
+		return "1080"
 	}
 	return ""
 }
