@@ -32,14 +32,10 @@ type atomPerson struct {
 	URI  string `xml:"http://www.w3.org/2005/Atom uri"`
 }
 
-type atomText struct {
-	Text string `xml:",chardata"`
-}
-
 // atomEntry is an entry of a feed in the alpha, or the atom:source of an entry.
 type atomEntry struct {
 	ID         string         `xml:"http://www.w3.org/2005/Atom id"`
-	Title      atomText       `xml:"http://www.w3.org/2005/Atom title"`
+	Title      string         `xml:"http://www.w3.org/2005/Atom title"`
 	Updated    string         `xml:"http://www.w3.org/2005/Atom updated"`
 	Links      []atomLink     `xml:"http://www.w3.org/2005/Atom link"`
 	Categories []atomCategory `xml:"http://www.w3.org/2005/Atom category"`
@@ -90,17 +86,14 @@ func (r *atomReader) child(start *xml.StartElement) error {
 	switch start.Name.Local {
 	case "link":
 		var l atomLink
-		if err := r.d.DecodeElement(&l, start); err != nil {
-			return err
-		}
-		return r.link(&l)
+		err := r.d.DecodeElement(&l, start)
+		r.link(&l)
+		return err
 	case "category":
 		var c atomCategory
-		if err := r.d.DecodeElement(&c, start); err != nil {
-			return err
-		}
+		err := r.d.DecodeElement(&c, start)
 		r.category(&c)
-		return nil
+		return err
 	case "author":
 		var p atomPerson
 		err := r.d.DecodeElement(&p, start)
@@ -129,11 +122,11 @@ func appendPerson(names []string, p *atomPerson) []string {
 
 // text reads a child that contains a text, a time or a URI.
 func (r *atomReader) text(start *xml.StartElement) error {
-	var t atomText
-	if err := r.d.DecodeElement(&t, start); err != nil {
+	var text string
+	if err := r.d.DecodeElement(&text, start); err != nil {
 		return err
 	}
-	text := strings.TrimSpace(t.Text)
+	text = strings.TrimSpace(text)
 	switch start.Name.Local {
 	case "id":
 		r.m.ID = text
@@ -149,7 +142,7 @@ func (r *atomReader) text(start *xml.StartElement) error {
 	return nil
 }
 
-func (r *atomReader) link(l *atomLink) error {
+func (r *atomReader) link(l *atomLink) {
 	switch href := r.s.resolve(l.Href); l.Rel {
 	case "self":
 		if r.m.Self == "" {
@@ -158,11 +151,10 @@ func (r *atomReader) link(l *atomLink) error {
 	case nsORE + "describes":
 		r.m.Aggregation.URI = href
 	case nsORE + "aggregates":
-		return r.aggregate(Resource{URI: href, Title: l.Title, MediaType: l.Type, Length: length(l.Length)})
+		r.aggregate(Resource{URI: href, Title: l.Title, MediaType: l.Type, Length: length(l.Length)})
 	case nsORE + "isDescribedBy":
 		r.m.Aggregation.Maps = once(r.m.Aggregation.Maps, href)
 	}
-	return nil
 }
 
 func length(text string) int64 {
@@ -175,11 +167,10 @@ func length(text string) int64 {
 
 // aggregate adds an aggregated resource. It stores at most one more than allowed, which
 // shows that the limit was exceeded.
-func (r *atomReader) aggregate(x Resource) error {
+func (r *atomReader) aggregate(x Resource) {
 	if len(r.m.Resources) <= 2*r.l.resources() {
 		r.m.Resources = append(r.m.Resources, x)
 	}
-	return nil
 }
 
 // category reads a category: a type, or a time of the Aggregation.
@@ -227,7 +218,7 @@ func (r *atomReader) entry(start *xml.StartElement) error {
 	if err := r.d.DecodeElement(&e, start); err != nil {
 		return err
 	}
-	x := Resource{Title: strings.TrimSpace(e.Title.Text), Modified: r.m.datetime(e.Updated)}
+	x := Resource{Title: strings.TrimSpace(e.Title), Modified: r.m.datetime(e.Updated)}
 	for _, l := range e.Links {
 		switch {
 		case (l.Rel == "" || l.Rel == "alternate") && x.URI == "":
@@ -248,7 +239,8 @@ func (r *atomReader) entry(start *xml.StartElement) error {
 		r.m.notice("the entry %q has no link to a resource", strings.TrimSpace(e.ID))
 		return nil
 	}
-	return r.aggregate(x)
+	r.aggregate(x)
+	return nil
 }
 
 // end combines the elements and the triples.
@@ -271,7 +263,7 @@ func (r *atomReader) end(uri string) error {
 		}
 	}
 	r.triples()
-	return m.keep(r.l)
+	return r.g.err
 }
 
 // triples adds those statements of oreatom:triples that the elements lack.

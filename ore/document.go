@@ -289,16 +289,7 @@ func (s *scan) feed(b io.Reader) error {
 			s.tell(l.problem(ruleSeparate, "the feed that lists maps lists itself"))
 		}
 	}
-	return s.feedError(err)
-}
-
-// feedError describes an error in a feed. Entries before the error are used.
-func (s *scan) feedError(err error) error {
-	var syntax *xml.SyntaxError
-	if errors.As(err, &syntax) {
-		return fmt.Errorf("read %q line %d: %w", s.uri, syntax.Line, err)
-	}
-	if err != nil {
+	if err != nil { // entries before the error are used
 		return fmt.Errorf("read %q: %w", s.uri, err)
 	}
 	return nil

@@ -40,19 +40,27 @@ type graph struct {
 	subjects []string // in the order of their first statements
 	about    map[string][]statement
 	size     int
+	blank    int   // number of blank nodes named so far
+	err      error // set when there are too many statements; further ones are ignored
 }
 
 func newGraph() *graph { return &graph{about: map[string][]statement{}} }
 
-func (g *graph) add(subject, predicate string, object term) error {
+// anonymous returns a name for a blank node. Names in documents have no spaces.
+func (g *graph) anonymous() string {
+	g.blank++
+	return fmt.Sprintf("_: %d", g.blank)
+}
+
+func (g *graph) add(subject, predicate string, object term) {
 	if g.size++; g.size > maxStatements {
-		return fmt.Errorf("%w: more than %d statements", ErrTooLarge, maxStatements)
+		g.err = fmt.Errorf("%w: more than %d statements", ErrTooLarge, maxStatements)
+		return
 	}
 	if _, ok := g.about[subject]; !ok {
 		g.subjects = append(g.subjects, subject)
 	}
 	g.about[subject] = append(g.about[subject], statement{predicate, object})
-	return nil
 }
 
 // nodes returns the nodes to which a subject has the relation predicate.
@@ -133,6 +141,9 @@ func (g *graph) creators(subject string) []string {
 
 // fill fills the map at uri from its statements.
 func (g *graph) fill(m *Map, uri string) error {
+	if g.err != nil {
+		return g.err
+	}
 	self, aggregation := g.described(uri)
 	if aggregation == "" {
 		return notMap("it describes no Aggregation")
@@ -162,11 +173,18 @@ func (g *graph) describe(m *Map, a *Aggregation) {
 	a.Title = g.text(uri, nsDCTerms+"title", nsDC+"title")
 	a.Types, a.Creators = g.types(uri), g.creators(uri)
 	a.Created, a.Modified = g.moment(m, uri, "created"), g.moment(m, uri, "modified")
-	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
-		if isURI(other) && other != m.URI {
-			a.Maps = once(a.Maps, other)
+	a.Maps = g.maps(m, uri)
+}
+
+// maps returns the URIs of the other maps that describe a node.
+func (g *graph) maps(m *Map, node string) []string {
+	var uris []string
+	for _, uri := range g.nodes(node, nsORE+"isDescribedBy") {
+		if isURI(uri) && uri != m.URI {
+			uris = once(uris, uri)
 		}
 	}
+	return uris
 }
 
 func (g *graph) resource(m *Map, uri string) Resource {
@@ -174,16 +192,11 @@ func (g *graph) resource(m *Map, uri string) Resource {
 		URI:       uri,
 		Title:     g.text(uri, nsDCTerms+"title", nsDC+"title"),
 		MediaType: g.text(uri, nsDCTerms+"format", nsDC+"format"),
-		Types:     g.types(uri), Creators: g.creators(uri),
+		Types:     g.types(uri), Creators: g.creators(uri), Maps: g.maps(m, uri),
 		Modified: g.moment(m, uri, "modified"),
 	}
 	if n, err := strconv.ParseInt(g.text(uri, nsDCTerms+"extent"), 10, 64); err == nil && n > 0 {
 		r.Length = n
-	}
-	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
-		if isURI(other) && other != m.URI {
-			r.Maps = once(r.Maps, other)
-		}
 	}
 	return r
 }

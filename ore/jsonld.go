@@ -128,7 +128,7 @@ func (m *measure) of(v any, depth int, inContext bool) error {
 }
 
 // readJSON reads a map in JSON-LD.
-func readJSON(text []byte, m *Map, uri string, l Limits, load Loader) error {
+func readJSON(text []byte, m *Map, uri string, load Loader) error {
 	m.Format = FormatJSONLD
 	doc, err := parseJSON(text)
 	if err != nil {
@@ -145,10 +145,7 @@ func readJSON(text []byte, m *Map, uri string, l Limits, load Loader) error {
 	if err != nil {
 		return err
 	}
-	if err := g.fill(m, uri); err != nil {
-		return err
-	}
-	return m.keep(l)
+	return g.fill(m, uri)
 }
 
 // jsonGraph returns the statements of a document.
@@ -166,117 +163,81 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	if err != nil {
 		return nil, jsonError(err)
 	}
-	e := expanded{g: newGraph()}
+	e := expanded{newGraph()}
 	for _, n := range nodes {
 		if node, ok := n.(map[string]any); ok {
-			if _, err := e.node(node); err != nil {
-				return nil, err
-			}
+			e.node(node)
 		}
 	}
-	return e.g, nil
+	return e.graph, nil
 }
 
 // expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements, from all graphs
 // together. A list counts as separate values.
-type expanded struct {
-	g     *graph
-	blank int
-}
+type expanded struct{ *graph }
 
 // node adds the statements about a node and returns its name.
-func (e *expanded) node(node map[string]any) (string, error) {
+func (e expanded) node(node map[string]any) string {
 	id, _ := node["@id"].(string)
 	if id == "" {
-		e.blank++
-		id = fmt.Sprintf("_:j%d", e.blank)
+		id = e.anonymous()
 	}
 	for _, key := range slices.Sorted(maps.Keys(node)) {
 		values, _ := node[key].([]any)
-		var err error
 		switch key {
 		case "@id", "@index":
 		case "@type":
-			err = e.types(id, values)
-		case "@graph", "@included":
-			err = e.values(id, "", values)
-		case "@reverse":
-			err = e.reverse(id, node[key])
-		default:
-			err = e.values(id, key, values)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return id, nil
-}
-
-func (e *expanded) types(id string, types []any) error {
-	for _, t := range types {
-		if uri, ok := t.(string); ok {
-			if err := e.g.add(id, nsRDF+"type", term{value: uri}); err != nil {
-				return err
+			for _, t := range values {
+				if uri, ok := t.(string); ok {
+					e.add(id, nsRDF+"type", term{value: uri})
+				}
 			}
+		case "@graph", "@included":
+			e.values(id, "", values)
+		case "@reverse":
+			e.reverse(id, node[key])
+		default:
+			e.values(id, key, values)
 		}
 	}
-	return nil
+	return id
 }
 
 // values adds the values of a property of a node. Without a property it only reads the
 // statements about the values.
-func (e *expanded) values(id, property string, values []any) error {
+func (e expanded) values(id, property string, values []any) {
 	for _, v := range values {
 		value, ok := v.(map[string]any)
 		if !ok {
 			continue
 		}
-		object := term{literal: true}
 		if list, ok := value["@list"].([]any); ok {
-			if err := e.values(id, property, list); err != nil {
-				return err
-			}
+			e.values(id, property, list)
 			continue
 		}
+		var object term
 		if text, ok := value["@value"]; ok {
-			object.value = fmt.Sprint(text)
+			object = term{fmt.Sprint(text), true}
 		} else {
-			name, err := e.node(value)
-			if err != nil {
-				return err
-			}
-			object = term{value: name}
+			object.value = e.node(value)
 		}
-		if property == "" {
-			continue
-		}
-		if err := e.g.add(id, property, object); err != nil {
-			return err
+		if property != "" {
+			e.add(id, property, object)
 		}
 	}
-	return nil
 }
 
 // reverse adds statements in which the node is the object.
-func (e *expanded) reverse(id string, properties any) error {
+func (e expanded) reverse(id string, properties any) {
 	all, _ := properties.(map[string]any)
 	for _, property := range slices.Sorted(maps.Keys(all)) {
 		values, _ := all[property].([]any)
 		for _, v := range values {
-			node, ok := v.(map[string]any)
-			if !ok {
-				continue
-			}
-			name, err := e.node(node)
-			if err != nil {
-				return err
-			}
-			if err := e.g.add(name, property, term{value: id}); err != nil {
-				return err
+			if node, ok := v.(map[string]any); ok {
+				e.add(e.node(node), property, term{value: id})
 			}
 		}
 	}
-	return nil
 }
 
 // jsonError returns the cause inside an error of the library.

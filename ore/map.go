@@ -1,8 +1,10 @@
 package ore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"instep/fetch"
@@ -94,19 +96,8 @@ const (
 	maxNotices    = 20
 )
 
-func (l Limits) bytes() int64 {
-	if l.Bytes > 0 {
-		return l.Bytes
-	}
-	return maxBytes
-}
-
-func (l Limits) resources() int {
-	if l.Resources > 0 {
-		return l.Resources
-	}
-	return maxResources
-}
+func (l Limits) bytes() int64   { return cmp.Or(max(l.Bytes, 0), maxBytes) }
+func (l Limits) resources() int { return cmp.Or(max(l.Resources, 0), maxResources) }
 
 // ErrNotMap means that a document is not a Resource Map.
 var ErrNotMap = errors.New("not a Resource Map")
@@ -184,10 +175,5 @@ func (m *Map) keep(l Limits) error {
 
 // Aggregates reports whether uri is an aggregated resource of the map.
 func (m *Map) Aggregates(uri string) bool {
-	for i := range m.Resources {
-		if m.Resources[i].URI == uri {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Resources, func(r Resource) bool { return r.URI == uri })
 }

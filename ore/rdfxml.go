@@ -13,7 +13,6 @@ import (
 type rdfReader struct {
 	d     *xml.Decoder
 	g     *graph
-	blank int
 	depth int
 }
 
@@ -94,13 +93,9 @@ func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
 	s = s.within(start)
 	subject := r.subject(s, start)
 	if name := start.Name.Space + start.Name.Local; name != nsRDF+"Description" {
-		if err := r.g.add(subject, nsRDF+"type", term{value: name}); err != nil {
-			return "", err
-		}
+		r.g.add(subject, nsRDF+"type", term{value: name})
 	}
-	if err := r.attributes(s, subject, start); err != nil {
-		return "", err
-	}
+	r.attributes(s, subject, start)
 	return subject, r.properties(s, subject)
 }
 
@@ -118,30 +113,20 @@ func (r *rdfReader) subject(s scope, start *xml.StartElement) string {
 			return "_:n" + a.Value
 		}
 	}
-	return r.anonymous()
-}
-
-func (r *rdfReader) anonymous() string {
-	r.blank++
-	return fmt.Sprintf("_:b%d", r.blank)
+	return r.g.anonymous()
 }
 
 // attributes reads the property attributes of an element (RDF/XML §2.5).
-func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement) error {
+func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement) {
 	for _, a := range start.Attr {
 		switch {
 		case a.Name.Space == nsRDF && a.Name.Local == "type":
-			if err := r.g.add(subject, nsRDF+"type", term{value: s.resolve(a.Value)}); err != nil {
-				return err
-			}
+			r.g.add(subject, nsRDF+"type", term{value: s.resolve(a.Value)})
 		case a.Name.Space == "", a.Name.Space == nsRDF, a.Name.Space == nsXML, a.Name.Space == "xmlns":
 		default:
-			if err := r.g.add(subject, a.Name.Space+a.Name.Local, term{value: a.Value, literal: true}); err != nil {
-				return err
-			}
+			r.g.add(subject, a.Name.Space+a.Name.Local, term{value: a.Value, literal: true})
 		}
 	}
-	return nil
 }
 
 // properties reads property elements up to the end of the enclosing element.
@@ -189,20 +174,14 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	}
 	switch {
 	case parse == "Resource":
-		object = r.anonymous()
-		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
-			return err
-		}
+		object = r.g.anonymous()
+		r.g.add(subject, predicate, term{value: object})
 		return r.properties(s, object)
 	case parse == "Collection":
 		return r.collection(s, subject, predicate)
 	case object != "":
-		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
-			return err
-		}
-		if err := r.attributes(s, object, start); err != nil {
-			return err
-		}
+		r.g.add(subject, predicate, term{value: object})
+		r.attributes(s, object, start)
 		return r.d.Skip()
 	}
 	return r.content(s, subject, predicate, start, parse != "")
@@ -216,9 +195,7 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 		return err
 	}
 	for _, m := range members {
-		if err := r.g.add(subject, predicate, term{value: m}); err != nil {
-			return err
-		}
+		r.g.add(subject, predicate, term{value: m})
 	}
 	return nil
 }
@@ -246,32 +223,30 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 				return err
 			}
 			nodes++
-			if err := r.g.add(subject, predicate, term{value: node}); err != nil {
-				return err
-			}
+			r.g.add(subject, predicate, term{value: node})
 		case xml.EndElement:
 			if level > 0 {
 				level--
 				continue
 			}
-			return r.ended(s, subject, predicate, start, text.String(), nodes)
+			if nodes == 0 {
+				r.literal(s, subject, predicate, start, text.String())
+			}
+			return nil
 		}
 	}
 }
 
-// ended adds the statement of a property element that contains no nodes.
-func (r *rdfReader) ended(s scope, subject, predicate string, start *xml.StartElement, text string, nodes int) error {
-	switch {
-	case nodes > 0:
-		return nil
-	case strings.TrimSpace(text) == "" && hasProperties(start):
-		object := r.anonymous()
-		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
-			return err
-		}
-		return r.attributes(s, object, start)
+// literal adds the statement of a property element that contains only text. If the text
+// is empty and the element has property attributes, they describe a blank node.
+func (r *rdfReader) literal(s scope, subject, predicate string, start *xml.StartElement, text string) {
+	if strings.TrimSpace(text) != "" || !hasProperties(start) {
+		r.g.add(subject, predicate, term{value: text, literal: true})
+		return
 	}
-	return r.g.add(subject, predicate, term{value: text, literal: true})
+	object := r.g.anonymous()
+	r.g.add(subject, predicate, term{value: object})
+	r.attributes(s, object, start)
 }
 
 func hasProperties(start *xml.StartElement) bool {

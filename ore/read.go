@@ -44,15 +44,19 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	switch first(head) {
 	case '{', '[':
 		in.left = min(in.left, maxJSON-int64(len(head)))
-		text, err := io.ReadAll(b)
-		if err != nil {
-			return nil, err
+		var text []byte
+		if text, err = io.ReadAll(b); err == nil {
+			err = readJSON(text, m, uri, r.Load)
 		}
-		return m, readJSON(text, m, uri, r.Limits, r.Load)
 	case '<':
-		return m, r.xml(uri, b, m)
+		err = r.xml(uri, b, m)
+	default:
+		err = notMap("neither XML nor JSON")
 	}
-	return nil, notMap("neither XML nor JSON")
+	if err != nil {
+		return nil, err
+	}
+	return m, m.keep(r.Limits)
 }
 
 // sniffed is the number of bytes that identify the format.
@@ -107,7 +111,7 @@ func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	case start.Name.Space == nsAtom && (start.Name.Local == "entry" || start.Name.Local == "feed"):
 		err = readAtom(d, &start, m, uri, r.Limits)
 	case start.Name.Space == nsRDF && start.Name.Local == "RDF":
-		err = readRDF(d, &start, m, uri, r.Limits)
+		err = readRDF(d, &start, m, uri)
 	default:
 		return notMap("its root element is %q", start.Name.Local)
 	}
@@ -193,16 +197,13 @@ func ended(d *xml.Decoder, open int) error {
 }
 
 // readRDF reads a map in RDF/XML.
-func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Limits) error {
+func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format = FormatRDFXML
 	r := rdfReader{d: d, g: newGraph()}
 	if _, err := r.nodes(newScope(uri).within(start)); err != nil {
 		return err
 	}
-	if err := r.g.fill(m, uri); err != nil {
-		return err
-	}
-	return m.keep(l)
+	return r.g.fill(m, uri)
 }
 
 // xmlError reports that a document is not XML, and so not a map.
