@@ -1,8 +1,8 @@
 package ore
 
 import (
+	"cmp"
 	"encoding/xml"
-	"strconv"
 	"strings"
 )
 
@@ -42,21 +42,31 @@ type atomEntry struct {
 	Authors    []atomPerson   `xml:"http://www.w3.org/2005/Atom author"`
 }
 
-// atomReader reads an Atom map. It adds the statements of oreatom:triples at the end.
+// The URIs of the map and the Aggregation are known only at the end of a document. Until
+// then they are blank nodes with these names.
+const (
+	atomMap         = "_: map"
+	atomAggregation = "_: aggregation"
+)
+
+// atomReader turns an Atom map into statements.
 type atomReader struct {
-	d     *xml.Decoder
-	m     *Map
-	s     scope
-	l     Limits
-	g     *graph
-	owner []string // authors of the entry or feed
-	made  []string // authors of its atom:source
+	d *xml.Decoder
+	m *Map
+	s scope
+	g *graph
+
+	aggregation string // URI of the Aggregation
+	author      string // the node of which the authors of the root are the creators
 }
 
 // readAtom reads the map whose root element start has been read.
-func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Limits) error {
+func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format, m.Feed = FormatAtom, start.Name.Local == "feed"
-	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), l: l, g: newGraph()}
+	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), g: newGraph(), author: atomAggregation}
+	if m.Feed {
+		r.author = atomMap
+	}
 	for {
 		tok, err := d.Token()
 		if err != nil {
@@ -97,27 +107,28 @@ func (r *atomReader) child(start *xml.StartElement) error {
 	case "author":
 		var p atomPerson
 		err := r.d.DecodeElement(&p, start)
-		r.owner = appendPerson(r.owner, &p)
+		r.creators(r.author, p)
 		return err
-	case "source":
-		return r.source(start)
+	case "source": // describes the map (1.0 Atom §4.2.11)
+		var e atomEntry
+		err := r.d.DecodeElement(&e, start)
+		r.creators(atomMap, e.Authors...)
+		return err
 	case "entry":
-		return r.entry(start)
+		var e atomEntry
+		err := r.d.DecodeElement(&e, start)
+		r.entry(&e)
+		return err
 	case "id", "title", "updated", "published", "rights":
 		return r.text(start)
 	}
 	return r.d.Skip()
 }
 
-func appendPerson(names []string, p *atomPerson) []string {
-	name := strings.TrimSpace(p.Name)
-	if name == "" {
-		name = strings.TrimSpace(p.URI)
+func (r *atomReader) creators(node string, people ...atomPerson) {
+	for _, p := range people {
+		r.g.literal(node, nsDCTerms+"creator", cmp.Or(strings.TrimSpace(p.Name), strings.TrimSpace(p.URI)))
 	}
-	if name == "" {
-		return names
-	}
-	return once(names, name)
 }
 
 // text reads a child that contains a text, a time or a URI.
@@ -126,18 +137,17 @@ func (r *atomReader) text(start *xml.StartElement) error {
 	if err := r.d.DecodeElement(&text, start); err != nil {
 		return err
 	}
-	text = strings.TrimSpace(text)
 	switch start.Name.Local {
 	case "id":
-		r.m.ID = text
+		r.m.ID = strings.TrimSpace(text)
 	case "title":
-		r.m.Aggregation.Title = text
+		r.g.literal(atomAggregation, nsDCTerms+"title", text)
 	case "updated":
-		r.m.Modified = r.m.datetime(text)
+		r.g.literal(atomMap, nsDCTerms+"modified", text)
 	case "published":
-		r.m.Created = r.m.datetime(text)
+		r.g.literal(atomMap, nsDCTerms+"created", text)
 	case "rights":
-		r.m.Rights = text
+		r.g.literal(atomMap, nsDCTerms+"rights", text)
 	}
 	return nil
 }
@@ -145,47 +155,33 @@ func (r *atomReader) text(start *xml.StartElement) error {
 func (r *atomReader) link(l *atomLink) {
 	switch href := r.s.resolve(l.Href); l.Rel {
 	case "self":
-		if r.m.Self == "" {
-			r.m.Self = href
-		}
+		r.m.Self = cmp.Or(r.m.Self, href)
 	case nsORE + "describes":
-		r.m.Aggregation.URI = href
+		r.aggregation = href
 	case nsORE + "aggregates":
-		r.aggregate(Resource{URI: href, Title: l.Title, MediaType: l.Type, Length: length(l.Length)})
+		r.aggregate(href, l.Title, l)
 	case nsORE + "isDescribedBy":
-		r.m.Aggregation.Maps = once(r.m.Aggregation.Maps, href)
+		r.g.add(atomAggregation, nsORE+"isDescribedBy", href)
 	}
 }
 
-func length(text string) int64 {
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
-
-// aggregate adds an aggregated resource. It stores at most one more than allowed, which
-// shows that the limit was exceeded.
-func (r *atomReader) aggregate(x Resource) {
-	if len(r.m.Resources) <= 2*r.l.resources() {
-		r.m.Resources = append(r.m.Resources, x)
-	}
+// aggregate adds the aggregated resource to which a link leads.
+func (r *atomReader) aggregate(uri, title string, l *atomLink) {
+	r.g.add(atomAggregation, nsORE+"aggregates", uri)
+	r.g.literal(uri, nsDCTerms+"title", title)
+	r.g.literal(uri, nsDCTerms+"format", l.Type)
+	r.g.literal(uri, nsDCTerms+"extent", l.Length)
 }
 
 // category reads a category: a type, or a time of the Aggregation.
 func (r *atomReader) category(c *atomCategory) {
-	a := &r.m.Aggregation
-	switch c.Scheme {
-	case nsOREAtom + "modified":
-		a.Modified = r.m.datetime(c.Term)
-		return
-	case nsOREAtom + "created":
-		a.Created = r.m.datetime(c.Term)
-		return
-	}
-	if t := typeOf(c); t != "" && t != nsORE+"ResourceMap" {
-		a.Types = once(a.Types, t)
+	switch t := typeOf(c); {
+	case c.Scheme == nsOREAtom+"modified":
+		r.g.literal(atomAggregation, nsDCTerms+"modified", c.Term)
+	case c.Scheme == nsOREAtom+"created":
+		r.g.literal(atomAggregation, nsDCTerms+"created", c.Term)
+	case t != "" && t != nsORE+"ResourceMap":
+		r.g.add(atomAggregation, nsRDF+"type", t)
 	}
 }
 
@@ -200,107 +196,42 @@ func typeOf(c *atomCategory) string {
 	return ""
 }
 
-// source reads atom:source, which describes the map (1.0 Atom §4.2.11).
-func (r *atomReader) source(start *xml.StartElement) error {
-	var e atomEntry
-	if err := r.d.DecodeElement(&e, start); err != nil {
-		return err
-	}
-	for i := range e.Authors {
-		r.made = appendPerson(r.made, &e.Authors[i])
-	}
-	return nil
-}
-
 // entry reads an entry of a feed, which is an aggregated resource.
-func (r *atomReader) entry(start *xml.StartElement) error {
-	var e atomEntry
-	if err := r.d.DecodeElement(&e, start); err != nil {
-		return err
+func (r *atomReader) entry(e *atomEntry) {
+	uri := ""
+	for i := range e.Links {
+		if l := &e.Links[i]; uri == "" && (l.Rel == "" || l.Rel == "alternate") {
+			uri = r.s.resolve(l.Href)
+			r.aggregate(uri, e.Title, l)
+		}
 	}
-	x := Resource{Title: strings.TrimSpace(e.Title), Modified: r.m.datetime(e.Updated)}
+	if uri == "" {
+		r.m.notice("the entry %q has no link to a resource", strings.TrimSpace(e.ID))
+		return
+	}
 	for _, l := range e.Links {
-		switch {
-		case (l.Rel == "" || l.Rel == "alternate") && x.URI == "":
-			x.URI, x.MediaType, x.Length = r.s.resolve(l.Href), l.Type, length(l.Length)
-		case l.Rel == nsORE+"isDescribedBy" || l.Rel == "resourcemap":
-			x.Maps = once(x.Maps, r.s.resolve(l.Href))
+		if l.Rel == nsORE+"isDescribedBy" || l.Rel == "resourcemap" {
+			r.g.add(uri, nsORE+"isDescribedBy", r.s.resolve(l.Href))
 		}
 	}
 	for i := range e.Categories {
 		if t := typeOf(&e.Categories[i]); t != "" {
-			x.Types = once(x.Types, t)
+			r.g.add(uri, nsRDF+"type", t)
 		}
 	}
-	for i := range e.Authors {
-		x.Creators = appendPerson(x.Creators, &e.Authors[i])
-	}
-	if x.URI == "" {
-		r.m.notice("the entry %q has no link to a resource", strings.TrimSpace(e.ID))
-		return nil
-	}
-	r.aggregate(x)
-	return nil
+	r.creators(uri, e.Authors...)
+	r.g.literal(uri, nsDCTerms+"modified", e.Updated)
 }
 
-// end combines the elements and the triples.
+// end fills the map from the statements.
 func (r *atomReader) end(uri string) error {
-	m := r.m
-	m.URI = uri
-	if m.Self != "" {
-		m.URI = m.Self
-	}
-	a := &m.Aggregation
-	if m.Feed {
-		if a.URI == "" {
-			a.URI = m.ID
-		}
-		m.Creators = r.owner
-	} else {
-		m.Creators, a.Creators = r.made, r.owner
-		if a.URI == "" {
+	if r.aggregation == "" {
+		if !r.m.Feed {
 			return notMap("an Atom entry without a link with rel=%q", nsORE+"describes")
 		}
+		r.aggregation = r.m.ID
 	}
-	r.triples()
-	return r.g.err
-}
-
-// triples adds those statements of oreatom:triples that the elements lack.
-func (r *atomReader) triples() {
-	m, g := r.m, r.g
-	var also Aggregation
-	also.URI = m.Aggregation.URI
-	g.describe(m, &also)
-	m.Aggregation.Types = union(m.Aggregation.Types, also.Types)
-	m.Aggregation.Maps = union(m.Aggregation.Maps, also.Maps)
-	m.Aggregation.Creators = union(m.Aggregation.Creators, also.Creators)
-	m.Creators = union(m.Creators, g.creators(m.URI))
-	done := map[string]bool{} // the first statement about a resource is used
-	for i := range m.Resources {
-		x := &m.Resources[i]
-		if _, ok := g.about[x.URI]; !ok || done[x.URI] {
-			continue
-		}
-		done[x.URI] = true
-		more := g.resource(m, x.URI)
-		x.Types, x.Maps, x.Creators = union(x.Types, more.Types), union(x.Maps, more.Maps), union(x.Creators, more.Creators)
-		if x.Title == "" {
-			x.Title = more.Title
-		}
-		if x.MediaType == "" {
-			x.MediaType = more.MediaType
-		}
-		if x.Modified.IsZero() {
-			x.Modified = more.Modified
-		}
-	}
-}
-
-// union appends the elements of b that are not in a.
-func union(a, b []string) []string {
-	for _, s := range b {
-		a = once(a, s)
-	}
-	return a
+	r.g.rename(atomMap, cmp.Or(r.m.Self, uri))
+	r.g.rename(atomAggregation, r.aggregation)
+	return r.g.fill(r.m, uri, r.m.Self, r.aggregation)
 }

@@ -1,6 +1,7 @@
 package ore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -52,7 +53,19 @@ func (g *graph) anonymous() string {
 	return fmt.Sprintf("_: %d", g.blank)
 }
 
-func (g *graph) add(subject, predicate string, object term) {
+// add adds a statement about two nodes.
+func (g *graph) add(subject, predicate, node string) {
+	g.state(subject, statement{predicate, term{value: node}})
+}
+
+// literal adds a statement whose object is a text, unless the text is empty.
+func (g *graph) literal(subject, predicate, text string) {
+	if text != "" {
+		g.state(subject, statement{predicate, term{text, true}})
+	}
+}
+
+func (g *graph) state(subject string, s statement) {
 	if g.size++; g.size > maxStatements {
 		g.err = fmt.Errorf("%w: more than %d statements", ErrTooLarge, maxStatements)
 		return
@@ -60,7 +73,14 @@ func (g *graph) add(subject, predicate string, object term) {
 	if _, ok := g.about[subject]; !ok {
 		g.subjects = append(g.subjects, subject)
 	}
-	g.about[subject] = append(g.about[subject], statement{predicate, object})
+	g.about[subject] = append(g.about[subject], s)
+}
+
+// rename makes the statements about a blank node the first ones about the node uri.
+func (g *graph) rename(blank, uri string) {
+	g.subjects = append(g.subjects, uri)
+	g.about[uri] = append(g.about[blank], g.about[uri]...)
+	delete(g.about, blank)
 }
 
 // nodes returns the nodes to which a subject has the relation predicate.
@@ -139,12 +159,12 @@ func (g *graph) creators(subject string) []string {
 	return names
 }
 
-// fill fills the map at uri from its statements.
-func (g *graph) fill(m *Map, uri string) error {
+// fill fills the map at uri from its statements, given the node of the map, or "", and
+// that of the Aggregation.
+func (g *graph) fill(m *Map, uri, self, aggregation string) error {
 	if g.err != nil {
 		return g.err
 	}
-	self, aggregation := g.described(uri)
 	if aggregation == "" {
 		return notMap("it describes no Aggregation")
 	}
@@ -152,6 +172,7 @@ func (g *graph) fill(m *Map, uri string) error {
 	if isURI(self) {
 		m.URI = self
 	}
+	self = cmp.Or(self, uri)
 	m.Creators = g.creators(self)
 	m.Created, m.Modified = g.moment(m, self, "created"), g.moment(m, self, "modified")
 	m.Rights = g.text(self, nsDCTerms+"rights", nsDC+"rights")

@@ -145,7 +145,8 @@ func readJSON(text []byte, m *Map, uri string, load Loader) error {
 	if err != nil {
 		return err
 	}
-	return g.fill(m, uri)
+	self, aggregation := g.described(uri)
+	return g.fill(m, uri, self, aggregation)
 }
 
 // jsonGraph returns the statements of a document.
@@ -189,11 +190,9 @@ func (e expanded) node(node map[string]any) string {
 		case "@type":
 			for _, t := range values {
 				if uri, ok := t.(string); ok {
-					e.add(id, nsRDF+"type", term{value: uri})
+					e.add(id, nsRDF+"type", uri)
 				}
 			}
-		case "@graph", "@included":
-			e.values(id, "", values)
 		case "@reverse":
 			e.reverse(id, node[key])
 		default:
@@ -203,8 +202,8 @@ func (e expanded) node(node map[string]any) string {
 	return id
 }
 
-// values adds the values of a property of a node. Without a property it only reads the
-// statements about the values.
+// values adds the values of a property of a node, and the statements about the values.
+// The properties @graph and @included only serve to contain nodes.
 func (e expanded) values(id, property string, values []any) {
 	for _, v := range values {
 		value, ok := v.(map[string]any)
@@ -215,14 +214,10 @@ func (e expanded) values(id, property string, values []any) {
 			e.values(id, property, list)
 			continue
 		}
-		var object term
 		if text, ok := value["@value"]; ok {
-			object = term{fmt.Sprint(text), true}
+			e.literal(id, property, fmt.Sprint(text))
 		} else {
-			object.value = e.node(value)
-		}
-		if property != "" {
-			e.add(id, property, object)
+			e.add(id, property, e.node(value))
 		}
 	}
 }
@@ -234,7 +229,7 @@ func (e expanded) reverse(id string, properties any) {
 		values, _ := all[property].([]any)
 		for _, v := range values {
 			if node, ok := v.(map[string]any); ok {
-				e.add(e.node(node), property, term{value: id})
+				e.add(e.node(node), property, id)
 			}
 		}
 	}

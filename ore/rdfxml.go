@@ -93,7 +93,7 @@ func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
 	s = s.within(start)
 	subject := r.subject(s, start)
 	if name := start.Name.Space + start.Name.Local; name != nsRDF+"Description" {
-		r.g.add(subject, nsRDF+"type", term{value: name})
+		r.g.add(subject, nsRDF+"type", name)
 	}
 	r.attributes(s, subject, start)
 	return subject, r.properties(s, subject)
@@ -121,10 +121,10 @@ func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement)
 	for _, a := range start.Attr {
 		switch {
 		case a.Name.Space == nsRDF && a.Name.Local == "type":
-			r.g.add(subject, nsRDF+"type", term{value: s.resolve(a.Value)})
+			r.g.add(subject, nsRDF+"type", s.resolve(a.Value))
 		case a.Name.Space == "", a.Name.Space == nsRDF, a.Name.Space == nsXML, a.Name.Space == "xmlns":
 		default:
-			r.g.add(subject, a.Name.Space+a.Name.Local, term{value: a.Value, literal: true})
+			r.g.literal(subject, a.Name.Space+a.Name.Local, a.Value)
 		}
 	}
 }
@@ -175,12 +175,12 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	switch {
 	case parse == "Resource":
 		object = r.g.anonymous()
-		r.g.add(subject, predicate, term{value: object})
+		r.g.add(subject, predicate, object)
 		return r.properties(s, object)
 	case parse == "Collection":
 		return r.collection(s, subject, predicate)
 	case object != "":
-		r.g.add(subject, predicate, term{value: object})
+		r.g.add(subject, predicate, object)
 		r.attributes(s, object, start)
 		return r.d.Skip()
 	}
@@ -195,7 +195,7 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 		return err
 	}
 	for _, m := range members {
-		r.g.add(subject, predicate, term{value: m})
+		r.g.add(subject, predicate, m)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 				return err
 			}
 			nodes++
-			r.g.add(subject, predicate, term{value: node})
+			r.g.add(subject, predicate, node)
 		case xml.EndElement:
 			if level > 0 {
 				level--
@@ -241,11 +241,11 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 // is empty and the element has property attributes, they describe a blank node.
 func (r *rdfReader) literal(s scope, subject, predicate string, start *xml.StartElement, text string) {
 	if strings.TrimSpace(text) != "" || !hasProperties(start) {
-		r.g.add(subject, predicate, term{value: text, literal: true})
+		r.g.literal(subject, predicate, text)
 		return
 	}
 	object := r.g.anonymous()
-	r.g.add(subject, predicate, term{value: object})
+	r.g.add(subject, predicate, object)
 	r.attributes(s, object, start)
 }
 

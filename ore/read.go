@@ -109,7 +109,7 @@ func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	}
 	switch {
 	case start.Name.Space == nsAtom && (start.Name.Local == "entry" || start.Name.Local == "feed"):
-		err = readAtom(d, &start, m, uri, r.Limits)
+		err = readAtom(d, &start, m, uri)
 	case start.Name.Space == nsRDF && start.Name.Local == "RDF":
 		err = readRDF(d, &start, m, uri)
 	default:
@@ -203,7 +203,8 @@ func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error 
 	if _, err := r.nodes(newScope(uri).within(start)); err != nil {
 		return err
 	}
-	return r.g.fill(m, uri)
+	self, aggregation := r.g.described(uri)
+	return r.g.fill(m, uri, self, aggregation)
 }
 
 // xmlError reports that a document is not XML, and so not a map.
