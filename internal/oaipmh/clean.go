@@ -68,7 +68,7 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	case "utf-8", "utf8", "us-ascii", "ascii":
 		return raw, nil
 	case "iso-8859-1", "latin1", "windows-1252", "iso-8859-15":
-		if utf8.Valid(raw) && !isASCII(raw) { // the server changed its encoding but not its declaration
+		if utf8.Valid(raw) && utf8.RuneCount(raw) < len(raw) { // the server changed its encoding but not its declaration
 			d[dirtCharset]++
 			return raw, nil
 		}
@@ -76,15 +76,6 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("the answer is in the encoding %q: expected UTF-8, UTF-16, ISO-8859-1 or windows-1252", name)
 	}
-}
-
-func isASCII(b []byte) bool {
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 func fromUTF16(raw []byte, order binary.ByteOrder) []byte {

@@ -2,6 +2,7 @@ package oaipmh
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -71,26 +72,6 @@ func (c *Client) Formats(ctx context.Context, identifier string) ([]Format, erro
 		return nil, err
 	}
 	return p.formats, nil
-}
-
-// Sets yields the sets of the repository (§4.6); none if it has no set hierarchy.
-func (c *Client) Sets(ctx context.Context) iter.Seq2[Set, error] {
-	return func(yield func(Set, error) bool) {
-		for p, err := range c.pages(ctx, VerbSets, url.Values{}, "") {
-			if errors.Is(err, NoSetHierarchy) {
-				return
-			}
-			if err != nil {
-				yield(Set{}, err)
-				return
-			}
-			for _, s := range p.sets {
-				if !yield(s, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // Record requests one record (§4.1). The error is IDDoesNotExist if the repository
@@ -184,6 +165,21 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	if err != nil {
 		return nil, err
 	}
+	p, err := c.page(ctx, verb, at)
+	if p == nil {
+		return nil, err
+	}
+	for _, n := range p.Notes {
+		if c.Observe != nil {
+			c.Observe(n)
+		}
+	}
+	return p, err
+}
+
+// page requests a URL and reads the response. For a protocol error it also returns the
+// Page.
+func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) {
 	d := dirt{}
 	text, err := c.load(ctx, at, d)
 	if err != nil {
@@ -192,11 +188,6 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	p, err := parse(text, verb, at, d)
 	if err != nil && p == nil {
 		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
-	}
-	for _, n := range p.Notes {
-		if c.Observe != nil {
-			c.Observe(n)
-		}
 	}
 	return p, err
 }
@@ -223,11 +214,7 @@ const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
 
 // load reads a response and corrects it to legal XML.
 func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
-	most := c.MaxAnswer
-	if most <= 0 {
-		most = MaxAnswer
-	}
-	c.wire.Reset()
+	most := cmp.Or(max(c.MaxAnswer, 0), MaxAnswer)
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, at, most)
 		if err == nil {

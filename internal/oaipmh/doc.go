@@ -77,14 +77,13 @@ const (
 
 // Identity is a repository's description of itself (§4.2).
 type Identity struct {
-	Name        string
-	BaseURL     string
-	Earliest    Stamp // lower bound of all datestamps; zero if unreadable
-	Deleted     DeletedRecord
-	Days        bool // datestamps have a granularity of days instead of seconds
-	Emails      []string
-	Compression []string
-	Date        time.Time // responseDate; zero if unreadable
+	Name     string
+	BaseURL  string
+	Earliest Stamp // lower bound of all datestamps; zero if unreadable
+	Deleted  DeletedRecord
+	Days     bool // datestamps have a granularity of days instead of seconds
+	Emails   []string
+	Date     time.Time // responseDate; zero if unreadable
 }
 
 // Format is a metadata format (§2.4).

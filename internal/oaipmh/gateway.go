@@ -28,7 +28,7 @@ type Gateway struct {
 // repository, or as an origin, which allows all repositories there. The gateway sends
 // its requests with client, which must not be used for anything else.
 func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
-	g := &Gateway{client: client, places: newPlaces(maxGateway)}
+	g := &Gateway{client: client, places: make(places, maxGateway)}
 	for _, text := range repositories {
 		u, err := fetch.Parse(text)
 		if err != nil {
@@ -81,13 +81,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.places.leave()
-	c := Client{Fetch: g.client, BaseURL: target, MaxAnswer: maxMap}
-	d := dirt{}
-	text, err := c.load(r.Context(), target, d)
-	var page *Page
-	if err == nil {
-		page, err = parse(text, VerbRecord, target, d)
-	}
+	c := Client{Fetch: g.client, MaxAnswer: maxMap}
+	page, err := c.page(r.Context(), VerbRecord, target)
 	if err == nil && len(page.Bad) > 0 {
 		err = page.Bad[0].Err
 	}

@@ -31,7 +31,7 @@ type guard struct {
 	next         int // number of pages until the next token is stored
 	last         uint64
 	repeated     int
-	seed         maphash.Seed
+	hash         maphash.Hash
 }
 
 // maxRepeated is the largest number of consecutive responses with the same records.
@@ -60,30 +60,21 @@ func (g *guard) take(p *Page) error {
 
 // content detects responses without new records.
 func (g *guard) content(p *Page) error {
-	n := len(p.Records) + len(p.Bad) + len(p.sets)
-	if g.empty++; n > 0 {
+	if g.empty++; len(p.Records)+len(p.Bad) > 0 {
 		g.empty = 0
 	}
 	if g.empty > maxEmptyPages {
 		return &LoopError{p.URL, fmt.Sprintf("%d answers in a row had no record", g.empty)}
 	}
-	if g.pages == 1 {
-		g.seed = maphash.MakeSeed()
-	}
-	var h maphash.Hash
-	h.SetSeed(g.seed)
-	for i := range p.Records {
-		_, _ = h.WriteString(p.Records[i].Identifier) // a Hash never fails
-		_ = h.WriteByte(0)
-	}
-	for i := range p.sets {
-		_, _ = h.WriteString(p.sets[i].Spec)
-		_ = h.WriteByte(0)
-	}
-	if some := len(p.Records)+len(p.sets) > 0; !some {
+	if len(p.Records) == 0 {
 		return nil
 	}
-	if sum := h.Sum64(); sum == g.last {
+	g.hash.Reset()
+	for i := range p.Records {
+		_, _ = g.hash.WriteString(p.Records[i].Identifier) // a Hash never fails
+		_ = g.hash.WriteByte(0)
+	}
+	if sum := g.hash.Sum64(); sum == g.last {
 		if g.repeated++; g.repeated == maxRepeated {
 			return &LoopError{p.URL, fmt.Sprintf("%d answers in a row had the same records", g.repeated+1)}
 		}

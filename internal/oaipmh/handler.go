@@ -85,7 +85,7 @@ func refuse(code Code, format string, args ...any) error {
 // ServeHTTP answers a request by GET or POST (§3.1.1).
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inert(w)
-	h.once.Do(func() { h.places = newPlaces(cmp.Or(max(h.Parallel, 0), parallel)) })
+	h.once.Do(func() { h.places = make(places, cmp.Or(max(h.Parallel, 0), parallel)) })
 	if !h.places.enter(w) {
 		return
 	}
@@ -202,7 +202,7 @@ func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args u
 			return err
 		}
 		b.WriteString("<GetRecord>\n")
-		writeRecord(b, &r, true)
+		writeRecord(b, &r)
 		b.WriteString("</GetRecord>\n")
 		return nil
 	}
@@ -356,10 +356,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	if err != nil {
 		return err
 	}
-	size := h.PageSize
-	if size <= 0 {
-		size = defaultPage
-	}
+	size := cmp.Or(max(h.PageSize, 0), defaultPage)
 	fmt.Fprintf(b, "<%s>\n", verb)
 	n, next := 0, ""
 	s := Selection{Prefix: t.Prefix, Set: t.Set, From: t.From, Until: t.Until}
@@ -372,7 +369,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 			break
 		}
 		if n++; verb == VerbRecords {
-			writeRecord(b, &it.Record, true)
+			writeRecord(b, &it.Record)
 		} else {
 			writeHeader(b, &it.Header)
 		}
@@ -391,10 +388,10 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	return nil
 }
 
-func writeRecord(b *bytes.Buffer, r *Record, metadata bool) {
+func writeRecord(b *bytes.Buffer, r *Record) {
 	b.WriteString("<record>")
 	writeHeader(b, &r.Header)
-	if metadata && !r.Deleted {
+	if !r.Deleted {
 		b.WriteString("<metadata>")
 		b.Write(r.Metadata)
 		b.WriteString("</metadata>")

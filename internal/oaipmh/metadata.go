@@ -71,10 +71,10 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 			}
 			f.plain = f.plain || t.Name.Space == ""
 		case xml.EndElement:
-			last := open[len(open)-1]
-			if open = open[:len(open)-1]; last != t.Name {
-				return f, fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(last.Local), cut(t.Name.Local))
+			if err := p.ends(open[len(open)-1], t); err != nil {
+				return f, err
 			}
+			open = open[:len(open)-1]
 		}
 	}
 	f.end = p.offset()

@@ -40,7 +40,6 @@ type Page struct {
 	date, request string // unparsed values in the response
 	identity      *Identity
 	formats       []Format
-	sets          []Set
 	err           *Error
 	listed        bool // the response has the element named after the verb
 }
@@ -187,7 +186,7 @@ func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) 
 		}
 		switch t := t.(type) {
 		case xml.EndElement:
-			return p.ends(of, t)
+			return p.ends(of.Name, t)
 		case xml.StartElement:
 			before := len(p.spaces)
 			p.declared(t)
@@ -201,9 +200,9 @@ func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) 
 }
 
 // ends reports whether an end tag closes an element.
-func (p *parser) ends(e xml.StartElement, t xml.EndElement) error {
-	if e.Name != t.Name {
-		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(e.Name.Local), cut(t.Name.Local))
+func (p *parser) ends(name xml.Name, t xml.EndElement) error {
+	if name != t.Name {
+		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(name.Local), cut(t.Name.Local))
 	}
 	return nil
 }
@@ -220,7 +219,7 @@ func (p *parser) skip(e xml.StartElement) error {
 			depth++
 		case xml.EndElement:
 			if depth--; depth == 0 {
-				return p.ends(e, t)
+				return p.ends(e.Name, t)
 			}
 		}
 	}
@@ -240,7 +239,7 @@ func (p *parser) textOf(e xml.StartElement) (string, error) {
 			depth++
 		case xml.EndElement:
 			if depth--; depth == 0 {
-				return strings.TrimSpace(string(b)), p.ends(e, t)
+				return strings.TrimSpace(string(b)), p.ends(e.Name, t)
 			}
 		case xml.CharData:
 			if b = append(b, t...); len(b) > maxText {
@@ -315,8 +314,6 @@ func (p *parser) identify(e xml.StartElement) error {
 			i.BaseURL = s
 		case "adminEmail":
 			i.Emails = append(i.Emails, s)
-		case "compression":
-			i.Compression = append(i.Compression, s)
 		case "earliestDatestamp":
 			i.Earliest = p.stamp(s, "earliestDatestamp")
 		case "deletedRecord":
@@ -336,8 +333,6 @@ func (p *parser) item(e xml.StartElement) error {
 		return p.bare(e)
 	case "metadataFormat":
 		return p.format(e)
-	case "set":
-		return p.set(e)
 	case "resumptionToken":
 		if n, err := strconv.ParseInt(attr(e, "completeListSize"), 10, 64); err == nil && n >= 0 {
 			p.page.Size = n
@@ -349,26 +344,19 @@ func (p *parser) item(e xml.StartElement) error {
 
 func (p *parser) format(of xml.StartElement) error {
 	var f Format
-	err := p.texts(of, map[string]*string{"metadataPrefix": &f.Prefix, "schema": &f.Schema, "metadataNamespace": &f.Namespace})
-	p.page.formats = append(p.page.formats, f)
-	return err
-}
-
-// texts reads the texts of the elements inside another.
-func (p *parser) texts(of xml.StartElement, to map[string]*string) error {
-	return p.children(of, func(e xml.StartElement) error {
+	err := p.children(of, func(e xml.StartElement) error {
 		return p.into(e, func(text string) {
-			if field := to[e.Name.Local]; field != nil {
-				*field = text
+			switch e.Name.Local {
+			case "metadataPrefix":
+				f.Prefix = text
+			case "schema":
+				f.Schema = text
+			case "metadataNamespace":
+				f.Namespace = text
 			}
 		})
 	})
-}
-
-func (p *parser) set(of xml.StartElement) error {
-	var s Set
-	err := p.texts(of, map[string]*string{"setSpec": &s.Spec, "setName": &s.Name})
-	p.page.sets = append(p.page.sets, s)
+	p.page.formats = append(p.page.formats, f)
 	return err
 }
 

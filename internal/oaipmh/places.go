@@ -6,8 +6,6 @@ import "net/http"
 // memory.
 type places chan struct{}
 
-func newPlaces(n int) places { return make(places, n) }
-
 // enter takes a slot. If none is free it asks the client to come back later
 // (§3.1.2.2).
 func (p places) enter(w http.ResponseWriter) bool {
