@@ -50,26 +50,19 @@ type Follower struct {
 func (f *Follower) run(ctx context.Context, in *Input) error {
 	f.elsewhere, f.failed, f.first = map[string]int{}, 0, nil
 	st := in.Harvest.Store
-	var some []known
-	flush := func() error {
+	for some, err := range st.each(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", followSize) {
+		if err != nil {
+			return err
+		}
 		found, err := f.follow(ctx, in, some)
 		if err == nil {
 			err = st.setFiles(ctx, found)
 		}
-		some = some[:0]
-		return err
-	}
-	for k, err := range st.each(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", false) {
 		if err != nil {
 			return err
 		}
-		if some = append(some, k); len(some) == followSize {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
 	}
-	return flush()
+	return nil
 }
 
 // linked holds the files of a record.
@@ -250,44 +243,14 @@ func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	})
 }
 
-// files yields the files of the records that are not deleted, each once. If a record
-// changed, its files may have changed too.
-func (s *Store) files(ctx context.Context) iter.Seq2[scan.Listed, error] {
+// files yields the files of the records that are not deleted, each once, in batches. If
+// a record changed, its files may have changed too.
+func (s *Store) files(ctx context.Context) iter.Seq2[[]scan.Listed, error] {
 	const query = `SELECT f.uri, max(f.type), max(r.datestamp) FROM file f JOIN record r ON r.id = f.record
 		WHERE f.uri > ? AND NOT r.deleted GROUP BY f.uri ORDER BY f.uri LIMIT ?`
-	return func(yield func(scan.Listed, error) bool) {
-		for after := ""; ; {
-			some, err := s.someFiles(ctx, query, after)
-			if err != nil {
-				yield(scan.Listed{}, err)
-				return
-			}
-			for _, e := range some {
-				if !yield(e, nil) {
-					return
-				}
-				after = e.URI
-			}
-			if len(some) < batch {
-				return
-			}
-		}
-	}
-}
-
-func (s *Store) someFiles(ctx context.Context, query, after string) (all []scan.Listed, err error) {
-	rows, err := s.db.QueryContext(ctx, query, after, batch)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var e scan.Listed
-		if err := rows.Scan(&e.URI, &e.Type, &e.Version); err != nil {
-			return nil, err
-		}
+	return batches(ctx, s.db, query, "", batch, func(rows *sql.Rows, e *scan.Listed) (string, error) {
+		err := rows.Scan(&e.URI, &e.Type, &e.Version)
 		e.URL = e.URI
-		all = append(all, e)
-	}
-	return all, rows.Err()
+		return e.URI, err
+	})
 }

@@ -113,22 +113,24 @@ const maxVerified = 5000
 // that were kept, because they exist or because their state could not be determined.
 func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err error) {
 	asked := 0
-	for k, err := range h.Store.each(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), false) {
+	for some, err := range h.Store.each(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), batch) {
 		if err != nil {
 			return kept, err
 		}
-		gone, page := false, &oaipmh.Page{}
-		if asked++; asked <= maxVerified {
-			if gone, page, err = h.isGone(ctx, k.identifier); err != nil {
+		for _, k := range some {
+			gone, page := false, &oaipmh.Page{}
+			if asked++; asked <= maxVerified {
+				if gone, page, err = h.isGone(ctx, k.identifier); err != nil {
+					return kept, err
+				}
+			}
+			if gone {
+				continue
+			}
+			kept++
+			if err := h.Store.keep(ctx, k.id, page, p); err != nil {
 				return kept, err
 			}
-		}
-		if gone {
-			continue
-		}
-		kept++
-		if err := h.Store.keep(ctx, k.id, page, p); err != nil {
-			return kept, err
 		}
 	}
 	return kept, nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -134,26 +133,35 @@ func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 		if in.Harvest.Store == nil {
 			return // a dry run before the first harvest
 		}
-		for k, err := range in.Harvest.Store.each(ctx, "NOT deleted OR wrong IS NOT NULL", false) {
-			e := scan.Listed{URI: scan.URI(in.BaseURL, k.path), Path: k.path, Type: mediaType}
-			switch {
-			case err != nil:
-				e = scan.Listed{}
-			case k.wrong != "":
-				err = errors.New(k.wrong)
-			default:
-				e.LastMod = lastMod(k.datestamp)
-			}
-			if !yield(e, err) {
+		for some, err := range in.Harvest.Store.each(ctx, "NOT deleted OR wrong IS NOT NULL", batch) {
+			if err != nil {
+				yield(scan.Listed{}, err)
 				return
+			}
+			for _, k := range some {
+				e, err := scan.Listed{URI: scan.URI(in.BaseURL, k.path), Path: k.path, Type: mediaType}, error(nil)
+				if k.wrong != "" {
+					err = errors.New(k.wrong)
+				} else {
+					e.LastMod = lastMod(k.datestamp)
+				}
+				if !yield(e, err) {
+					return
+				}
 			}
 		}
 		if in.WithFiles == nil {
 			return
 		}
-		for e, err := range in.Harvest.Store.files(ctx) {
-			if !yield(e, err) {
+		for some, err := range in.Harvest.Store.files(ctx) {
+			if err != nil {
+				yield(scan.Listed{}, err)
 				return
+			}
+			for _, e := range some {
+				if !yield(e, nil) {
+					return
+				}
 			}
 		}
 	}
@@ -164,44 +172,37 @@ const mediaType = "application/xml"
 
 // settle writes the files of the records that are pending.
 func (in *Input) settle(ctx context.Context) error {
-	var some []known
-	for k, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", true) {
+	for some, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", batch) {
+		if err == nil {
+			err = in.write(ctx, some)
+		}
 		if err != nil {
 			return err
 		}
-		if some = append(some, k); len(some) < batch {
-			continue
-		}
-		if err := in.write(ctx, some); err != nil {
-			return err
-		}
-		some = some[:0]
 	}
-	return in.write(ctx, some)
+	return nil
 }
 
 // write writes the files of some records. Before that it records in the store that
 // these files are ours.
 func (in *Input) write(ctx context.Context, some []known) (err error) {
-	if len(some) == 0 {
-		return nil
-	}
-	foreign := map[int64]bool{}
+	var own, others []known
 	for i := range some {
-		if foreign[some[i].id], err = in.foreign(ctx, &some[i]); err != nil {
+		foreign, err := in.foreign(ctx, &some[i])
+		if err != nil {
 			return err
+		}
+		if foreign {
+			others = append(others, some[i])
+		} else {
+			own = append(own, some[i])
 		}
 	}
 	st := in.Harvest.Store
-	err = st.in(ctx, func(tx *sql.Tx) error {
-		for i := range some {
-			if err := claim(ctx, tx, &some[i], foreign[some[i].id]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := st.update(ctx, `wrong = 'file "' || path || '": it does not belong to this harvest: move it elsewhere'`, others); err != nil {
+		return err
+	}
+	if err := st.update(ctx, "written = 1, wrong = NULL", own); err != nil {
 		return err
 	}
 	b, err := in.Files.Begin(ctx)
@@ -209,37 +210,15 @@ func (in *Input) write(ctx context.Context, some []known) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Discard()) }()
-	for i := range some {
-		if foreign[some[i].id] {
-			continue
-		}
-		if err := create(ctx, b, some[i].path, some[i].pending); err != nil {
+	for i := range own {
+		if err := create(ctx, b, own[i].path, own[i].pending); err != nil {
 			return err
 		}
 	}
 	if err := b.Commit(ctx); err != nil {
 		return err
 	}
-	return st.in(ctx, func(tx *sql.Tx) error {
-		for i := range some {
-			if foreign[some[i].id] {
-				continue
-			}
-			if _, err := tx.ExecContext(ctx, "UPDATE record SET pending = NULL WHERE id = ?", some[i].id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func claim(ctx context.Context, tx *sql.Tx, k *known, foreign bool) error {
-	if foreign {
-		_, err := tx.ExecContext(ctx, "UPDATE record SET wrong = ? WHERE id = ?", fmt.Sprintf("file %q: it does not belong to this harvest: move it elsewhere", k.path), k.id)
-		return err
-	}
-	_, err := tx.ExecContext(ctx, "UPDATE record SET written = 1, wrong = NULL WHERE id = ?", k.id)
-	return err
+	return st.update(ctx, "pending = NULL", own)
 }
 
 // foreign reports whether a file that is not ours has the path of a record's file.
@@ -279,10 +258,9 @@ func create(ctx context.Context, b blob.Batch, key string, text []byte) error {
 
 // remove removes the files of deleted records.
 func (in *Input) remove(ctx context.Context) error {
-	var some []known
-	flush := func() error {
-		if len(some) == 0 {
-			return nil
+	for some, err := range in.Harvest.Store.each(ctx, "deleted AND written AND wrong IS NULL", batch) {
+		if err != nil {
+			return err
 		}
 		b, err := in.Files.Begin(ctx)
 		if err != nil {
@@ -294,28 +272,11 @@ func (in *Input) remove(ctx context.Context) error {
 		if err := b.Commit(ctx); err != nil {
 			return err
 		}
-		err = in.Harvest.Store.in(ctx, func(tx *sql.Tx) error {
-			for i := range some {
-				if _, err := tx.ExecContext(ctx, "UPDATE record SET written = 0 WHERE id = ?", some[i].id); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		some = some[:0]
-		return err
-	}
-	for k, err := range in.Harvest.Store.each(ctx, "deleted AND written AND wrong IS NULL", false) {
-		if err != nil {
+		if err := in.Harvest.Store.update(ctx, "written = 0", some); err != nil {
 			return err
 		}
-		if some = append(some, k); len(some) == batch {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
 	}
-	return flush()
+	return nil
 }
 
 // lastMod converts the datestamp of a record to a W3C Datetime.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"strconv"
@@ -131,12 +130,8 @@ func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, meta
 
 // mapText returns the text of a map without its XML declaration.
 func (p *Published) mapText(m *mapItem) ([]byte, error) {
-	f, err := p.Maps.Files.Open(m.Keys[0])
+	text, err := readRecord(p.Maps.Files, m.Keys[0])
 	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, oaipmh.MaxRecord+1))
-	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
 	if len(text) > oaipmh.MaxRecord {

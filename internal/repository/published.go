@@ -29,6 +29,7 @@ type Catalog interface {
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
+	LastSeq(ctx context.Context, set catalog.SetID) (int64, time.Time, error)
 	Deletions(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Change, error)
 }
 
@@ -88,11 +89,11 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 	if _, m, err := p.mapOf(ctx, identifier); m != nil || err != nil {
 		return append(formats, mapFormat), err
 	}
-	set, _, _, err := p.find(ctx, identifier)
+	e, err := p.find(ctx, identifier)
 	if err != nil {
 		return nil, err
 	}
-	if f, ok, err := p.format(ctx, set); err != nil || ok && f.Prefix != oaiDC.Prefix {
+	if f, ok, err := p.format(ctx, &p.Shown[e.place.set]); err != nil || ok && f.Prefix != oaiDC.Prefix {
 		return append(formats, f), err
 	}
 	return formats, nil
@@ -251,30 +252,18 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
 		return false, 0, err // a resource without a change in the log may have changed at that time too
 	}
-	low, high := first.Seq, first.Seq // invariant: the change after high, if any, is not before from
-	for step := int64(1); ; step *= 2 {
-		c, err := l.changeAfter(high + step)
-		if err != nil {
-			return false, 0, err
-		}
-		if high += step; c.Seq == 0 || !c.Datetime.Before(l.s.From.Time) {
-			break
-		}
-		low = c.Seq
-	}
-	for low+1 < high {
+	low := first.Seq // before from
+	high, _, err := l.p.Catalog.LastSeq(l.ctx, l.at.ID)
+	for err == nil && low < high { // no change after high is before from
 		middle := low + (high-low)/2
-		c, err := l.changeAfter(middle)
-		switch {
-		case err != nil:
-			return false, 0, err
-		case c.Seq == 0 || !c.Datetime.Before(l.s.From.Time):
+		var c catalog.Change
+		if c, err = l.changeAfter(middle); c.Seq == 0 || c.Seq > high || !c.Datetime.Before(l.s.From.Time) {
 			high = middle
-		default:
-			low = max(low, middle)
+		} else {
+			low = c.Seq
 		}
 	}
-	return true, low, nil
+	return true, low, err
 }
 
 // changeAfter returns the next change of the set; a zero Change if there is none.
@@ -467,14 +456,15 @@ func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oa
 		}
 		return p.mapRecord(set, m, prefix, true)
 	}
-	set, index, e, err := p.find(ctx, identifier)
+	e, err := p.find(ctx, identifier)
 	if err != nil {
 		return r, err
 	}
+	set := &p.Shown[e.place.set]
 	if prefix != oaiDC.Prefix && (set.Harvest == nil || set.Harvest.Prefix != prefix) {
 		return r, noFormat(prefix)
 	}
-	all, err := p.complete(ctx, index, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
+	all, err := p.complete(ctx, e.place.set, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
 	if err != nil {
 		return r, err
 	}
@@ -491,30 +481,30 @@ func noFormat(prefix string) error {
 
 // find finds a record by its identifier: in a set, or else the last deletion in a
 // change log (§2.5.1).
-func (p *Published) find(ctx context.Context, identifier string) (set *PublishedSet, index int, e entry, err error) {
+func (p *Published) find(ctx context.Context, identifier string) (e entry, err error) {
 	for i := range p.Shown {
 		uri := p.uriOf(i, identifier)
 		found, err := p.Catalog.Lookup(ctx, p.Shown[i].ID, []string{uri})
 		if err != nil {
-			return nil, 0, e, err
+			return e, err
 		}
 		if found[0].Member {
-			return &p.Shown[i], i, entry{found[0], place{}, found[0].Changed, false}, nil
+			return entry{found[0], place{set: i}, found[0].Changed, false}, nil
 		}
 	}
 	for i := range p.Shown {
 		last, err := p.Catalog.Deletions(ctx, p.Shown[i].ID, []string{p.uriOf(i, identifier)})
 		if err != nil {
-			return nil, 0, e, err
+			return e, err
 		}
 		if c := last[0]; c.Seq != 0 && c.Datetime.After(e.changed) {
-			set, index, e = &p.Shown[i], i, entry{c.Resource, place{}, c.Datetime, true}
+			e = entry{c.Resource, place{set: i}, c.Datetime, true}
 		}
 	}
-	if set != nil {
-		return set, index, e, nil
+	if e.deleted {
+		return e, nil
 	}
-	return nil, 0, e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "there is no such record"}
+	return e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "there is no such record"}
 }
 
 // uriOf returns the URI of the resource that has this record identifier in a set.
@@ -530,12 +520,8 @@ func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte
 	if set.Harvest == nil || set.Harvest.Prefix != prefix {
 		return dublinCore(e), nil
 	}
-	f, err := p.Files.Open(e.Path)
+	text, err := readRecord(p.Files, e.Path)
 	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, oaipmh.MaxRecord+1<<10))
-	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
 	if sum := e.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
@@ -544,6 +530,16 @@ func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte
 		}
 	}
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
+}
+
+// readRecord reads a file, but not much more than the metadata of a record may have.
+func readRecord(files fs.FS, name string) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, oaipmh.MaxRecord+1<<10))
+	return text, errors.Join(err, f.Close())
 }
 
 // dublinCore returns the facts about a resource as oai_dc.

@@ -259,9 +259,7 @@ type known struct {
 	id               int64
 	identifier, path string
 	datestamp        string
-	sets             []string
-	length           int64
-	deleted, written bool
+	written          bool
 	wrong            string
 	pending          []byte
 }
@@ -269,51 +267,55 @@ type known struct {
 // batch is the number of records read from the database at a time.
 const batch = 500
 
-const columns = "id, identifier, path, datestamp, sets, ifnull(length, -1), deleted, written, ifnull(wrong, '')"
+// each yields the records that match a condition, by ID, in batches of n. The loop body
+// may write to the store.
+func (s *Store) each(ctx context.Context, where string, n int) iter.Seq2[[]known, error] {
+	query := "SELECT id, identifier, path, datestamp, written, ifnull(wrong, ''), pending FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
+	return batches(ctx, s.db, query, int64(0), n, func(rows *sql.Rows, k *known) (int64, error) {
+		err := rows.Scan(&k.id, &k.identifier, &k.path, &k.datestamp, &k.written, &k.wrong, &k.pending)
+		return k.id, err
+	})
+}
 
-// each yields the records that match a condition, by ID. The loop body may write to the
-// store.
-func (s *Store) each(ctx context.Context, where string, pending bool) iter.Seq2[known, error] {
-	query := "SELECT " + columns + ", NULL FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
-	if pending {
-		query = strings.Replace(query, "NULL FROM", "pending FROM", 1)
+// batches yields the rows of a query in batches of n. The parameters of the query are
+// the key of the last row, or start, and n. scan reads a row and returns its key.
+func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n int, scan func(*sql.Rows, *T) (K, error)) iter.Seq2[[]T, error] {
+	read := func(after K) (some []T, last K, err error) {
+		rows, err := db.QueryContext(ctx, query, after, n)
+		if err != nil {
+			return nil, after, err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var row T
+			if last, err = scan(rows, &row); err != nil {
+				return nil, after, err
+			}
+			some = append(some, row)
+		}
+		return some, last, rows.Err()
 	}
-	return func(yield func(known, error) bool) {
-		for after := int64(0); ; {
-			some, err := s.some(ctx, query, after)
-			if err != nil {
-				yield(known{}, err)
+	return func(yield func([]T, error) bool) {
+		for after := start; ; {
+			some, last, err := read(after)
+			if (err != nil || len(some) > 0) && !yield(some, err) || err != nil || len(some) < n {
 				return
 			}
-			for _, k := range some {
-				if !yield(k, nil) {
-					return
-				}
-				after = k.id
-			}
-			if len(some) < batch {
-				return
-			}
+			after = last
 		}
 	}
 }
 
-func (s *Store) some(ctx context.Context, query string, after int64) (all []known, err error) {
-	rows, err := s.db.QueryContext(ctx, query, after, batch)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var k known
-		var sets string
-		if err := rows.Scan(&k.id, &k.identifier, &k.path, &k.datestamp, &sets, &k.length, &k.deleted, &k.written, &k.wrong, &k.pending); err != nil {
-			return nil, err
+// update sets columns of records in one transaction.
+func (s *Store) update(ctx context.Context, assignments string, records []known) error {
+	return s.in(ctx, func(tx *sql.Tx) error {
+		for i := range records {
+			if _, err := tx.ExecContext(ctx, "UPDATE record SET "+assignments+" WHERE id = ?", records[i].id); err != nil {
+				return err
+			}
 		}
-		k.sets = strings.Fields(sets)
-		all = append(all, k)
-	}
-	return all, rows.Err()
+		return nil
+	})
 }
 
 // identifiers returns the identifiers of the records with these paths, by path.
