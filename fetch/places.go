@@ -7,21 +7,22 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// places are the slots for concurrent requests to a host: a request acquires one and
-// gives it back with give. Their number is halved when the host answers that it is too
-// busy, and grows by one after growAfter other responses, up to the original number.
+// places are the slots for concurrent requests to a host. A request takes a slot with
+// Acquire and returns it with give. The number of slots is halved when the host answers
+// that it is too busy. It grows by one after growAfter other responses, up to the
+// original number.
 type places struct {
 	*semaphore.Weighted
 	most int
 
 	mu     sync.Mutex // guards the fields below
 	open   int        // current number of slots
-	excess int        // number of occupied slots that are removed when they are given back
+	excess int        // number of occupied slots to remove when they are returned
 	good   int        // number of good responses since the last change
-	shrunk time.Time  // time of the last reduction
+	shrunk time.Time  // when the number of slots was last halved
 }
 
-// growAfter is the number of good responses after which a slot is added again.
+// growAfter is the number of good responses after which there is one more slot.
 const growAfter = 32
 
 func newPlaces(n int) *places {
@@ -35,7 +36,7 @@ func (p *places) give() {
 	p.add()
 }
 
-// add makes one more slot free, unless there are too many. The caller holds mu.
+// add makes one more slot free, unless too many are occupied. The caller holds mu.
 func (p *places) add() {
 	if p.excess > 0 {
 		p.excess--
@@ -44,8 +45,8 @@ func (p *places) add() {
 	p.Release(1)
 }
 
-// shrink halves the number of slots because of a request sent at the given time.
-// Requests that were in flight together shrink it only once.
+// shrink halves the number of slots after a response that the host is too busy. sent is
+// the time of the request: requests sent before the last reduction have no effect.
 func (p *places) shrink(sent, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

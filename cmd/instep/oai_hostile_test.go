@@ -48,7 +48,7 @@ func TestOAIRepositoryThatGoesWrong(t *testing.T) {
 	}{
 		{"a page for people", lists(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<!DOCTYPE html><html><body>Moved</body></html>")
-		}), 1, "a page for people answered"},
+		}), 1, "the server sent an HTML page"},
 		{"another XML", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<rss><channel/></rss>`) }), 1, `expected the element OAI-PMH, found the element "rss"`},
 		{"an answer that is cut", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, head, "<record><header>") }), 1, "unexpected EOF"},
 		{"one token for ever", lists(func(w http.ResponseWriter, _ *http.Request) {

@@ -228,7 +228,7 @@ func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	if head := raw[:min(len(raw), fetch.PageHead)]; fetch.IsWall(head) {
 		return nil, fetch.Blocked(at, head)
 	} else if fetch.IsPage(head) {
-		return nil, fmt.Errorf("%s: %w: a page for people answered", at, ErrAnswer)
+		return nil, fmt.Errorf("%s: %w: the server sent an HTML page", at, ErrAnswer)
 	}
 	text, err := clean(raw, d)
 	if err != nil {
