@@ -8,11 +8,11 @@ import (
 
 // In version 1.0 a Resource Map is an atom:entry. Its links with rel="self",
 // ore:describes and ore:aggregates have the URIs of the map, the Aggregation and the
-// aggregated resources. The elements atom:updated, published, rights and the author of
-// atom:source describe the map; title, author and categories describe the Aggregation;
-// oreatom:triples contains further statements in RDF/XML. In the alpha of 2007 a map
-// was an atom:feed: atom:id is the Aggregation, each entry is an aggregated resource,
-// and the author is that of the map.
+// aggregated resources. The elements updated, published and rights, and the author in
+// atom:source, describe the map. The elements title, author and category describe the
+// Aggregation. The element oreatom:triples has further statements in RDF/XML. In the
+// alpha of 2007 a map is an atom:feed: its id is the URI of the Aggregation, its author
+// is that of the map, and each entry is an aggregated resource.
 
 type atomLink struct {
 	Rel    string `xml:"rel,attr"`
@@ -32,7 +32,7 @@ type atomPerson struct {
 	URI  string `xml:"http://www.w3.org/2005/Atom uri"`
 }
 
-// atomEntry is an entry of a feed in the alpha, or the atom:source of an entry.
+// atomEntry is an entry of a feed, or the atom:source of an entry.
 type atomEntry struct {
 	ID         string         `xml:"http://www.w3.org/2005/Atom id"`
 	Title      string         `xml:"http://www.w3.org/2005/Atom title"`
@@ -42,8 +42,8 @@ type atomEntry struct {
 	Authors    []atomPerson   `xml:"http://www.w3.org/2005/Atom author"`
 }
 
-// The URIs of the map and the Aggregation are known only at the end of a document. Until
-// then they are blank nodes with these names.
+// Names of two blank nodes: statements about the map and the Aggregation are about
+// these until the end of the document, where the URIs are known.
 const (
 	atomMap         = "_: map"
 	atomAggregation = "_: aggregation"
@@ -57,10 +57,10 @@ type atomReader struct {
 	g *graph
 
 	aggregation string // URI of the Aggregation
-	author      string // the node of which the authors of the root are the creators
+	author      string // node whose creators are the authors in the root element
 }
 
-// readAtom reads the map whose root element start has been read.
+// readAtom reads an Atom map whose root element, start, has been read.
 func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format, m.Feed = FormatAtom, start.Name.Local == "feed"
 	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), g: newGraph(), author: atomAggregation}
@@ -83,7 +83,7 @@ func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error
 	}
 }
 
-// child reads a child of the root.
+// child reads a child element of the root.
 func (r *atomReader) child(start *xml.StartElement) error {
 	if start.Name.Space == nsOREAtom && start.Name.Local == "triples" {
 		rdf := rdfReader{d: r.d, g: r.g}
@@ -109,7 +109,7 @@ func (r *atomReader) child(start *xml.StartElement) error {
 		err := r.d.DecodeElement(&p, start)
 		r.creators(r.author, p)
 		return err
-	case "source": // describes the map (1.0 Atom §4.2.11)
+	case "source": // its authors are those of the map (1.0 Atom §4.2.11)
 		var e atomEntry
 		err := r.d.DecodeElement(&e, start)
 		r.creators(atomMap, e.Authors...)
@@ -131,7 +131,7 @@ func (r *atomReader) creators(node string, people ...atomPerson) {
 	}
 }
 
-// text reads a child that contains a text, a time or a URI.
+// text reads a child element that contains only text.
 func (r *atomReader) text(start *xml.StartElement) error {
 	var text string
 	if err := r.d.DecodeElement(&text, start); err != nil {
@@ -165,7 +165,8 @@ func (r *atomReader) link(l *atomLink) {
 	}
 }
 
-// aggregate adds the aggregated resource to which a link leads.
+// aggregate adds the statements about an aggregated resource, given its URI, its title
+// and the link to it.
 func (r *atomReader) aggregate(uri, title string, l *atomLink) {
 	r.g.add(atomAggregation, nsORE+"aggregates", uri)
 	r.g.literal(uri, nsDCTerms+"title", title)
@@ -173,7 +174,7 @@ func (r *atomReader) aggregate(uri, title string, l *atomLink) {
 	r.g.literal(uri, nsDCTerms+"extent", l.Length)
 }
 
-// category reads a category: a type, or a time of the Aggregation.
+// category adds the statement of a category about the Aggregation: its type, or a time.
 func (r *atomReader) category(c *atomCategory) {
 	switch t := typeOf(c); {
 	case c.Scheme == nsOREAtom+"modified":
@@ -196,7 +197,8 @@ func typeOf(c *atomCategory) string {
 	return ""
 }
 
-// entry reads an entry of a feed, which is an aggregated resource.
+// entry adds the statements of an entry of a feed, which describes an aggregated
+// resource.
 func (r *atomReader) entry(e *atomEntry) {
 	uri := ""
 	for i := range e.Links {
@@ -223,11 +225,11 @@ func (r *atomReader) entry(e *atomEntry) {
 	r.g.literal(uri, nsDCTerms+"modified", e.Updated)
 }
 
-// end fills the map from the statements.
+// end fills the map from its statements.
 func (r *atomReader) end(uri string) error {
 	if r.aggregation == "" {
 		if !r.m.Feed {
-			return notMap("an Atom entry without a link with rel=%q", nsORE+"describes")
+			return notMap("the Atom entry has no link with rel=%q", nsORE+"describes")
 		}
 		r.aggregation = r.m.ID
 	}

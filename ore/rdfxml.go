@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// rdfReader turns RDF/XML into statements. It supports node elements, property elements
-// and attributes, rdf:about, ID, nodeID, resource and li, the parse types, and
-// xml:base. It ignores reification and languages.
+// rdfReader turns RDF/XML into statements. It reads node and property elements,
+// property attributes, rdf:about, ID, nodeID, resource, li and parseType, and xml:base.
+// It ignores reification and languages.
 type rdfReader struct {
 	d     *xml.Decoder
 	g     *graph
 	depth int
 }
 
-// scope has the base URI and language that apply within an element.
+// scope has the base URI that applies within an element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {
@@ -30,8 +30,8 @@ func (s scope) within(start *xml.StartElement) scope {
 	return s
 }
 
-// resolve returns the absolute URI of a reference, or the reference itself if it cannot
-// be parsed.
+// resolve returns the absolute URI of a reference; the reference itself if it is
+// invalid.
 func (s scope) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if s.base == nil {
@@ -55,8 +55,8 @@ func newScope(uri string) scope {
 	return scope{u}
 }
 
-// nodes reads node elements up to the end of the enclosing element, and returns the
-// nodes.
+// nodes reads node elements up to the end of the enclosing element, and returns their
+// names.
 func (r *rdfReader) nodes(s scope) ([]string, error) {
 	var found []string
 	for {
@@ -79,12 +79,12 @@ func (r *rdfReader) nodes(s scope) ([]string, error) {
 
 func (r *rdfReader) deeper() error {
 	if r.depth++; r.depth > maxDepth {
-		return fmt.Errorf("%w: more than %d elements within one another", ErrTooLarge, maxDepth)
+		return fmt.Errorf("%w: elements are nested deeper than %d", ErrTooLarge, maxDepth)
 	}
 	return nil
 }
 
-// node reads a node element (RDF/XML §7.2.11).
+// node reads a node element (RDF/XML §7.2.11), and returns the name of the node.
 func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
 	if err := r.deeper(); err != nil {
 		return "", err
@@ -116,7 +116,8 @@ func (r *rdfReader) subject(s scope, start *xml.StartElement) string {
 	return r.g.anonymous()
 }
 
-// attributes reads the property attributes of an element (RDF/XML §2.5).
+// attributes adds the statements of the property attributes of an element (RDF/XML
+// §2.5).
 func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement) {
 	for _, a := range start.Attr {
 		switch {
@@ -187,8 +188,8 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	return r.content(s, subject, predicate, start, parse != "")
 }
 
-// collection adds the members of a list as separate objects: in maps their order has no
-// meaning.
+// collection adds a statement for each member of a list, because the order of a list
+// has no meaning in maps.
 func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	members, err := r.nodes(s)
 	if err != nil {
@@ -200,8 +201,8 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	return nil
 }
 
-// content reads the content of a property element: text or nodes. With asText all of it
-// is text (rdf:parseType="Literal").
+// content reads the content of a property element: text or node elements. If asText is
+// true, tags are ignored (rdf:parseType="Literal").
 func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
 	var text strings.Builder
 	nodes := 0
@@ -238,7 +239,8 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 }
 
 // literal adds the statement of a property element that contains only text. If the text
-// is empty and the element has property attributes, they describe a blank node.
+// is empty and the element has property attributes, the object is a blank node that
+// these describe.
 func (r *rdfReader) literal(s scope, subject, predicate string, start *xml.StartElement, text string) {
 	if strings.TrimSpace(text) != "" || !hasProperties(start) {
 		r.g.literal(subject, predicate, text)

@@ -57,7 +57,7 @@ func TestOAIRepositoryThatGoesWrong(t *testing.T) {
 		{"tokens without end", lists(func(w http.ResponseWriter, _ *http.Request) {
 			endless++
 			fmt.Fprint(w, head, "<resumptionToken>", endless, "</resumptionToken></ListRecords></OAI-PMH>")
-		}), 1, "answers in a row had no record"},
+		}), 1, "responses in a row have no record"},
 		{"a redirect to a private address", lists(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, private.URL, http.StatusFound) }), 1, "leads to another origin"},
 		{"out of order", lists(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "out of order", http.StatusBadGateway) }), 5, "502"},
 	} {

@@ -145,14 +145,14 @@ func (p place) String() string { return fmt.Sprintf("%d%c%d", p.set, p.kind, p.n
 func parsePlace(text string, sets int) (p place, err error) {
 	i := strings.IndexAny(text, "mdcr")
 	if i < 0 {
-		return p, &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
+		return p, &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "the resumption token is not one of this repository"}
 	}
 	p.kind = placeKind(text[i])
 	var wrong error
 	p.set, err = strconv.Atoi(text[:i])
 	p.n, wrong = strconv.ParseInt(text[i+1:], 10, 64)
 	if err != nil || wrong != nil || p.set < 0 || p.set >= sets || p.n < 0 || p.n == math.MaxInt64 {
-		err = &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
+		err = &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "the resumption token is not one of this repository"}
 	}
 	return p, err
 }
