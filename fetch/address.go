@@ -145,7 +145,7 @@ func direct(a netip.Addr) addressClass {
 		return public
 	}
 	if nat64.Contains(a) {
-		return public // the class of the IPv4 address in it decides
+		return public // the class of the IPv4 address in a NAT64 address decides
 	}
 	if !global6.Contains(a) || inAny(special6, a) {
 		return private
@@ -215,7 +215,7 @@ var (
 		netip.MustParseAddr("169.254.170.2"),   // AWS container credentials
 		netip.MustParseAddr("169.254.170.23"),
 		netip.MustParseAddr("100.100.100.200"), // Alibaba
-		netip.MustParseAddr("168.63.129.16"),   // Azure; the only one in a public address block
+		netip.MustParseAddr("168.63.129.16"),   // Azure; the only public address of these
 		netip.MustParseAddr("192.0.0.192"),     // Oracle
 		netip.MustParseAddr("fd00:ec2::254"),   // AWS
 		netip.MustParseAddr("fd00:ec2::23"),

@@ -82,7 +82,8 @@ type exchange struct {
 }
 
 // drain reads the rest of a response if it is small and arrives at once, so that the
-// connection can be reused. The first read bytes of the body have been read before.
+// connection can be reused. read is the number of bytes of the body that have already
+// been read.
 func (ex *exchange) drain(read int64) {
 	if ex.resp.ContentLength-read > maxDrain {
 		return
@@ -263,7 +264,7 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // c.dial does not know the URI
+		e := *fe // errors of dial lack the URI
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}

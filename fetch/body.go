@@ -36,7 +36,7 @@ type body struct {
 	want int64         // expected number of bytes; -1 if unknown
 	n    int64         // number of bytes read
 	err  error         // error that every further Read returns
-	idle bool          // the watch waits for any byte, not for enough bytes in the window
+	idle bool          // the timer limits the wait for any byte, not the rate
 	rate rateWindow
 
 	watch *time.Timer // timer that cancels the exchange; it runs only during a Read
@@ -186,8 +186,8 @@ func tooLarge(op string, u *url.URL, most int64, got string) *Error {
 	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", most, got)}
 }
 
-// rateWindow is the number of bytes that arrived, and the time spent waiting for them,
-// since its start.
+// rateWindow has the number of bytes that arrived and the time spent waiting for them,
+// from which the rate of a body is computed.
 type rateWindow struct {
 	came   int64
 	waited time.Duration

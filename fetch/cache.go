@@ -52,7 +52,8 @@ func (c *Client) WithCache(cache Cache) *Client {
 // HasCache reports whether the Client caches documents.
 func (c *Client) HasCache() bool { return c.cache != nil }
 
-// throughCache is Get with the cached document, if there is one.
+// throughCache is Get, except that it uses the cached document if that is still
+// current.
 func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error) {
 	kept, err := c.cache.Load(ctx, r.URL)
 	if err != nil {

@@ -14,8 +14,8 @@ type Kind uint8
 const (
 	Temporary Kind = iota + 1 // the host is unreachable, too slow or busy (429, 5xx), or a body is truncated: a later attempt may succeed
 	Refused                   // the Client does not accept the scheme, address, redirect or certificate, and read nothing
-	NotFound                  // 404 or 410
-	Denied                    // 401, 403, 407 or 451
+	NotFound                  // the resource does not exist (404 or 410)
+	Denied                    // the host denies access (401, 403, 407 or 451)
 	TooLarge                  // the response is larger than allowed
 	Protocol                  // the response violates HTTP, or has a status for which a retry does not help
 )

@@ -28,7 +28,7 @@ type Options struct {
 	MaxRetries     int           // number of retries after the first attempt; default 3, negative is none
 	Backoff        time.Duration // pause before the first retry, doubled for each further retry, up to BackoffMax; default 500 ms
 	BackoffMax     time.Duration // default 30 s
-	RetryAfterMax  time.Duration // longest Retry-After that counts; default 24 h
+	RetryAfterMax  time.Duration // a longer Retry-After counts as this one; default 24 h
 	MaxWait        time.Duration // longest wait before a request to a host that asked to wait; if it would be longer, the request fails at once as Temporary; default 2 min
 	ConnectTimeout time.Duration // limit on the time to connect, and on the time of the TLS handshake; default 10 s
 	HeaderTimeout  time.Duration // limit on the time from the request to the end of the response header; default 30 s
@@ -81,9 +81,9 @@ type Validators struct {
 // Request describes one GET.
 type Request struct {
 	URL        string
-	Accept     string // media types; "" is */*
+	Accept     string // accepted media types; "" is */*
 	Validators Validators
-	MaxBytes   int64 // largest body; 0 is Options.MaxBytes
+	MaxBytes   int64 // largest body in bytes; 0 is Options.MaxBytes
 	Fresh      bool  // proxies must ask the server (Cache-Control: no-cache)
 	Once       bool  // the request is not retried, because the caller can ask other servers
 	Gzip       bool  // the server may compress with gzip, as Content-Encoding then says; the caller decompresses
@@ -109,7 +109,7 @@ type Request struct {
 // an open body must not wait for another request, which may never get a slot.
 type Response struct {
 	URL           string // URL of the response, after redirects
-	Status        int    // 200, 206 or 304
+	Status        int    // HTTP status: 200, 206 or 304
 	Header        http.Header
 	ContentType   string
 	ContentLength int64 // length of Body in bytes; -1 if the response does not state it

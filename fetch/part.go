@@ -148,6 +148,6 @@ func parseContentRange(s string) (first, last, total int64, ok bool) {
 }
 
 func digits(s string) (int64, bool) {
-	n, err := strconv.ParseUint(s, 10, 63) // does not accept a sign, unlike ParseInt
+	n, err := strconv.ParseUint(s, 10, 63) // ParseUint does not accept a sign, unlike ParseInt
 	return int64(n), err == nil
 }

@@ -52,7 +52,7 @@ type resumed struct {
 	left    int64  // number of bytes that may still be read
 
 	body  io.ReadCloser
-	broke *Error // error of body that broke off; nil while body can be read
+	broke *Error // error with which the body broke off; nil while the body can be read
 	err   error  // error that every further Read returns
 	came  int64  // number of bytes since the body last broke off
 	tries int    // number of consecutive failed requests

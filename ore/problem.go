@@ -148,17 +148,17 @@ func (l *lead) checkLink(m *Map) []Problem {
 		tell(rule, "the link to the map has type=%q; expected type=%q", l.mime, want)
 	}
 	if l.cites != "" && !m.Aggregates(l.cites) {
-		tell(ruleCite, "the map does not aggregate %q, so it is not clear why the page cites the map; the page could cite a map of its own that aggregates both", l.cites)
+		tell(ruleCite, "the map does not aggregate %q, so it is not clear why the page cites the map; a map of the page itself could aggregate this resource", l.cites)
 	}
 	return found
 }
 
-// checkCite returns a problem if a page cites a map in a form that ORE alpha §3.2 calls
-// a makeshift.
+// checkCite returns a problem if a page cites a map in a form that the rules
+// discourage.
 func (l *lead) checkCite() (Problem, bool) {
 	switch l.way {
 	case WayAttribute:
-		return l.problem(ruleAttribute, "the attribute resourcemap is not part of HTML"), true
+		return l.problem(ruleAttribute, "the attribute resourcemap is not part of HTML, so it is only a hint"), true
 	case WayRel:
 		return l.problem(ruleRel, "the URI of the map is in the attribute rel, which few programs search for URIs"), true
 	}

@@ -31,9 +31,9 @@ const (
 // dirt has the number of corrections by their message.
 type dirt map[string]int
 
-// clean returns a response as XML 1.0 in UTF-8, in which illegal characters are U+FFFD
-// and ampersands of invalid references are escaped. It counts the corrections in d. The
-// result shares no memory with raw.
+// clean returns a response as XML 1.0 in UTF-8 with legal characters and references
+// only. It corrects illegal parts and counts the corrections in d. The result shares no
+// memory with raw.
 func clean(raw []byte, d dirt) ([]byte, error) {
 	text, err := toUTF8(raw, d)
 	if err != nil {

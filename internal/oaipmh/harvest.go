@@ -116,7 +116,7 @@ func (h *harvester) until() (time.Time, bool) {
 }
 
 // end returns the last datestamp of the Selection. If the Selection has none, it
-// returns a time at which the list was or is being read.
+// returns the time of the harvest.
 func (h *harvester) end() time.Time {
 	switch {
 	case !h.s.Until.IsZero():

@@ -299,9 +299,9 @@ func (p *parser) stamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
 	case err != nil:
-		p.dirt["a "+element+" cannot be read"]++
+		p.dirt[fmt.Sprintf("a %s cannot be read", element)]++
 	case !strict:
-		p.dirt["a "+element+" is not in one of the two forms of the protocol"]++
+		p.dirt[fmt.Sprintf("a %s is not in one of the two forms of the protocol", element)]++
 	}
 	return s
 }

@@ -29,9 +29,8 @@ type Harvest struct {
 	Prefix string // metadataPrefix
 	Set    string // setSpec of the harvested set; "" is all records
 
-	// Overlap is the time between the start of a harvest and the last datestamp
-	// before. Records between these are listed again, since servers may show a
-	// record some time after its datestamp. 0 is DefaultOverlap.
+	// Overlap is how far before the last datestamp the next harvest begins. Servers
+	// may show a record some time after its datestamp. 0 is DefaultOverlap.
 	Overlap time.Duration
 	// FullEvery is the interval at which all records are listed, to find deletions
 	// that the repository does not announce. 0 is DefaultFullEvery, or never if the

@@ -223,7 +223,8 @@ func (in *Input) write(ctx context.Context, some []known) (err error) {
 	return st.update(ctx, "pending = NULL", own)
 }
 
-// foreign reports whether the path of a record's file has a file of another origin.
+// foreign reports whether a file that this harvest did not write is at the path of a
+// record's file.
 func (in *Input) foreign(ctx context.Context, k *known) (bool, error) {
 	if k.written {
 		return false, nil
