@@ -504,7 +504,7 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 func (s *search) repository(ctx context.Context, l *lead) error {
 	base := repositoryOf(l.uri)
 	c := oaipmh.Client{Fetch: s.f.Client, BaseURL: base}
-	formats, err := c.Formats(ctx, "")
+	formats, err := c.Formats(ctx)
 	s.left--
 	if err != nil {
 		return fmt.Errorf("read the repository %q: %w", base, err)

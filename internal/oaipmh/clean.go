@@ -2,15 +2,16 @@ package oaipmh
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // declaration matches the encoding in an XML declaration.
@@ -56,10 +57,8 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
 		return raw[3:], nil
-	case bytes.HasPrefix(raw, []byte("\xff\xfe")):
-		return fromUTF16(raw[2:], binary.LittleEndian), nil
-	case bytes.HasPrefix(raw, []byte("\xfe\xff")):
-		return fromUTF16(raw[2:], binary.BigEndian), nil
+	case bytes.HasPrefix(raw, []byte("\xff\xfe")), bytes.HasPrefix(raw, []byte("\xfe\xff")):
+		return unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Bytes(raw)
 	}
 	m := declaration.FindSubmatch(bytes.TrimLeft(raw[:min(len(raw), 400)], " \t\r\n"))
 	if m == nil {
@@ -73,36 +72,10 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 			d[dirtCharset]++
 			return raw, nil
 		}
-		return fromLatin(raw), nil
+		return charmap.Windows1252.NewDecoder().Bytes(raw)
 	default:
 		return nil, fmt.Errorf("the response has the encoding %q: expected UTF-8, UTF-16, ISO-8859-1 or windows-1252", name)
 	}
-}
-
-func fromUTF16(raw []byte, order binary.ByteOrder) []byte {
-	units := make([]uint16, len(raw)/2)
-	for i := range units {
-		units[i] = order.Uint16(raw[2*i:])
-	}
-	return []byte(string(utf16.Decode(units)))
-}
-
-// windows1252 maps the bytes 0x80 to 0x9f to characters.
-var windows1252 = []rune("€\uFFFD‚ƒ„…†‡ˆ‰Š‹Œ\uFFFDŽ\uFFFD\uFFFD‘’“”•–—˜™š›œ\uFFFDžŸ")
-
-func fromLatin(raw []byte) []byte {
-	out := make([]byte, 0, len(raw)+len(raw)/8)
-	for _, c := range raw {
-		switch {
-		case c < 0x80:
-			out = append(out, c)
-		case c < 0xa0:
-			out = utf8.AppendRune(out, windows1252[c-0x80])
-		default:
-			out = utf8.AppendRune(out, rune(c))
-		}
-	}
-	return out
 }
 
 // cleaner copies a text and corrects its illegal parts.

@@ -61,14 +61,9 @@ func (c *Client) Identify(ctx context.Context) (Identity, error) {
 	return *p.identity, nil
 }
 
-// Formats returns the metadata formats of the repository or, with an identifier, of one
-// record (§4.4). The error is NoMetadataFormats if the record has none.
-func (c *Client) Formats(ctx context.Context, identifier string) ([]Format, error) {
-	v := url.Values{}
-	if identifier != "" {
-		v.Set("identifier", identifier)
-	}
-	p, err := c.ask(ctx, VerbFormats, v)
+// Formats returns the metadata formats of the repository (§4.4).
+func (c *Client) Formats(ctx context.Context) ([]Format, error) {
+	p, err := c.ask(ctx, VerbFormats, nil)
 	if err != nil {
 		return nil, err
 	}

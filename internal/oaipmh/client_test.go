@@ -50,7 +50,7 @@ func TestVerbs(t *testing.T) {
 	if err != nil || id.Name != "A repository of tests" || id.Deleted != oaipmh.DeletedPersistent || id.Days || id.Earliest.String() != "2020-01-01T00:00:00Z" {
 		t.Errorf("Identify: %+v, %v", id, err)
 	}
-	formats, err := c.Formats(t.Context(), "")
+	formats, err := c.Formats(t.Context())
 	if err != nil || len(formats) != 1 || formats[0].Prefix != "oai_dc" {
 		t.Errorf("ListMetadataFormats: %v, %v", formats, err)
 	}

@@ -79,7 +79,6 @@ const (
 // Identity is a repository's description of itself (§4.2).
 type Identity struct {
 	Name     string
-	BaseURL  string
 	Earliest Stamp // earliestDatestamp, before which there are no records; zero if unreadable
 	Deleted  DeletedRecord
 	Days     bool // the granularity of datestamps is days, not seconds

@@ -25,7 +25,7 @@ import (
 // An error for which the protocol has a code must be a *Error. Any other error leads to
 // status 500.
 type Repository interface {
-	// Identity returns the description of the repository, without BaseURL and Date.
+	// Identity returns the description of the repository, without Date.
 	Identity(ctx context.Context) (Identity, error)
 	// Formats returns all metadata formats or, with an identifier, those of one
 	// record.

@@ -312,8 +312,6 @@ func (p *parser) identify(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "repositoryName":
 			i.Name = s
-		case "baseURL":
-			i.BaseURL = s
 		case "adminEmail":
 			i.Emails = append(i.Emails, s)
 		case "earliestDatestamp":

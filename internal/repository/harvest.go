@@ -169,7 +169,7 @@ func (h *Harvest) short(ctx context.Context, p *progress) (int64, error) {
 // format returns the description of the metadata format by the repository, if it lists
 // the format. Some repositories do not list all of their formats.
 func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
-	formats, err := h.Client.Formats(ctx, "")
+	formats, err := h.Client.Formats(ctx)
 	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
 		return oaipmh.Format{}, err
 	}
