@@ -83,7 +83,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, b.end(io.EOF)
 	case err != nil:
 		return n, b.end(b.failed(err))
-	case !b.rate.add(n, b.opt.Now().Sub(start), b.opt):
+	case !b.rate.add(n, b.opt.Now().Sub(start)):
 		return n, b.end(b.tooSlow())
 	}
 	return n, b.hold(n)
@@ -132,7 +132,7 @@ func (b *body) tooMuch() error {
 // startWatch starts the timer that cancels the exchange if the following Read takes too
 // long.
 func (b *body) startWatch() {
-	d := min(b.opt.IdleTimeout, b.rate.rest(b.opt))
+	d := min(b.opt.IdleTimeout, b.rate.rest())
 	b.idle = d == b.opt.IdleTimeout
 	if b.watch == nil {
 		b.watch = time.AfterFunc(d, func() { b.ex.cancel(errWatch) })
@@ -179,29 +179,37 @@ func (b *body) temporary(msg string, err error) error {
 
 func (b *body) tooSlow() error {
 	return b.temporary(fmt.Sprintf("the body arrives too slowly: expected %d bytes per second, got %d bytes in %v",
-		b.opt.MinRate, b.rate.came, b.rate.waited.Round(time.Second)), nil)
+		minRate, b.rate.came, b.rate.waited.Round(time.Second)), nil)
 }
 
 func tooLarge(op string, u *url.URL, most int64, got string) *Error {
 	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", most, got)}
 }
 
-// rateWindow has the number of bytes that arrived and the time spent waiting for them,
-// from which the rate of a body is computed.
+// The rate of a body is measured in periods of waiting: in each, at least minBytes must
+// arrive.
+const (
+	ratePeriod = 60 * time.Second
+	minRate    = 1 << 10 // bytes per second
+	minBytes   = minRate * int64(ratePeriod/time.Second)
+)
+
+// rateWindow has the number of bytes that arrived and the time spent waiting for them in
+// the current period.
 type rateWindow struct {
 	came   int64
 	waited time.Duration
 }
 
-// add counts n bytes that arrived in the duration d. It reports whether the rate is
-// high enough.
-func (w *rateWindow) add(n int, d time.Duration, o *Options) bool {
+// add counts n bytes that arrived in the duration d. It returns false at the end of a
+// period in which too few bytes arrived.
+func (w *rateWindow) add(n int, d time.Duration) bool {
 	w.came += int64(n)
 	w.waited += d
-	if w.waited < o.RateWindow || o.MinRate < 0 {
+	if w.waited < ratePeriod {
 		return true
 	}
-	if w.came < w.least(o) {
+	if w.came < minBytes {
 		return false
 	}
 	*w = rateWindow{}
@@ -210,14 +218,9 @@ func (w *rateWindow) add(n int, d time.Duration, o *Options) bool {
 
 // rest returns how long to wait for the next byte at most, so that the rate stays high
 // enough.
-func (w *rateWindow) rest(o *Options) time.Duration {
-	if o.MinRate < 0 || w.came >= w.least(o) {
+func (w *rateWindow) rest() time.Duration {
+	if w.came >= minBytes {
 		return math.MaxInt64
 	}
-	return o.RateWindow - w.waited
-}
-
-// least returns the number of bytes that must arrive in a window.
-func (w *rateWindow) least(o *Options) int64 {
-	return int64(float64(o.MinRate) * o.RateWindow.Seconds())
+	return ratePeriod - w.waited
 }

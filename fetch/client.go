@@ -15,6 +15,10 @@ import (
 const (
 	maxHeader   = 64 << 10 // largest response header in bytes
 	maxResource = 10 << 30 // largest body in bytes if the request sets no limit
+
+	maxRedirects   = 5                // largest number of redirects of one request
+	connectTimeout = 10 * time.Second // limit on the time to connect, and on the time of the TLS handshake
+	maxRetryAfter  = 24 * time.Hour   // a longer Retry-After counts as this one
 )
 
 // MaxDocument is the default of Options.MaxDocument, in bytes.
@@ -59,14 +63,9 @@ func withDefaults(o Options) Options {
 	o.MaxRetries = cmp.Or(o.MaxRetries, 3)
 	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 30*time.Second)
-	o.RetryAfterMax = cmp.Or(o.RetryAfterMax, 24*time.Hour)
 	o.MaxWait = cmp.Or(o.MaxWait, 2*time.Minute)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
 	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, 30*time.Second)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 60*time.Second)
-	o.MinRate = cmp.Or(o.MinRate, 1<<10)
-	o.RateWindow = cmp.Or(o.RateWindow, 60*time.Second)
-	o.MaxRedirects = cmp.Or(o.MaxRedirects, 5)
 	o.MaxBytes = cmp.Or(o.MaxBytes, maxResource)
 	o.MaxDocument = cmp.Or(o.MaxDocument, MaxDocument)
 	realWorld(&o)

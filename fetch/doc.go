@@ -5,7 +5,7 @@
 // Kind classifies the failure. The following holds for every request:
 //
 //   - The URL is http or https and has no user name or password.
-//   - At most [Options.MaxRedirects] redirects are followed, never from https to http,
+//   - At most five redirects are followed, never from https to http,
 //     and to another origin only if that is allowed. Each target is checked like the
 //     requested URL.
 //   - The host is resolved before its address is checked. Addresses that are not public

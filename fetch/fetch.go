@@ -25,19 +25,14 @@ type Options struct {
 	RatePerHost rate.Limit // largest number of requests per second to one origin; 0 is no limit
 	Bandwidth   int64      // largest number of bytes per second in all bodies together; 0 is no limit
 
-	MaxRetries     int           // number of retries after the first attempt; default 3, negative is none
-	Backoff        time.Duration // pause before the first retry, doubled for each further retry, up to BackoffMax; default 500 ms
-	BackoffMax     time.Duration // default 30 s
-	RetryAfterMax  time.Duration // a longer Retry-After counts as this one; default 24 h
-	MaxWait        time.Duration // longest wait before a request to a host that asked to wait; if it would be longer, the request fails at once as Temporary; default 2 min
-	ConnectTimeout time.Duration // limit on the time to connect, and on the time of the TLS handshake; default 10 s
-	HeaderTimeout  time.Duration // limit on the time from the request to the end of the response header; default 30 s
-	IdleTimeout    time.Duration // longest pause before a byte of the body, including the first; default 60 s
-	MinRate        int64         // smallest number of bytes per second in a body, averaged over RateWindow; default 1 KiB/s, negative is no limit
-	RateWindow     time.Duration // default 60 s
-	MaxRedirects   int           // largest number of redirects of one request; default 5, negative is none
-	MaxBytes       int64         // largest body in bytes, if the request sets no limit; default 10 GiB
-	MaxDocument    int64         // largest ResourceSync document in bytes, for Document and for programs that parse documents; default 200 MiB
+	MaxRetries    int           // number of retries after the first attempt; default 3, negative is none
+	Backoff       time.Duration // pause before the first retry, doubled for each further retry, up to BackoffMax; default 500 ms
+	BackoffMax    time.Duration // default 30 s
+	MaxWait       time.Duration // longest wait before a request to a host that asked to wait; if it would be longer, the request fails at once as Temporary; default 2 min
+	HeaderTimeout time.Duration // limit on the time from the request to the end of the response header; default 30 s
+	IdleTimeout   time.Duration // longest pause before a byte of the body, including the first; default 60 s
+	MaxBytes      int64         // largest body in bytes, if the request sets no limit; default 10 GiB
+	MaxDocument   int64         // largest ResourceSync document in bytes, for Document and for programs that parse documents; default 200 MiB
 
 	AllowOrigins []string       // origins to which redirects from other origins may lead
 	AllowPrivate []string       // host:port that may be dialled although its address is not public

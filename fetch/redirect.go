@@ -26,8 +26,8 @@ func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	if loc == "" {
 		return refuse(Protocol, "the redirect has no Location", "")
 	}
-	if hops >= a.c.opt.MaxRedirects {
-		return refuse(Protocol, fmt.Sprintf("there are more than %d redirects", max(a.c.opt.MaxRedirects, 0)), "")
+	if hops >= maxRedirects {
+		return refuse(Protocol, fmt.Sprintf("there are more than %d redirects", maxRedirects), "")
 	}
 	ref, err := ParseReference(loc)
 	if err != nil {

@@ -54,7 +54,7 @@ func (c *Client) Again(ctx context.Context, failed int, err error) bool {
 }
 
 // later marks e as worth a retry and sets the pause before the retry: the longer one of
-// the back-off and the time in Retry-After, which is limited to RetryAfterMax.
+// the back-off and the time in Retry-After, which is limited to maxRetryAfter.
 func (a *attempt) later(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true
@@ -63,7 +63,7 @@ func (a *attempt) later(e *Error, h http.Header) *Error {
 		return e
 	}
 	if d, ok := retryAfter(h.Get("Retry-After"), o.Now()); ok {
-		e.RetryAfter = min(d, o.RetryAfterMax)
+		e.RetryAfter = min(d, maxRetryAfter)
 		e.delay = max(e.delay, e.RetryAfter)
 		e.Hint = "the host asks to wait for " + e.RetryAfter.Round(time.Second).String()
 	}

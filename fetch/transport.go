@@ -34,7 +34,7 @@ func (c *Client) transport() *http.Transport {
 	t := &http.Transport{
 		DialContext:            c.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
-		TLSHandshakeTimeout:    o.ConnectTimeout,
+		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true,
@@ -58,7 +58,7 @@ const stagger = 250 * time.Millisecond
 // policy, and dials the permitted addresses. The host is not resolved again, so the
 // dialled addresses are those that were checked.
 func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.opt.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {

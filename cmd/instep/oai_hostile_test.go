@@ -53,7 +53,7 @@ func TestOAIRepositoryThatGoesWrong(t *testing.T) {
 		{"an answer that is cut", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, head, "<record><header>") }), 1, "unexpected EOF"},
 		{"one token for ever", lists(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, head, "<resumptionToken>x</resumptionToken></ListRecords></OAI-PMH>")
-		}), 1, "all records of"},
+		}), 1, "are too many for one response"},
 		{"tokens without end", lists(func(w http.ResponseWriter, _ *http.Request) {
 			endless++
 			fmt.Fprint(w, head, "<resumptionToken>", endless, "</resumptionToken></ListRecords></OAI-PMH>")
@@ -130,7 +130,7 @@ func TestOAIRepositoryWithoutDeletions(t *testing.T) {
 		return strings.ReplaceAll(a, `completeListSize="38"`, `completeListSize="40"`)
 	}
 	p.Unlock()
-	if o := publish(); o.code != 0 || *o.Deleted != 0 || !strings.Contains(messages(o), "there are 2 more") {
+	if o := publish(); o.code != 0 || *o.Deleted != 0 || !strings.Contains(messages(o), "the repository states 2 more") {
 		t.Errorf("a list that is too short: exit code %d, %s", o.code, messages(o))
 	}
 	p.Lock()
