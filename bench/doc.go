@@ -1,7 +1,8 @@
-// Package bench measures the library beside other programs for the same work, in one run: a
-// time on one machine means little on another, a ratio does. `make bench-documents` prints
-// the table of reading and writing documents.
+// Package bench measures the library beside other programs that do the same work. Both
+// are measured in the same run, because times differ between machines while their ratio
+// hardly does. `make bench-documents` prints the table of reading and writing
+// documents.
 //
-// There is no production code in it: everything is in its tests. Those of
-// `make full` use small sets, to see that each row still works.
+// The package has only tests. `make full` runs them with small sets, to check that each
+// row still works.
 package bench

@@ -244,7 +244,7 @@ func TestHostileLinks(t *testing.T) {
 		{"to a metadata service", `Link: <http://169.254.169.254/latest>; rel="resourcesync"` + "\n", "--allow-origin http://169.254.169.254", 4},
 		{"to another host", linking("http://files.example.net/caps.xml"), "--allow-origin http://files.example.net", 4},
 		{"to another host by base", strings.Replace(linking("caps.xml"), "<title>", `<base href="//files.example.net/"><title>`, 1), "--allow-origin http://files.example.net", 4},
-		{"to another host by redirect", linking("/away"), "redirect to another origin", 5},
+		{"to another host by redirect", linking("/away"), "redirect leads to another origin", 5},
 		{"no URI", linking("http://[::1"), "resolve", 4},
 		{"a giant page", "<html><head>" + strings.Repeat("<p>nothing</p>", 8<<20) + linking("/a/caps.xml"), "no link", 4},
 		{"a giant tag", "<html><head><link " + strings.Repeat("x", 16<<20), "no link", 4},

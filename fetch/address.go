@@ -13,9 +13,9 @@ import (
 
 // addressPolicy decides which addresses may be dialled for a host and port.
 type addressPolicy struct {
-	hint    string                  // hint on how to allow a private address; its host:port is appended
+	hint    string                  // advice on how to allow a private address, to which the host:port is appended
 	mu      sync.RWMutex            // guards allowed
-	allowed map[string][]netip.Addr // allowed addresses by host:port; nil allows every address except those of metadata services
+	allowed map[string][]netip.Addr // allowed addresses by host:port; a nil list allows every address except those of metadata services
 }
 
 func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
@@ -30,10 +30,10 @@ func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
 	return p, nil
 }
 
-// TrustSource permits the Source that the user named to have private addresses. If its
-// host resolves only to addresses that are not public, these may be dialled from now
-// on, for that host and port. A proxy resolves names itself, so this has no effect with
-// one.
+// TrustSource permits connections to the Source that the user named, even if its host
+// has only private addresses. Only the addresses to which the host resolves now are
+// permitted, for the port of the Source. Behind a proxy TrustSource does nothing, since
+// the proxy resolves host names.
 func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	u, err := Parse(raw)
 	if err != nil {
@@ -62,8 +62,9 @@ func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	return nil
 }
 
-// checkURL returns an error for a literal address that is not permitted, before any
-// request. With a proxy it is the only check of addresses.
+// checkURL returns an error if the host of u is an IP address to which connections are
+// not permitted. It is called before any request. Behind a proxy no other check of
+// addresses is possible.
 func (p *addressPolicy) checkURL(u *url.URL) error {
 	host, port := hostPort(u)
 	a, err := netip.ParseAddr(host)
@@ -77,8 +78,8 @@ func (p *addressPolicy) checkURL(u *url.URL) error {
 	return nil
 }
 
-// permitted returns those of addrs that may be dialled for host and port, or an
-// *Error of Kind Refused if there are none.
+// permitted returns those of addrs to which the policy permits connections for a host
+// and port. If there are none it returns an *Error of Kind Refused.
 func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]netip.Addr, *Error) {
 	hp := net.JoinHostPort(asciiHost(host), port)
 	p.mu.RLock()
@@ -101,7 +102,7 @@ func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]neti
 	e := &Error{Op: "get", URL: hp, Kind: Refused}
 	if worst == metadata {
 		e.Msg = fmt.Sprintf("%v is the address of a metadata service", addrs)
-		e.Hint = "these are never asked"
+		e.Hint = "metadata services are never contacted"
 		return nil, e
 	}
 	e.Msg = fmt.Sprintf("%s has no public address (%v)", host, addrs)
@@ -110,8 +111,8 @@ func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]neti
 	return nil, e
 }
 
-// addressClass classifies an address by how dangerous it is to connect to it: a higher
-// class is worse.
+// addressClass says how dangerous a connection to an address is: a higher class is more
+// dangerous.
 type addressClass uint8
 
 const (
@@ -120,24 +121,22 @@ const (
 	metadata
 )
 
-// classify classifies an address by the IANA registries of special-purpose addresses.
-// If an address contains an IPv4 address, both are judged and the worse class counts.
+// classify returns the class of an address by the IANA registries of special-purpose
+// addresses. If an IPv6 address contains an IPv4 address, the more dangerous class of
+// the two counts.
 func classify(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if slices.Contains(metadataAddrs, a) {
 		return metadata
 	}
 	if v4, ok := embedded(a); ok {
-		inner := classify(v4)
-		if inner == metadata {
-			return metadata
-		}
-		return max(inner, direct(a))
+		return max(classify(v4), direct(a))
 	}
 	return direct(a)
 }
 
-// direct classifies an address by its own prefix.
+// direct returns the class of an address by its prefix, regardless of an IPv4 address
+// inside it.
 func direct(a netip.Addr) addressClass {
 	if a.Is4() {
 		if inAny(special4, a) {
@@ -146,7 +145,7 @@ func direct(a netip.Addr) addressClass {
 		return public
 	}
 	if nat64.Contains(a) {
-		return public // the IPv4 address inside it decides
+		return public // the class of the IPv4 address in a NAT64 address decides
 	}
 	if !global6.Contains(a) || inAny(special6, a) {
 		return private
@@ -154,8 +153,9 @@ func direct(a netip.Addr) addressClass {
 	return public
 }
 
-// embedded returns the IPv4 address at which traffic to an IPv6 address may end: NAT64
-// (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC 5214), IPv4-compatible (RFC 4291).
+// embedded returns the IPv4 address that an IPv6 address contains, to which traffic may
+// be forwarded: NAT64 (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC 5214), IPv4-compatible
+// (RFC 4291).
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
@@ -183,7 +183,7 @@ var (
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
-	global6    = netip.MustParsePrefix("2000::/3") // only addresses in this block are assigned for public use
+	global6    = netip.MustParsePrefix("2000::/3") // the only block of IPv6 addresses for public use
 
 	special4 = prefixes(
 		"0.0.0.0/8",       // this network
@@ -215,7 +215,7 @@ var (
 		netip.MustParseAddr("169.254.170.2"),   // AWS container credentials
 		netip.MustParseAddr("169.254.170.23"),
 		netip.MustParseAddr("100.100.100.200"), // Alibaba
-		netip.MustParseAddr("168.63.129.16"),   // Azure; in a public address block
+		netip.MustParseAddr("168.63.129.16"),   // Azure; the only public address of these
 		netip.MustParseAddr("192.0.0.192"),     // Oracle
 		netip.MustParseAddr("fd00:ec2::254"),   // AWS
 		netip.MustParseAddr("fd00:ec2::23"),

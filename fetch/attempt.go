@@ -1,11 +1,13 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -13,12 +15,12 @@ import (
 	"time"
 )
 
-// attempt is one Get: a request with its redirects and retries.
+// attempt is one call of Get: a request with its redirects and retries.
 type attempt struct {
 	c     *Client
 	req   Request
 	start *url.URL
-	span  string // value of the Range header for req.Part
+	span  string // value of the Range header field for req.Part
 	tries int
 	sent  int
 }
@@ -40,7 +42,7 @@ func (c *Client) newAttempt(r Request) (*attempt, error) {
 	return a, nil
 }
 
-// once sends the request once and follows redirects.
+// once sends the request, without retries, and follows redirects.
 func (a *attempt) once(ctx context.Context) (*Response, error) {
 	a.tries++
 	u := a.start
@@ -67,7 +69,8 @@ func (a *attempt) once(ctx context.Context) (*Response, error) {
 	}
 }
 
-// exchange is a request with its response, and the slot of the host that it occupies.
+// exchange is a request with its response. It occupies a slot of the host until it is
+// closed.
 type exchange struct {
 	url     *url.URL
 	resp    *http.Response
@@ -79,7 +82,8 @@ type exchange struct {
 }
 
 // drain reads the rest of a response if it is small and arrives at once, so that the
-// connection can be reused. read is the number of bytes already read.
+// connection can be reused. read is the number of bytes of the body that have already
+// been read.
 func (ex *exchange) drain(read int64) {
 	if ex.resp.ContentLength-read > maxDrain {
 		return
@@ -89,7 +93,7 @@ func (ex *exchange) drain(read int64) {
 	watch.Stop()
 }
 
-// close ends the exchange and releases the slot.
+// close closes the body and releases the slot of the host.
 func (ex *exchange) close() {
 	_ = ex.resp.Body.Close()
 	ex.cancel(nil)
@@ -138,43 +142,37 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 }
 
 func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
-	h := a.c.header // shared by all requests and never modified; most requests need no other header
-	more := a.c.creds[origin]
-	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || !a.req.Datetime.IsZero() || a.req.Fresh || a.req.Gzip {
-		h = h.Clone()
-	}
-	if a.req.Accept != "" {
-		h["Accept"] = []string{a.req.Accept}
-	}
-	if v := a.req.Validators.ETag; v != "" {
-		h["If-None-Match"] = []string{v}
-	}
-	if v := a.req.Validators.LastModified; v != "" {
-		h["If-Modified-Since"] = []string{v}
-	}
-	if t := a.req.Datetime; !t.IsZero() {
-		h["Accept-Datetime"] = []string{t.UTC().Format(http.TimeFormat)}
-	}
-	if a.req.Gzip {
-		h["Accept-Encoding"] = []string{"gzip"}
-	}
-	if a.req.Fresh {
-		h["Cache-Control"] = []string{"no-cache"}
-	}
-	if p := a.req.Part; p != nil {
-		h["Range"] = []string{a.span}
-		if p.IfRange != "" {
-			h["If-Range"] = []string{p.IfRange}
+	h := http.Header{}
+	set := func(name, value string) {
+		if value != "" {
+			h[name] = []string{value}
 		}
 	}
-	for k, v := range more {
-		h[k] = v
+	set("User-Agent", a.c.opt.UserAgent)
+	set("Accept", cmp.Or(a.req.Accept, "*/*"))
+	set("If-None-Match", a.req.Validators.ETag)
+	set("If-Modified-Since", a.req.Validators.LastModified)
+	if t := a.req.Datetime; !t.IsZero() {
+		set("Accept-Datetime", t.UTC().Format(http.TimeFormat))
 	}
+	set("Accept-Encoding", "identity")
+	if a.req.Gzip {
+		set("Accept-Encoding", "gzip")
+	}
+	if a.req.Fresh {
+		set("Cache-Control", "no-cache")
+	}
+	if p := a.req.Part; p != nil {
+		set("Range", a.span)
+		set("If-Range", p.IfRange)
+	}
+	maps.Copy(h, a.c.creds[origin])
 	r := &http.Request{Method: http.MethodGet, URL: u, Header: h, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	return r.WithContext(ctx)
 }
 
-// answer turns the last response into a Response or an error.
+// answer returns the Response for an exchange, or an error if the status or the size is
+// not acceptable.
 func (a *attempt) answer(ex *exchange) (*Response, error) {
 	resp := ex.resp
 	has, err := a.judge(ex)
@@ -202,7 +200,8 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 	}, nil
 }
 
-// judge returns an error unless the response, and the bytes in it, can be used.
+// judge checks the status of a response and returns the range of bytes in its body. It
+// returns an error if the response cannot be used.
 func (a *attempt) judge(ex *exchange) (served, error) {
 	resp := ex.resp
 	switch {
@@ -212,14 +211,14 @@ func (a *attempt) judge(ex *exchange) (served, error) {
 	case resp.StatusCode == http.StatusPartialContent && a.req.Part != nil:
 		has, err := a.req.Part.check(resp)
 		if err != nil {
-			return has, &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode, Msg: err.Error(), Hint: "the server's parts cannot be used"}
+			return has, &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode, Msg: err.Error(), Hint: "the answers of the server to range requests cannot be used"}
 		}
 		return has, nil
 	}
 	return served{}, a.refusal(ex)
 }
 
-// refusal returns the error for a response that does not match the request.
+// refusal returns the error for a response whose status is not acceptable.
 func (a *attempt) refusal(ex *exchange) *Error {
 	resp := ex.resp
 	e := &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode}
@@ -228,22 +227,21 @@ func (a *attempt) refusal(ex *exchange) *Error {
 		e.Msg = "expected 206 or 200, got " + status(resp.StatusCode)
 	}
 	page := isPage(resp.Header)
+	if page && (resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusServiceUnavailable) {
+		e.Msg += ": the server sent an HTML page instead of the resource"
+	}
 	switch code := resp.StatusCode; code {
 	case http.StatusNotFound, http.StatusGone:
 		e.Kind = NotFound
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons:
 		e.Kind = Denied
 		if page && code == http.StatusForbidden {
-			e.Msg += ": a page answered, not the resource"
-			e.Hint = "the site may block programs; ask its operator to let this one in"
+			e.Hint = "the site may block programs; ask its operator to allow this one"
 		} else {
-			e.Hint = "credentials may be missing, or not those of this origin"
+			e.Hint = "credentials for this origin may be missing or wrong"
 		}
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.Kind = Temporary
-		if page && code == http.StatusServiceUnavailable {
-			e.Msg += ": a page answered, not the resource"
-		}
 		e = a.later(e, resp.Header)
 		if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 			ex.host.places.shrink(ex.sent, a.c.opt.Now())
@@ -253,20 +251,20 @@ func (a *attempt) refusal(ex *exchange) *Error {
 	default:
 		if code >= 500 {
 			e.Kind = Temporary
-			e.Hint = "the host failed; its operator has to look"
+			e.Hint = "the server reports an internal error, which its operator has to repair"
 		}
 	}
 	return e
 }
 
-// failed returns the error for a request without a response.
+// failed returns the error for a request that got no response.
 func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("get %q: %w", u, ctx.Err())
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // an error of the dialler, which lacks the URI
+		e := *fe // errors of dial lack the URI
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}
@@ -277,13 +275,13 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		e.Msg, e.Hint = "there is no such host", "check how the host is spelled"
+		e.Msg, e.Hint = "the host name does not exist", "check the spelling of the host name"
 	case errors.As(err, &cert):
-		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "there is no switch to trust it blindly; add its CA"
+		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "no flag turns this check off; add the CA of the host"
 	case errors.As(err, &record):
-		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may only speak http"
-	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls reports a TLS alert of the server with this text
-		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "it may want a client certificate, or speak no TLS of version 1.2 or later"
+		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may support only http"
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls uses this text for a TLS alert of the server
+		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "the host may require a client certificate, or not support TLS 1.2"
 	default:
 		return a.later(e, nil)
 	}

@@ -14,30 +14,32 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxDrain and drainTime bound the bytes and the time spent on reading the rest of an
-// unwanted response, so that its connection can be reused.
+// maxDrain is the number of bytes that are read from the rest of an unwanted response,
+// and drainTime the time spent on that. A connection can be reused only after the rest
+// has been read.
 const (
 	maxDrain  = 16 << 10
 	drainTime = 100 * time.Millisecond
 )
 
-// errWatch ends an exchange whose body arrives too slowly.
+// errWatch is the cause with which an exchange is cancelled when its body arrives too
+// slowly.
 var errWatch = errors.New("waited too long")
 
-// body is a response body with limits on its size, its pauses and its rate. At its end
-// it releases the slot of the host.
+// body is a response body with limits on its size, its pauses and its rate. When it
+// ends it releases the slot of the host.
 type body struct {
 	ex   *exchange
 	opt  *Options
-	all  *rate.Limiter // limits the total rate of all bodies; nil is no limit
-	max  int64         // bytes allowed
-	want int64         // expected length; -1 if unknown
+	all  *rate.Limiter // limit on the rate of all bodies together; nil is no limit
+	max  int64         // largest allowed number of bytes
+	want int64         // expected number of bytes; -1 if unknown
 	n    int64         // number of bytes read
-	err  error         // returned by every further Read
-	idle bool          // what the watch waits for: any byte (true), or enough bytes
+	err  error         // error that every further Read returns
+	idle bool          // the timer limits the wait for any byte, not the rate
 	rate rateWindow
 
-	watch *time.Timer // timer that ends the exchange; it runs only during a Read
+	watch *time.Timer // timer that cancels the exchange; it runs only during a Read
 }
 
 func newBody(c *Client, ex *exchange, limit, want int64) *body {
@@ -48,13 +50,13 @@ func newBody(c *Client, ex *exchange, limit, want int64) *body {
 	return b
 }
 
-// Read reads the body; it fails if the body stops, arrives too slowly or is too large.
+// Read returns an error if the body stops, arrives too slowly or is too large.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
 	rest := b.most() - b.n
-	if int64(len(p)) > rest { // reading one byte more detects a body that is too large
+	if int64(len(p)) > rest { // one byte more, to detect a body that is too large
 		p = p[:rest+1]
 	}
 	if b.all != nil {
@@ -75,26 +77,27 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF && b.n < b.want:
 		return n, b.end(b.failed(io.ErrUnexpectedEOF))
-	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // this end may be caused by the watch
+	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // the watch may have ended the body
 		return n, b.end(b.failed(err))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
 	case err != nil:
 		return n, b.end(b.failed(err))
-	case !b.rate.add(n, b.opt.Now().Sub(start), b.opt):
+	case !b.rate.add(n, b.opt.Now().Sub(start)):
 		return n, b.end(b.tooSlow())
 	}
 	return n, b.hold(n)
 }
 
-// isFramed reports whether the response marks the end of a body of this length (-1 if
-// unknown). If a body ends with the connection, a truncated one looks complete.
+// isFramed reports whether the response marks the end of its body. Otherwise the body
+// ends with the connection, so that a truncated body looks complete. length is the
+// length of the body, -1 if unknown.
 func isFramed(resp *http.Response, length int64) bool {
 	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
 // hold waits until the bandwidth limit allows n more bytes. Meanwhile unread bytes fill
-// the network buffers, which slows the sender down.
+// the network buffers, so that the server sends more slowly.
 func (b *body) hold(n int) error {
 	if b.all == nil || n == 0 {
 		return nil
@@ -106,7 +109,7 @@ func (b *body) hold(n int) error {
 	return nil
 }
 
-// most returns the maximum number of bytes of the body.
+// most returns the largest number of bytes that the body may have.
 func (b *body) most() int64 {
 	if b.want >= 0 {
 		return min(b.max, b.want)
@@ -114,22 +117,22 @@ func (b *body) most() int64 {
 	return b.max
 }
 
-// tooMuch returns the error for a body longer than its Content-Range. net/http checks
-// Content-Length, but not Content-Range.
+// tooMuch returns the error for a body that is longer than expected or allowed.
+// net/http does not compare a body with its Content-Range.
 func (b *body) tooMuch() error {
 	if b.want >= 0 && b.want <= b.max {
 		return &Error{
 			Op: "read", URL: b.ex.url.String(), Kind: Protocol, Status: b.ex.resp.StatusCode,
-			Msg: fmt.Sprintf("expected the %d bytes of the part, got more", b.want),
+			Msg: fmt.Sprintf("expected a range of %d bytes, got more", b.want),
 		}
 	}
 	return tooLarge("read", b.ex.url, b.max, "more")
 }
 
-// startWatch starts the timer that ends the exchange if the following Read takes too
+// startWatch starts the timer that cancels the exchange if the following Read takes too
 // long.
 func (b *body) startWatch() {
-	d := min(b.opt.IdleTimeout, b.rate.rest(b.opt))
+	d := min(b.opt.IdleTimeout, b.rate.rest())
 	b.idle = d == b.opt.IdleTimeout
 	if b.watch == nil {
 		b.watch = time.AfterFunc(d, func() { b.ex.cancel(errWatch) })
@@ -138,7 +141,8 @@ func (b *body) startWatch() {
 	b.watch.Reset(d)
 }
 
-// Close ends the exchange. It reads a small rest, so that the connection can be reused.
+// Close ends the exchange. It first reads the rest of the body if that is small, so
+// that the connection can be reused.
 func (b *body) Close() error {
 	if b.err == nil {
 		b.ex.drain(b.n)
@@ -154,11 +158,11 @@ func (b *body) end(err error) error {
 	return err
 }
 
-// failed returns the error for a body that broke off.
+// failed returns the error for a body that ended too early.
 func (b *body) failed(err error) error {
 	switch watched := errors.Is(context.Cause(b.ex.ctx), errWatch); {
 	case watched && b.idle:
-		return b.temporary(fmt.Sprintf("no byte of the body came for %v", b.opt.IdleTimeout), nil)
+		return b.temporary(fmt.Sprintf("no byte of the body arrived for %v", b.opt.IdleTimeout), nil)
 	case watched:
 		return b.tooSlow()
 	case b.ex.ctx.Err() != nil:
@@ -174,43 +178,49 @@ func (b *body) temporary(msg string, err error) error {
 }
 
 func (b *body) tooSlow() error {
-	return b.temporary(fmt.Sprintf("the body comes too slowly: expected %d bytes a second, got %d in %v",
-		b.opt.MinRate, b.rate.came, b.rate.waited.Round(time.Second)), nil)
+	return b.temporary(fmt.Sprintf("the body arrives too slowly: expected %d bytes per second, got %d bytes in %v",
+		minRate, b.rate.came, b.rate.waited.Round(time.Second)), nil)
 }
 
 func tooLarge(op string, u *url.URL, most int64, got string) *Error {
 	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", most, got)}
 }
 
-// rateWindow counts the bytes that arrived during the time spent waiting for them.
+// The rate of a body is measured in periods of waiting: in each, at least minBytes must
+// arrive.
+const (
+	ratePeriod = 60 * time.Second
+	minRate    = 1 << 10 // bytes per second
+	minBytes   = minRate * int64(ratePeriod/time.Second)
+)
+
+// rateWindow has the number of bytes that arrived and the time spent waiting for them in
+// the current period.
 type rateWindow struct {
 	came   int64
 	waited time.Duration
 }
 
-// add counts n bytes that arrived in d, and reports whether the rate is high enough.
-func (w *rateWindow) add(n int, d time.Duration, o *Options) bool {
+// add counts n bytes that arrived in the duration d. It returns false at the end of a
+// period in which too few bytes arrived.
+func (w *rateWindow) add(n int, d time.Duration) bool {
 	w.came += int64(n)
 	w.waited += d
-	if w.waited < o.RateWindow || o.MinRate < 0 {
+	if w.waited < ratePeriod {
 		return true
 	}
-	if w.came < w.least(o) {
+	if w.came < minBytes {
 		return false
 	}
 	*w = rateWindow{}
 	return true
 }
 
-// rest returns how long the next byte may take.
-func (w *rateWindow) rest(o *Options) time.Duration {
-	if o.MinRate < 0 || w.came >= w.least(o) {
+// rest returns how long to wait for the next byte at most, so that the rate stays high
+// enough.
+func (w *rateWindow) rest() time.Duration {
+	if w.came >= minBytes {
 		return math.MaxInt64
 	}
-	return o.RateWindow - w.waited
-}
-
-// least returns the minimum number of bytes in a window.
-func (w *rateWindow) least(o *Options) int64 {
-	return int64(float64(o.MinRate) * o.RateWindow.Seconds())
+	return ratePeriod - w.waited
 }

@@ -11,14 +11,14 @@ import (
 )
 
 // Cache stores documents between runs, so that unchanged documents are not transferred
-// again. [Client.Document] reads and fills it, [Client.FreshDocument] only fills it. It
-// is safe for concurrent use.
+// again. [Client.Document] reads and fills it, and [Client.FreshDocument] only fills
+// it. A Cache is safe for concurrent use.
 type Cache interface {
-	// Load returns the cached document at a URI, or nil. Its bytes are those that were
-	// stored; a damaged document counts as absent. An error ends the request.
+	// Load returns the cached document at a URI, or nil if there is none or it was
+	// damaged after it was stored. If Load returns an error, so does the request.
 	Load(ctx context.Context, uri string) (*Cached, error)
-	// Store replaces the cached document at a URI. If the new document cannot be
-	// stored, the old one is removed too.
+	// Store stores the document at a URI. If that fails, it removes the earlier
+	// document at that URI.
 	Store(ctx context.Context, uri string, d *Cached)
 }
 
@@ -29,10 +29,10 @@ type Cached struct {
 	Validators Validators
 	Length     int64 // length of Body in bytes
 
-	// Final means that the document is used without asking a server whether it has
-	// changed.
+	// Final means that the document is used without a request to its server.
 	Final bool
-	// Body is the document. The caller of Load closes it; Store only reads it.
+	// Body yields the bytes of the document. The caller of Load closes it. Store
+	// reads it and does not close it.
 	Body io.ReadCloser
 }
 
@@ -52,7 +52,8 @@ func (c *Client) WithCache(cache Cache) *Client {
 // HasCache reports whether the Client caches documents.
 func (c *Client) HasCache() bool { return c.cache != nil }
 
-// throughCache is Get for a document that may be cached.
+// throughCache is Get, except that it uses the cached document if that is still
+// current.
 func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error) {
 	kept, err := c.cache.Load(ctx, r.URL)
 	if err != nil {
@@ -72,7 +73,7 @@ func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error)
 }
 
 // revalidate asks the server whether a cached document is still current. It accepts a
-// 304 only for the same version at the same URL.
+// 304 only if URL and validators of the response agree with the cached document.
 func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Response, error) {
 	r.Validators = kept.Validators
 	resp, err := c.keep(ctx, r)
@@ -99,8 +100,8 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 }
 
 // agree reports whether the validators of a 304 are compatible with v. Servers that
-// only compare modification times answer 304 to anything older than the cached
-// document.
+// compare only modification times answer 304 also if their document is older than the
+// cached one.
 func (v Validators) agree(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }
@@ -128,13 +129,13 @@ func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	return resp, err
 }
 
-// settled is the minimum age of a document with a Last-Modified at the time of the
-// response for it to be cached: a later write within this time may leave it the same
-// and, on some servers, the ETag too.
+// settled is how old the Last-Modified of a document must be, at the time of the
+// response, for the document to be cached. A younger document may be written again
+// without a change of Last-Modified and, on some servers, of the ETag.
 const settled = 2 * time.Second
 
-// lasting reports whether a response may be cached and a later version would have other
-// validators.
+// lasting reports whether a response may be cached: HTTP allows it, and a later version
+// would have other validators.
 func lasting(resp *Response) bool {
 	if strings.Contains(strings.ToLower(resp.Header.Get("Cache-Control")), "no-store") || resp.Header.Get("Content-Encoding") != "" {
 		return false
@@ -148,7 +149,7 @@ func lasting(resp *Response) bool {
 	return err == nil && date.Sub(modified) >= settled
 }
 
-// keeping is a response body that is added to the cache when it has been read
+// keeping is a response body that is stored in the cache once it has been read
 // completely.
 type keeping struct {
 	io.ReadCloser
@@ -157,7 +158,7 @@ type keeping struct {
 	uri   string
 	resp  *Response
 	buf   bytes.Buffer
-	over  bool // the document is too long to be cached, or has been read completely
+	over  bool // nothing more is collected: the document is too long, or was stored
 }
 
 func (k *keeping) Read(p []byte) (int, error) {

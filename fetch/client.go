@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	maxHeader   = 64 << 10 // length limit of a response header
-	maxResource = 10 << 30 // length limit of a body if the request sets none
+	maxHeader   = 64 << 10 // largest response header in bytes
+	maxResource = 10 << 30 // largest body in bytes if the request sets no limit
+
+	maxRedirects   = 5                // largest number of redirects of one request
+	connectTimeout = 10 * time.Second // limit on the time to connect, and on the time of the TLS handshake
+	maxRetryAfter  = 24 * time.Hour   // a longer Retry-After counts as this one
 )
 
-// MaxDocument is the default of Options.MaxDocument (FAULTS §5).
+// MaxDocument is the default of Options.MaxDocument, in bytes.
 const MaxDocument = 200 << 20
 
-// LargerDocuments is the hint on how to read documents larger than MaxDocument.
-const LargerDocuments = "--max-document raises the bound, in a configuration from.max_document"
+// LargerDocuments is advice on how to read documents larger than MaxDocument.
+const LargerDocuments = "raise the limit with --max-document, or with from.max_document in a configuration file"
 
-// New returns a Client. It fails if an origin, an address or a credential in o is
-// malformed or not allowed.
+// New returns a Client. It fails if an origin, an address or a credential in o is not
+// valid.
 func New(o Options) (*Client, error) {
-	c := &Client{
-		opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{},
-	}
-	c.header = http.Header{"User-Agent": {c.opt.UserAgent}, "Accept-Encoding": {"identity"}, "Accept": {"*/*"}}
+	c := &Client{opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{}}
 	for _, s := range o.AllowOrigins {
 		u, err := parseOrigin(s)
 		if err != nil {
@@ -50,7 +51,6 @@ func New(o Options) (*Client, error) {
 	if n := o.Bandwidth; n > 0 {
 		c.bytes = rate.NewLimiter(rate.Limit(n), int(min(max(n/10, 1<<8), 1<<20)))
 	}
-	c.retry = retryPolicy(&c.opt)
 	c.rt = c.transport()
 	return c, nil
 }
@@ -63,28 +63,23 @@ func withDefaults(o Options) Options {
 	o.MaxRetries = cmp.Or(o.MaxRetries, 3)
 	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 30*time.Second)
-	o.RetryAfterMax = cmp.Or(o.RetryAfterMax, 24*time.Hour)
 	o.MaxWait = cmp.Or(o.MaxWait, 2*time.Minute)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
 	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, 30*time.Second)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 60*time.Second)
-	o.MinRate = cmp.Or(o.MinRate, 1<<10)
-	o.RateWindow = cmp.Or(o.RateWindow, 60*time.Second)
-	o.MaxRedirects = cmp.Or(o.MaxRedirects, 5)
 	o.MaxBytes = cmp.Or(o.MaxBytes, maxResource)
 	o.MaxDocument = cmp.Or(o.MaxDocument, MaxDocument)
 	realWorld(&o)
 	return o
 }
 
-// parseOrigin parses scheme://host[:port], optionally with a slash at the end.
+// parseOrigin parses an origin, scheme://host[:port], which may end with a slash.
 func parseOrigin(s string) (*url.URL, error) {
 	u, err := Parse(s)
 	if err != nil {
 		return nil, err
 	}
 	if (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
-		return nil, fmt.Errorf("%q: expected scheme://host[:port] only", shorten(s))
+		return nil, fmt.Errorf("%q: expected only scheme://host[:port]", shorten(s))
 	}
 	return u, nil
 }
@@ -100,10 +95,10 @@ func (c *Client) Close() {
 	}
 }
 
-// Document requests a ResourceSync document: it is Get with the media types of
-// documents and, if limit is 0, the bound Options.MaxDocument on the transferred bytes.
-// If v is empty and the document is cached ([Client.WithCache]), it sends the cached
-// validators, or returns the cached copy without a request if that is Final.
+// Document requests a ResourceSync document. limit is the largest number of bytes; 0 is
+// Options.MaxDocument. If v is empty and a cache ([Client.WithCache]) has the document,
+// the request is conditional on the cached validators, or is not sent if the cached
+// document is Final.
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
 	r := c.document(uri, limit)
 	r.Validators = v
@@ -113,8 +108,8 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 	return bounded(c.throughCache(ctx, r))
 }
 
-// bounded adds a hint on how to raise the limit to the error about a document that is
-// too large.
+// bounded adds advice on how to raise the limit to the error for a document that is too
+// large.
 func bounded(resp *Response, err error) (*Response, error) {
 	var fe *Error
 	if errors.As(err, &fe) && fe.Kind == TooLarge {
@@ -123,8 +118,9 @@ func bounded(resp *Response, err error) (*Response, error) {
 	return resp, err
 }
 
-// FreshDocument is Document without caches: proxies that honour Cache-Control: no-cache
-// are bypassed, and the Client's cache is not read, but stores the response.
+// FreshDocument is Document, except that the document comes from the server and not
+// from a cache: neither from the Client's, nor from that of a proxy that honours
+// Cache-Control. It is stored in the Client's cache.
 func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
 	r := c.document(uri, limit)
 	if r.Fresh = true; c.cache == nil {
@@ -133,17 +129,17 @@ func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*R
 	return bounded(c.keep(ctx, r))
 }
 
-// MaxDocument returns the largest allowed size of a document in bytes.
+// MaxDocument returns the largest size of a document in bytes that the Options allow.
 func (c *Client) MaxDocument() int64 { return c.opt.MaxDocument }
 
 func (c *Client) document(uri string, limit int64) Request {
 	return Request{URL: uri, Accept: "application/xml, text/xml;q=0.9, */*;q=0.1", MaxBytes: cmp.Or(limit, c.opt.MaxDocument)}
 }
 
-// Get requests a resource and returns when the header of the response has arrived. It
-// follows redirects and retries as the Options allow. Any status is an *Error, except
-// 200, 206 if a part was requested, and 304 if validators were sent. If ctx is done,
-// its error is wrapped.
+// Get requests a resource and returns when the response header has arrived. It follows
+// redirects and retries as the Options allow. A status other than 200, 206 (if a part
+// was requested) and 304 (if validators were sent) is an *Error. If ctx is done, the
+// error wraps that of ctx.
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	a, err := c.newAttempt(r)
 	if err != nil {

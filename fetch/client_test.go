@@ -151,13 +151,13 @@ func TestErrorSaysWhatKindOfFailureItIs(t *testing.T) {
 	}{
 		{404, "", fetch.NotFound, "expected 200, got 404 Not Found"},
 		{410, "", fetch.NotFound, "410 Gone"},
-		{401, "", fetch.Denied, "credentials may be missing"},
-		{403, "text/plain", fetch.Denied, "credentials may be missing"},
-		{403, "text/html; charset=utf-8", fetch.Denied, "a page answered, not the resource"},
+		{401, "", fetch.Denied, "may be missing or wrong"},
+		{403, "text/plain", fetch.Denied, "may be missing or wrong"},
+		{403, "text/html; charset=utf-8", fetch.Denied, "the server sent an HTML page instead of the resource"},
 		{451, "", fetch.Denied, "451"},
 		{500, "", fetch.Temporary, "500"},
 		{502, "", fetch.Temporary, "502"},
-		{503, "text/html", fetch.Temporary, "a page answered, not the resource"},
+		{503, "text/html", fetch.Temporary, "the server sent an HTML page instead of the resource"},
 		{501, "", fetch.Protocol, "501"},
 		{522, "", fetch.Temporary, "522"},
 	}

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Credential is sent only to one origin. An origin may have several, but only one
-// Authorization.
+// Credential is sent only to its origin. An origin may have several credentials, but
+// only one Authorization.
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // header fields, such as Authorization
-	Certificate *tls.Certificate // client certificate, used if the server requests one; at most one per origin, which must be https
+	Certificate *tls.Certificate // client certificate, sent if the server requests one; only for an https origin, which can have one
 }
 
-// reserved are the header fields that the client sets itself, or that concern the
-// connection.
+// reserved has the header fields that cannot be credentials, because the client sets
+// them or they concern the connection.
 var reserved = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true, "Host": true,
 	"If-Match": true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true,
@@ -30,8 +30,8 @@ var reserved = map[string]bool{
 	"Transfer-Encoding": true, "Upgrade": true, "User-Agent": true,
 }
 
-// checkField returns an error for a header field that cannot be a credential. The error
-// does not contain the value.
+// checkField returns an error if a header field cannot be a credential. The error does
+// not contain the value, which is secret.
 func checkField(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
@@ -39,12 +39,12 @@ func checkField(name, value string) error {
 	case reserved[http.CanonicalHeaderKey(name)]:
 		return fmt.Errorf("the header field %q is not a credential", name)
 	case value == "" || !httpguts.ValidHeaderFieldValue(value):
-		return fmt.Errorf("the value of %q is empty or holds characters that no header field can", name)
+		return fmt.Errorf("the value of %q is empty or has characters that are not allowed in a header field", name)
 	}
 	return nil
 }
 
-// addCredential binds a credential to its origin.
+// addCredential adds a credential for its origin.
 func (c *Client) addCredential(cr *Credential) error {
 	u, err := parseOrigin(cr.Origin)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Client) addCredential(cr *Credential) error {
 				return fmt.Errorf("%s: %w", origin, err)
 			}
 			if http.CanonicalHeaderKey(k) == "Authorization" && c.creds[origin].Get(k) != "" {
-				return fmt.Errorf("%s: there is an Authorization already, and a request has only one", origin)
+				return fmt.Errorf("%s: a request can have only one Authorization, but two are given", origin)
 			}
 			c.creds[origin].Add(k, v)
 		}
@@ -71,16 +71,17 @@ func (c *Client) addCredential(cr *Credential) error {
 	return nil
 }
 
-// addCertificate gives the origin separate connections. Only they use the certificate.
+// addCertificate gives the origin separate connections, which alone use the
+// certificate.
 func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	origin := Origin(u)
 	switch {
 	case u.Scheme != "https":
-		return fmt.Errorf("%s: a client certificate is only shown to an https origin", origin)
+		return fmt.Errorf("%s: a client certificate can be used only for an https origin", origin)
 	case c.certified[origin] != nil:
-		return fmt.Errorf("%s: there is a client certificate already", origin)
+		return fmt.Errorf("%s: an origin can have only one client certificate, but two are given", origin)
 	case c.opt.Proxy != nil && c.opt.Proxy.Scheme == "https":
-		return fmt.Errorf("%s: an https proxy would be shown the client certificate too", origin)
+		return fmt.Errorf("%s: an https proxy would get the client certificate too", origin)
 	}
 	t := c.transport()
 	t.TLSClientConfig.Certificates = []tls.Certificate{*cert}
@@ -88,7 +89,7 @@ func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	return nil
 }
 
-// roundTripper returns the transport for an origin.
+// roundTripper returns the transport with the connections for an origin.
 func (c *Client) roundTripper(origin string) *http.Transport {
 	if t := c.certified[origin]; t != nil {
 		return t
@@ -132,7 +133,7 @@ func parseCredential(line string) (Credential, error) {
 	}
 	origin, field := line[:i], strings.TrimSpace(line[i:])
 	if _, err := parseOrigin(origin); err != nil {
-		return Credential{}, bad // the original error could contain a part of the secret
+		return Credential{}, bad // err could contain a part of the secret
 	}
 	name, value, ok := strings.Cut(field, ":")
 	if !ok {

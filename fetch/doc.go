@@ -1,25 +1,26 @@
-// Package fetch is the one HTTP client of Instep: it identifies itself, bounds everything
-// it reads, is polite to hosts, and sends credentials only to the origins they are for.
+// Package fetch is the one HTTP client of Instep. It identifies itself, limits everything
+// that it reads, does not overload hosts, and sends credentials only to their origins.
 //
 // A [Client] made by [New] answers [Client.Get] with a [Response] or an [*Error], whose
-// Kind classifies the failure. Every request keeps these rules:
+// Kind classifies the failure. The following holds for every request:
 //
-//   - only http and https, and no user name or password in a URL;
-//   - redirects are followed here, at most [Options.MaxRedirects], never from https
-//     to http, and to another origin only if that is allowed; every hop is checked
-//     like the first;
-//   - the address that is dialled is checked after resolution: what is not public
-//     is refused unless allowed ([Options.AllowPrivate], [Client.TrustSource]), and
-//     the addresses of cloud metadata services always are;
-//   - credentials belong to one origin and are looked up again at each hop, client
-//     certificates too; there are no cookies and no Referer, and no proxy is taken
-//     from the environment;
-//   - bytes arrive as they are served: no content coding is undone, and none but gzip is
-//     asked for, and that only with [Request.Gzip];
-//   - a number of requests at a time and a rate per host; an answer that asks to
-//     wait (429, 503) holds back every request to that host, and makes the number
-//     smaller for a while;
-//   - a part of a resource is exactly the one asked for ([Part]), and a body that
-//     broke off continues only with bytes that are proved to follow ([Resume]);
-//   - time-outs for connecting, for the header and for silence, and a least rate.
+//   - The URL is http or https and has no user name or password.
+//   - At most five redirects are followed, never from https to http,
+//     and to another origin only if that is allowed. Each target is checked like the
+//     requested URL.
+//   - The host is resolved before its address is checked. Addresses that are not public
+//     are refused unless they are allowed ([Options.AllowPrivate],
+//     [Client.TrustSource]). Those of cloud metadata services are always refused.
+//   - Credentials and client certificates belong to one origin, and are looked up again
+//     after each redirect. There are no cookies and no Referer. A proxy in the
+//     environment is ignored.
+//   - The body has the bytes that the server sent. Compression with gzip is accepted
+//     only with [Request.Gzip], and is not undone.
+//   - The number of concurrent requests to a host and their rate are limited. If a host
+//     asks to wait (429, 503), all requests to the host wait, and fewer of them are
+//     concurrent for a while.
+//   - A range of bytes is exactly the requested one ([Part]). A body that broke off is
+//     continued only with bytes of the same version ([Resume]).
+//   - There are limits on the time to connect, the time until the header, the time
+//     without a byte of the body, and the rate of the body.
 package fetch

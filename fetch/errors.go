@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Kind classifies an [Error]. A Kind is itself an error, for errors.Is(err,
+// Kind is a class of failed requests. It is itself an error, for errors.Is(err,
 // fetch.NotFound).
 type Kind uint8
 
 // Values of Kind.
 const (
-	Temporary Kind = iota + 1 // unreachable, too slow, truncated or busy (429, 5xx): a later attempt may succeed
-	Refused                   // refused by our own policy: scheme, address, redirect or certificate; nothing was read
-	NotFound                  // 404 or 410
-	Denied                    // 401, 403, 407 or 451
-	TooLarge                  // larger than allowed
-	Protocol                  // the response violates the protocol, or retrying would not help
+	Temporary Kind = iota + 1 // the host is unreachable, too slow or busy (429, 5xx), or a body is truncated: a later attempt may succeed
+	Refused                   // the Client does not accept the scheme, address, redirect or certificate, and read nothing
+	NotFound                  // the resource does not exist (404 or 410)
+	Denied                    // the host denies access (401, 403, 407 or 451)
+	TooLarge                  // the response is larger than allowed
+	Protocol                  // the response violates HTTP, or has a status for which a retry does not help
 )
 
 var kindNames = [...]string{"", "temporary failure", "refused", "not found", "denied", "too large", "unusable answer"}
@@ -25,28 +25,28 @@ var kindNames = [...]string{"", "temporary failure", "refused", "not found", "de
 // Error returns the name of the kind.
 func (k Kind) Error() string { return kindNames[k] }
 
-// Error is a failed request. URL is the URI at which it failed, which after a redirect
-// is not the requested one.
+// Error describes a failed request. After a redirect, URL is the target of the redirect
+// and not the requested URI.
 type Error struct {
-	Op     string // the operation: "get", "read", "resolve"
+	Op     string // the operation that failed: "get", "read", "resolve"
 	URL    string
 	Kind   Kind
 	Status int    // HTTP status; 0 without a response
-	Msg    string // what was expected and what came, in words
-	Hint   string // what the user can do next; may be empty
+	Msg    string // what was expected and what the server sent, in words
+	Hint   string // advice for the user; may be empty
 	Err    error  // the cause, or nil
 
-	RetryAfter   time.Duration // how long the host asked us to wait; 0 if it did not
-	AllowOrigin  string        // origin that would have to be allowed; "" if that is not the cause
-	AllowPrivate string        // host:port that would have to be allowed; "" if a private address is not the cause
-	Requests     int           // number of requests sent, with or without response
-	Restart      bool          // a body broke off and cannot be continued; requesting all of it again may help
+	RetryAfter   time.Duration // how long the host asks clients to wait; 0 if it does not
+	AllowOrigin  string        // origin that the user has to allow for the redirect; "" if the cause is another one
+	AllowPrivate string        // host:port that the user has to allow, since its address is private; "" if the cause is another one
+	Requests     int           // number of requests that were sent, including those without response
+	Restart      bool          // a body broke off and cannot be continued, but may be requested again from its beginning
 
-	delay time.Duration // pause before the next try
-	retry bool          // retrying may help
+	delay time.Duration // pause before the request is sent again
+	retry bool          // whether to send the request again
 }
 
-// Error describes the failed request: the operation, the response, and what to do next.
+// Error returns the operation, the URL, the message, the cause and the advice.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q: %s", e.Op, e.URL, e.Msg)

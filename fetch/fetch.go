@@ -12,127 +12,123 @@ import (
 	"strings"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"golang.org/x/time/rate"
 )
 
 // Options configure a Client. The zero value is usable.
 type Options struct {
-	Version   string // version of the program for the default User-Agent; "" is "dev"
+	Version   string // version of the program in the default User-Agent; "" is "dev"
 	UserAgent string // default "instep/<Version> (+ResourceSync)"
 
-	PerHost     int        // concurrent requests to one origin, fewer while it is too busy (429, 503); default 4
-	Total       int        // concurrent requests in all; default 32
-	RatePerHost rate.Limit // requests per second to one origin; 0 is no limit
-	Bandwidth   int64      // bytes per second, all bodies together; 0 is no limit
+	PerHost     int        // largest number of concurrent requests to one origin, lowered while the origin is too busy (429, 503); default 4
+	Total       int        // largest number of concurrent requests to all origins; default 32
+	RatePerHost rate.Limit // largest number of requests per second to one origin; 0 is no limit
+	Bandwidth   int64      // largest number of bytes per second in all bodies together; 0 is no limit
 
-	MaxRetries     int           // retries after the first attempt; default 3, negative is none
-	Backoff        time.Duration // pause before the first retry, doubled for each further one, up to BackoffMax; default 500 ms
-	BackoffMax     time.Duration // 30 s
-	RetryAfterMax  time.Duration // the longest time that a host can make us wait; default 24 h
-	MaxWait        time.Duration // a request that would have to wait longer for its host fails at once as Temporary; default 2 min
-	ConnectTimeout time.Duration // time for the connection, and again for the TLS handshake; default 10 s
-	HeaderTimeout  time.Duration // from the request to the end of the response header; default 30 s
-	IdleTimeout    time.Duration // longest pause before a byte of the body, including the first; default 60 s
-	MinRate        int64         // bytes per second, averaged over RateWindow; default 1 KiB/s, negative is no limit
-	RateWindow     time.Duration // 60 s
-	MaxRedirects   int           // default 5, negative is none
-	MaxBytes       int64         // largest body, if the request sets no limit; default 10 GiB
-	MaxDocument    int64         // largest ResourceSync document, also a limit for programs that parse documents; default 200 MiB
+	MaxRetries    int           // number of retries after the first attempt; default 3, negative is none
+	Backoff       time.Duration // pause before the first retry, doubled for each further retry, up to BackoffMax; default 500 ms
+	BackoffMax    time.Duration // default 30 s
+	MaxWait       time.Duration // longest wait before a request to a host that asked to wait; if it would be longer, the request fails at once as Temporary; default 2 min
+	HeaderTimeout time.Duration // limit on the time from the request to the end of the response header; default 30 s
+	IdleTimeout   time.Duration // longest pause before a byte of the body, including the first; default 60 s
+	MaxBytes      int64         // largest body in bytes, if the request sets no limit; default 10 GiB
+	MaxDocument   int64         // largest ResourceSync document in bytes, for Document and for programs that parse documents; default 200 MiB
 
-	AllowOrigins []string       // further origins to which redirects may lead
+	AllowOrigins []string       // origins to which redirects from other origins may lead
 	AllowPrivate []string       // host:port that may be dialled although its address is not public
-	PrivateHint  string         // hint on how to allow one more address, for Error.Hint; its host:port is appended; default "allow it with --allow-private"
-	Credentials  []Credential   // credentials by origin
-	RootCAs      *x509.CertPool // trusted certificate authorities instead of the system's
-	Proxy        *url.URL       // proxy for all requests; the environment is ignored. A proxy resolves host names, so only literal addresses in URIs are checked
+	PrivateHint  string         // advice in Error.Hint on how to allow a private address, to which the host:port is appended; default "allow it with --allow-private"
+	Credentials  []Credential   // credentials for origins, at most one Authorization for each
+	RootCAs      *x509.CertPool // certificate authorities that are trusted instead of those of the system
+	Proxy        *url.URL       // proxy for all requests, since the environment is ignored; because a proxy resolves host names, only IP addresses in URIs are checked
 
-	// Observe is called for every request, when its header has been read or it has
-	// failed. It must be safe for concurrent use.
+	// Observe is called for every request when its response header has been read,
+	// or when it has failed. It must be safe for concurrent use; may be nil.
 	Observe func(Event)
 
 	// Received is called with the number of body bytes of each read. It must be safe
 	// for concurrent use; may be nil.
 	Received func(n int)
 
-	// Replacements for a simulation; nil uses the real ones. Timers cannot be
-	// replaced, so Now has to advance with them (as it does in a synctest bubble).
+	// The following functions replace parts of the system in a simulation; nil uses
+	// the real ones. Timers are not replaced, so the clock must agree with them, as
+	// it does in a synctest bubble.
 	Now     func() time.Time
-	Rand    func() float64                                                    // random number in [0,1), for the jitter of retries
-	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // called only for host names, never for literal IP addresses
-	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // addr is an address and port that passed the policy
+	Rand    func() float64                                                    // returns a random number in [0,1), for the jitter of retries
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // resolves a host name; not called for IP addresses
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // connects to an IP address and port that the policy permits
 }
 
 // Event describes one request.
 type Event struct {
 	URL    string
-	Status int           // 0 without a response
-	Err    error         // why there was no response
-	Took   time.Duration // until the response header was read
+	Status int           // HTTP status; 0 without a response
+	Err    error         // the reason why there was no response
+	Took   time.Duration // time from the request to the end of the response header
 }
 
-// Validators make a request conditional. They come from an earlier response; a server
-// that has no newer version answers 304.
+// Validators of an earlier response make a request conditional: a server that has no
+// newer version answers 304.
 type Validators struct {
 	ETag         string
-	LastModified string // the date exactly as the server sent it
+	LastModified string // the date, spelled as the server sent it
 }
 
 // Request describes one GET.
 type Request struct {
 	URL        string
-	Accept     string // media types; "" is */*
+	Accept     string // accepted media types; "" is */*
 	Validators Validators
-	MaxBytes   int64 // largest body; 0 is Options.MaxBytes
-	Fresh      bool  // ask proxies to revalidate with the server (Cache-Control: no-cache)
-	Once       bool  // no retries: the caller has other places to ask
-	Gzip       bool  // allow gzip compression; Content-Encoding shows whether it was used, and the caller decompresses with a limit
+	MaxBytes   int64 // largest body in bytes; 0 is Options.MaxBytes
+	Fresh      bool  // proxies must ask the server (Cache-Control: no-cache)
+	Once       bool  // the request is not retried, because the caller can ask other servers
+	Gzip       bool  // the server may compress with gzip, as Content-Encoding then says; the caller decompresses
 
-	// Datetime asks a TimeGate for the state at this time (RFC 7089 §2.1.1); zero does
-	// not ask.
+	// Datetime asks a TimeGate for the state of the resource at this time (RFC 7089
+	// §2.1.1); zero asks for the current state.
 	Datetime time.Time
 
-	// Part requests only some bytes (RFC 9110 §14). A server may answer with all of
-	// them: see Response.Offset. If the server answers with another part, or the
-	// resource does not have this one (status 416), the error is an *Error of Kind
-	// Protocol.
+	// Part requests a range of bytes (RFC 9110 §14); nil requests all bytes. A
+	// server may ignore it and send all bytes: see Response.Offset. If the server
+	// sends another range, or the resource has no such range (status 416), the
+	// error is an *Error of Kind Protocol.
 	Part *Part
 
-	// Resume selects the condition under which a body that breaks off is continued.
+	// Resume selects when a body that broke off is continued by a request for the
+	// rest.
 	Resume Resume
 }
 
 // Response is a response with status 200, 206 if a part was requested, or 304 if the
-// request was conditional. It occupies one slot of its host and one of Options.Total
-// until Body has returned an error (including io.EOF) or was closed. So do not wait for
-// another request while a body is open: it may never get a slot.
+// request was conditional. It occupies a slot of its host and one of Options.Total
+// until Body has returned an error (including io.EOF) or was closed. So a program with
+// an open body must not wait for another request, which may never get a slot.
 type Response struct {
 	URL           string // URL of the response, after redirects
-	Status        int    // 200, 206 or 304
+	Status        int    // HTTP status: 200, 206 or 304
 	Header        http.Header
 	ContentType   string
-	ContentLength int64 // length of Body; -1 if the response does not state it
+	ContentLength int64 // length of Body in bytes; -1 if the response does not state it
 	Validators    Validators
-	Requests      int   // number of requests sent for it: 1 and one for each redirect and retry
-	Redirects     []int // statuses of the redirects that led to URL, in order; nil if there were none
-	Offset        int64 // offset of the first byte of Body; 0 unless Request.Part was answered with status 206
-	Total         int64 // length of the whole resource; -1 if the response does not state it
+	Requests      int   // number of requests that were sent, including redirects and retries
+	Redirects     []int // the statuses of the redirects that led to URL, in order
+	Offset        int64 // offset in the resource of the first byte of Body; not 0 only with status 206
+	Total         int64 // length of the whole resource in bytes; -1 if the response does not state it
 
 	// Endless means that Body ends with the connection (HTTP/1.0, or neither
-	// Content-Length nor chunks): a truncated body looks complete.
+	// Content-Length nor chunks), so that a truncated body looks complete.
 	Endless bool
 
 	// Unchanged means that Body is the cached copy (see Client.WithCache).
 	Unchanged bool
 
-	// Body yields the bytes as they were sent. It returns an *Error if the response is
-	// truncated, too slow, stalled or larger than allowed. Read and Close must not be
-	// called concurrently; cancelling the context ends a Read.
+	// Body yields the bytes as the server sent them. It returns an *Error if the
+	// body is truncated, too slow, stalled or too large. Read and Close must not be
+	// called concurrently. A Read ends when the context is cancelled.
 	Body io.ReadCloser
 }
 
-// Date returns the time of the response by the server's clock; zero if the server did
-// not send it.
+// Date returns the time of the response by the server's clock; zero if the server sent
+// none.
 func (r *Response) Date() time.Time {
 	t, _ := http.ParseTime(r.Header.Get("Date"))
 	return t
@@ -145,8 +141,8 @@ func (r *Response) Modified() time.Time {
 	return t
 }
 
-// MaxAge returns how long the answer stays fresh (RFC 9111 §4.2.1); 0 if it has to be
-// requested again, or has no lifetime.
+// MaxAge returns how long the response stays fresh (RFC 9111 §4.2.1); 0 if it states no
+// lifetime or must not be used again without a request.
 func (r *Response) MaxAge() time.Duration {
 	age := int64(0)
 	for field := range strings.SplitSeq(strings.Join(r.Header.Values("Cache-Control"), ","), ",") {
@@ -169,11 +165,9 @@ type Client struct {
 	opt    Options
 	policy *addressPolicy
 	hosts  *hosts
-	bytes  *rate.Limiter // limits the total rate of all bodies; nil is no limit
-	header http.Header   // header fields of every request
+	bytes  *rate.Limiter // limit on the rate of all bodies together; nil is no limit
 	creds  map[string]http.Header
-	origin map[string]bool // allowed redirect targets
-	retry  retrypolicy.RetryPolicy[*Response]
+	origin map[string]bool // origins to which redirects from other origins may lead
 	rt     *http.Transport
 	// certified has the transports for origins that require a client certificate.
 	certified map[string]*http.Transport

@@ -7,36 +7,38 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 )
 
-// hosts has the limits and the state of each origin, and the slots for all requests.
+// hosts has the state of every origin, and the slots that all requests share.
 type hosts struct {
 	opt   Options
-	total chan struct{}
+	total *semaphore.Weighted
 
 	mu sync.Mutex // guards m
 	m  map[string]*host
 }
 
-// host is one origin: its slots, its rate limit and when requests to it may continue.
+// host is the state of one origin: its slots, its rate limit, and until when requests
+// to it have to wait.
 type host struct {
 	all    *hosts
 	places *places
-	limit  *rate.Limiter // nil is no limit
+	limit  *rate.Limiter // limit on the rate of requests; nil is no limit
 
 	mu     sync.Mutex // guards the fields below
 	frozen time.Time
 	failed int       // number of consecutive requests without a response
-	probe  time.Time // time of the next attempt while the host is down
+	probe  time.Time // while the host is down, the time from which the next request is sent
 }
 
 // downAfter is the number of consecutive requests that must fail before a host counts
-// as down: with four slots and three retries, every request has given up twice.
+// as down. With four slots and three retries, each slot has then given up two requests.
 const downAfter = 32
 
 func newHosts(o Options) *hosts {
-	return &hosts{opt: o, total: make(chan struct{}, o.Total), m: map[string]*host{}}
+	return &hosts{opt: o, total: semaphore.NewWeighted(int64(o.Total)), m: map[string]*host{}}
 }
 
 func (hs *hosts) get(origin string) *host {
@@ -53,45 +55,32 @@ func (hs *hosts) get(origin string) *host {
 	return h
 }
 
-// acquire takes a slot and waits until a request to the host may be sent. release frees
-// the slot.
+// acquire takes a slot and waits until a request to the host may be sent. release gives
+// the slot back.
 func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err error) {
 	if h.down() {
 		return nil, &Error{
 			Op: "get", URL: u.String(), Kind: Temporary,
-			Msg:  fmt.Sprintf("not asked: the host failed to answer %d requests in a row", downAfter),
-			Hint: "try again when it is up",
+			Msg:  fmt.Sprintf("the request was not sent, since the host did not answer %d requests in a row", downAfter),
+			Hint: "try again when the host is up",
 		}
 	}
-	if err := h.places.take(ctx); err != nil {
+	if err := h.places.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
 	if err := h.turn(ctx, u); err != nil {
 		h.places.give()
 		return nil, err
 	}
-	if err := take(ctx, h.all.total); err != nil {
+	if err := h.all.total.Acquire(ctx, 1); err != nil {
 		h.places.give()
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
-	return sync.OnceFunc(func() { <-h.all.total; h.places.give() }), nil
+	return sync.OnceFunc(func() { h.all.total.Release(1); h.places.give() }), nil
 }
 
-// take takes a slot, and waits if none is free.
-func take(ctx context.Context, places chan struct{}) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// turn waits until the host may be asked: until its freeze ends and its rate limit
-// allows it.
+// turn waits until a request to the host may be sent: as long as the host asked to
+// wait, and until the rate limit allows it.
 func (h *host) turn(ctx context.Context, u *url.URL) error {
 	for {
 		d := h.wait()
@@ -101,8 +90,8 @@ func (h *host) turn(ctx context.Context, u *url.URL) error {
 		if d > h.all.opt.MaxWait {
 			return &Error{
 				Op: "get", URL: u.String(), Kind: Temporary, RetryAfter: d,
-				Msg:  "the host asked to be left alone",
-				Hint: "come back after " + d.Round(time.Second).String(),
+				Msg:  "the host asked for a longer pause than this program waits",
+				Hint: "try again after " + d.Round(time.Second).String(),
 			}
 		}
 		if err := pause(ctx, d); err != nil {
@@ -130,7 +119,7 @@ func (h *host) wait() time.Duration {
 	return h.frozen.Sub(h.all.opt.Now())
 }
 
-// freeze blocks every request to the host for d.
+// freeze makes every request to the host wait for the duration d.
 func (h *host) freeze(d time.Duration) {
 	until := h.all.opt.Now().Add(d)
 	h.mu.Lock()
@@ -140,8 +129,8 @@ func (h *host) freeze(d time.Duration) {
 	}
 }
 
-// down reports whether no requests are sent to the host because it does not answer.
-// From time to time it returns false, so that the caller tries again.
+// down reports whether the host counts as down, so that no request is sent. At
+// intervals it returns false, so that one request tests the host.
 func (h *host) down() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,7 +158,7 @@ func (h *host) answered(yes bool) {
 	}
 }
 
-// pause waits for d or until ctx is done.
+// pause waits for the duration d, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -9,22 +9,21 @@ import (
 	"strings"
 )
 
-// Netrc is a parsed netrc file: a login and password for each machine. A netrc file
-// contains no schemes and ports, so it is used only for origins that the user has
-// named.
+// Netrc is a parsed netrc file: a login and a password for each machine. Since the file
+// names no schemes and ports, a Netrc is used only for origins that the user has named.
 type Netrc struct {
 	machines []machine
 }
 
-// machine is one entry. Its name is empty for the default.
+// machine is one entry of a netrc file. Its name is empty in the default entry.
 type machine struct{ name, login, password string }
 
-// maxNetrc bounds a netrc file, in bytes.
+// maxNetrc is the largest netrc file in bytes.
 const maxNetrc = 1 << 20
 
-// ReadNetrc reads a netrc file: machine, login, password, account, default and macdef,
-// as ftp(1) and curl(1) know them; a token may be in quotation marks, and a # at the
-// start of one begins a comment. An error names the line and nothing that may be secret.
+// ReadNetrc reads a netrc file with the tokens machine, login, password, account,
+// default and macdef of ftp(1) and curl(1). A token may be in quotation marks. A token
+// that begins with # begins a comment. An error names the line and contains no secrets.
 func ReadNetrc(r io.Reader) (*Netrc, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxNetrc+1))
 	if err != nil {
@@ -40,8 +39,9 @@ func ReadNetrc(r io.Reader) (*Netrc, error) {
 	return &p.out, nil
 }
 
-// Header returns the Authorization header (Basic, RFC 7617) for a host, or nil if the
-// file has none. fallback allows the default entry. The first entry of a host is used.
+// Header returns the Authorization header field (Basic, RFC 7617) for a host, by the
+// first entry for the host; nil if there is none. With fallback the default entry
+// counts too.
 func (n *Netrc) Header(host string, fallback bool) http.Header {
 	host = asciiHost(host)
 	for _, m := range n.machines {
@@ -96,13 +96,13 @@ func (p *netrcParser) parse() error {
 
 func (p *netrcParser) set(word, value string) error {
 	if len(p.out.machines) == 0 {
-		return fmt.Errorf("%s before the first machine", word)
+		return fmt.Errorf("%s is before the first machine", word)
 	}
 	m := &p.out.machines[len(p.out.machines)-1]
 	switch word {
 	case "login":
 		if strings.Contains(value, ":") {
-			return errors.New("a login with a colon, which Basic authentication cannot send")
+			return errors.New("the login has a colon, which Basic authentication cannot send")
 		}
 		m.login = value
 	case "password":
@@ -111,28 +111,22 @@ func (p *netrcParser) set(word, value string) error {
 	return nil
 }
 
-// value returns the next token, or an error at the end of the file.
+// value returns the next token. The end of the file is an error.
 func (p *netrcParser) value(what string) (string, error) {
 	p.space()
 	if p.in == "" {
 		return "", fmt.Errorf("expected %s", what)
 	}
-	if p.in[0] == '"' {
-		return p.quoted()
-	}
-	return p.bare(), nil
+	return p.token()
 }
 
-// next returns the next token that is not a comment; "" at the end.
+// next returns the next token after any comments; "" at the end of the file.
 func (p *netrcParser) next() (string, error) {
 	for p.space(); strings.HasPrefix(p.in, "#"); p.space() {
 		_, p.in, _ = strings.Cut(p.in, "\n")
 		p.line++
 	}
-	if strings.HasPrefix(p.in, `"`) {
-		return p.quoted()
-	}
-	return p.bare(), nil
+	return p.token()
 }
 
 const netrcSpace = " \t\r\n"
@@ -143,14 +137,17 @@ func (p *netrcParser) space() {
 	p.in = rest
 }
 
-func (p *netrcParser) bare() string {
+func (p *netrcParser) token() (string, error) {
+	if strings.HasPrefix(p.in, `"`) {
+		return p.quoted()
+	}
 	i := strings.IndexAny(p.in, netrcSpace)
 	if i < 0 {
 		i = len(p.in)
 	}
 	word := p.in[:i]
 	p.in = p.in[i:]
-	return word
+	return word, nil
 }
 
 // quoted reads a token in quotation marks, in which \" and \\ are escapes.

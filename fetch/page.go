@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// PageHead is the number of bytes at the start of a response that IsPage needs.
+// PageHead is the number of bytes at the start of a response by which IsPage recognises
+// a page.
 const PageHead = 4 << 10
 
 // IsPage reports whether a response that begins with head is an HTML page, whatever its
@@ -17,16 +18,16 @@ func IsPage(head []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(head, []byte("<html")) // the element may come after a declaration or a comment
+	return bytes.Contains(head, []byte("<html")) // a declaration or a comment may come before the element
 }
 
-// wallSigns are words on pages with which hosts block programs.
+// wallSigns are words that occur on pages with which hosts block programs.
 var wallSigns = []string{
 	"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human",
 }
 
-// IsWall reports whether a page that begins with head is a bot wall: the document
-// behind it may be available later, or to a browser.
+// IsWall reports whether a page that begins with head blocks programs. A later request,
+// or a browser, may get the document instead.
 func IsWall(head []byte) bool {
 	lower := bytes.ToLower(head)
 	for _, sign := range wallSigns {
@@ -37,16 +38,15 @@ func IsWall(head []byte) bool {
 	return false
 }
 
-// Blocked returns the error for a page with status 200 that was served instead of a
-// document. Its Kind is Temporary, as for a host that is too busy: the Source may serve
-// the document at another time.
+// Blocked returns the error for a page with status 200 instead of a document. Its Kind
+// is Temporary, as for a busy host, because a later request may get the document.
 func Blocked(uri string, head []byte) *Error {
 	e := &Error{
-		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "a page for people answered, not the document",
-		Hint: "the site may block programs; ask its operator to let this one in",
+		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "the server sent an HTML page instead of the document",
+		Hint: "the site may block programs; ask its operator to allow this one",
 	}
 	if IsWall(head) {
-		e.Msg = "a page that keeps programs out answered, not the document"
+		e.Msg = "the server sent a page that blocks programs instead of the document"
 	}
 	return e
 }

@@ -11,15 +11,16 @@ import (
 
 // Part is a range of the bytes of a resource.
 type Part struct {
-	From, Length int64 // Length 0: up to the end; From -1: the last Length bytes
-	// IfRange is the strong ETag of the version from which the bytes must come. A
-	// server with another version sends all of it. A Last-Modified time is accepted
-	// only with ResumeVerified, since two versions may have the same one.
+	From, Length int64 // Length 0 means up to the end; From -1 means the last Length bytes
+	// IfRange is the strong ETag of the version from which the bytes must come. If
+	// the server has another version, it sends all of it. With ResumeVerified,
+	// IfRange may also be a Last-Modified time, which two versions may have in
+	// common.
 	IfRange string
 }
 
-// Strong returns the ETag if it is strong, otherwise "": only a strong ETag proves that
-// two responses are parts of the same bytes (RFC 9110 §8.8.3, §13.1.5).
+// Strong returns the ETag if it is strong, otherwise "". Only a strong ETag proves that
+// two responses have bytes of the same version (RFC 9110 §8.8.3, §13.1.5).
 func (v Validators) Strong() string {
 	if isStrong(v.ETag) {
 		return v.ETag
@@ -31,14 +32,14 @@ func isStrong(tag string) bool {
 	return len(tag) >= 2 && tag[0] == '"' && tag[len(tag)-1] == '"'
 }
 
-// header returns the value of the Range header, or an error for a Part that cannot be
-// requested.
+// header returns the value of the Range header field. A Part that cannot be requested
+// is an error.
 func (p *Part) header(how Resume) (string, error) {
 	switch {
 	case p.Length < 0, p.From < -1, p.From == -1 && p.Length == 0, p.From > math.MaxInt64-p.Length:
-		return "", fmt.Errorf("there is no part of %d bytes at %d", p.Length, p.From)
+		return "", fmt.Errorf("a range of %d bytes at offset %d cannot be requested", p.Length, p.From)
 	case p.IfRange != "" && !isStrong(p.IfRange) && (how != ResumeVerified || !isTime(p.IfRange)):
-		return "", fmt.Errorf("%q does not tell two versions apart", p.IfRange)
+		return "", fmt.Errorf("the validator %q does not distinguish two versions", p.IfRange)
 	case p.From == -1:
 		return fmt.Sprintf("bytes=-%d", p.Length), nil
 	case p.Length == 0:
@@ -52,10 +53,10 @@ func isTime(s string) bool {
 	return err == nil
 }
 
-// served is the range of bytes in a response.
+// served is the range of the bytes in a response.
 type served struct {
-	first, length int64 // length -1: unknown, up to the end of the body
-	total         int64 // -1 if the response does not state it
+	first, length int64 // length is -1 if it is unknown
+	total         int64 // length of the resource; -1 if the response does not state it
 }
 
 // whole returns the range of a response with status 200.
@@ -63,11 +64,11 @@ func whole(resp *http.Response) served {
 	return served{0, resp.ContentLength, resp.ContentLength}
 }
 
-// check parses the range of a response with status 206. It returns an error unless that
-// is exactly the requested part of the requested version.
+// check returns the range of a response with status 206. It returns an error unless
+// this is exactly the requested range of the requested version.
 func (p *Part) check(resp *http.Response) (served, error) {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && t == "multipart/byteranges" {
-		return served{}, fmt.Errorf("expected one part of the bytes, got several (multipart/byteranges)")
+		return served{}, fmt.Errorf("expected one range of bytes, got several (multipart/byteranges)")
 	}
 	field := resp.Header.Get("Content-Range")
 	first, last, total, ok := parseContentRange(field)
@@ -78,7 +79,7 @@ func (p *Part) check(resp *http.Response) (served, error) {
 		return served{}, fmt.Errorf("expected %s, got the bytes %q", p, shorten(field))
 	}
 	if n := resp.ContentLength; n >= 0 && n != last-first+1 {
-		return served{}, fmt.Errorf("expected %d bytes by the Content-Range %q, the answer has %d", last-first+1, shorten(field), n)
+		return served{}, fmt.Errorf("expected %d bytes by the Content-Range %q, got %d", last-first+1, shorten(field), n)
 	}
 	if err := p.checkVersion(resp); err != nil {
 		return served{}, err
@@ -86,22 +87,22 @@ func (p *Part) check(resp *http.Response) (served, error) {
 	return served{first, last - first + 1, total}, nil
 }
 
-// checkVersion returns an error for a part of another version than the requested one. A
-// response to If-Range must repeat the ETag (RFC 9110 §15.3.7); a server that does not
+// checkVersion returns an error for a range of another version than the requested one.
+// A response to If-Range must have the ETag (RFC 9110 §15.3.7). Without it, the server
 // may have ignored the condition.
 func (p *Part) checkVersion(resp *http.Response) error {
 	tag, when := resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")
 	switch {
 	case isStrong(p.IfRange) && tag != p.IfRange:
-		return fmt.Errorf("expected a part of the version %s, got one of %q", p.IfRange, shorten(tag))
+		return fmt.Errorf("expected bytes of the version %s, got bytes of %q", p.IfRange, shorten(tag))
 	case isTime(p.IfRange) && when != "" && when != p.IfRange:
-		return fmt.Errorf("expected a part of the version of %s, got one of %q", p.IfRange, shorten(when))
+		return fmt.Errorf("expected bytes of the version of %s, got bytes of %q", p.IfRange, shorten(when))
 	}
 	return nil
 }
 
-// expected returns the range that matches p exactly, for a resource of total bytes;
-// false if there is none.
+// expected returns the range that p means in a resource of total bytes (-1 if unknown);
+// false if the resource has no such range.
 func (p *Part) expected(total int64) (served, bool) {
 	s := served{p.From, p.Length, total}
 	if p.From == -1 {
@@ -147,6 +148,6 @@ func parseContentRange(s string) (first, last, total int64, ok bool) {
 }
 
 func digits(s string) (int64, bool) {
-	n, err := strconv.ParseUint(s, 10, 63) // rejects a sign, unlike ParseInt
+	n, err := strconv.ParseUint(s, 10, 63) // ParseUint does not accept a sign, unlike ParseInt
 	return int64(n), err == nil
 }

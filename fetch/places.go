@@ -1,87 +1,52 @@
 package fetch
 
 import (
-	"context"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
-// places are the slots for concurrent requests to a host. Their number is halved when
-// the host answers that it is too busy, and grows by one after growAfter other
-// responses, up to the original number.
+// places are the slots for concurrent requests to a host. A request takes a slot with
+// Acquire and returns it with give. The number of slots is halved when the host answers
+// that it is too busy. It grows by one after growAfter other responses, up to the
+// original number.
 type places struct {
+	*semaphore.Weighted
 	most int
 
 	mu     sync.Mutex // guards the fields below
 	open   int        // current number of slots
-	taken  int
-	queue  []chan struct{} // waiting requests in order; a channel is closed when its request gets a slot
-	good   int             // number of good responses since the last change
-	shrunk time.Time       // time of the last reduction
+	excess int        // number of occupied slots to remove when they are returned
+	good   int        // number of good responses since the last change
+	shrunk time.Time  // when the number of slots was last halved
 }
 
-// growAfter is the number of good responses after which a slot is added again.
+// growAfter is the number of good responses after which there is one more slot.
 const growAfter = 32
 
-func newPlaces(n int) *places { return &places{most: n, open: n} }
-
-// take takes a slot, and waits if none is free.
-func (p *places) take(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	if p.taken < p.open && len(p.queue) == 0 {
-		p.taken++
-		p.mu.Unlock()
-		return nil
-	}
-	turn := make(chan struct{})
-	p.queue = append(p.queue, turn)
-	p.mu.Unlock()
-	select {
-	case <-turn:
-		return nil
-	case <-ctx.Done():
-		p.leave(turn)
-		return ctx.Err()
-	}
+func newPlaces(n int) *places {
+	return &places{Weighted: semaphore.NewWeighted(int64(n)), most: n, open: n}
 }
 
-// leave removes a waiter from the queue, or releases the slot that it got in the meantime.
-func (p *places) leave(turn chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, t := range p.queue {
-		if t == turn {
-			p.queue = append(p.queue[:i], p.queue[i+1:]...)
-			return
-		}
-	}
-	p.taken--
-	p.admit()
-}
-
-// give releases a slot.
+// give returns a slot after use.
 func (p *places) give() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken--
-	p.admit()
+	p.add()
 }
 
-// admit gives free slots to waiting requests. The caller holds mu.
-func (p *places) admit() {
-	for p.taken < p.open && len(p.queue) > 0 {
-		close(p.queue[0])
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
-		p.taken++
+// add makes one more slot free, unless too many are occupied. The caller holds mu.
+func (p *places) add() {
+	if p.excess > 0 {
+		p.excess--
+		return
 	}
+	p.Release(1)
 }
 
-// shrink halves the number of slots because of a request sent at the given time.
-// Requests that were in flight together shrink it only once.
+// shrink halves the number of slots after a response that the host is too busy. sent is
+// the time of the request: requests sent before the last reduction have no effect.
 func (p *places) shrink(sent, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +54,11 @@ func (p *places) shrink(sent, now time.Time) {
 	if !sent.After(p.shrunk) {
 		return
 	}
+	before := p.open
 	p.open, p.shrunk = max(p.open/2, 1), now
+	for p.excess += before - p.open; p.excess > 0 && p.TryAcquire(1); {
+		p.excess--
+	}
 }
 
 // grow counts a good response.
@@ -103,5 +72,5 @@ func (p *places) grow() {
 		return
 	}
 	p.open, p.good = p.open+1, 0
-	p.admit()
+	p.add()
 }

@@ -101,9 +101,9 @@ func TestCat_FET_04(t *testing.T) {
 		{name: "private", start: "http://private.example.com/go", to: "/end", kind: fetch.Refused, asked: "http://private.example.com", says: "no public address"},
 		{name: "to private", to: "http://10.0.0.1/end", kind: fetch.Refused, asked: "http://10.0.0.1", says: "no public address"},
 		{name: "metadata", to: "http://169.254.169.254/end", kind: fetch.Refused, asked: "http://169.254.169.254", says: "metadata"},
-		{name: "file", to: "file:///etc/passwd", kind: fetch.Refused, says: "a redirect to"},
-		{name: "credentials", to: "http://u:p@example.com/end", kind: fetch.Refused, says: "a redirect to"},
-		{name: "no location", to: "", kind: fetch.Protocol, says: "without Location"},
+		{name: "file", to: "file:///etc/passwd", kind: fetch.Refused, says: "the redirect leads to"},
+		{name: "credentials", to: "http://u:p@example.com/end", kind: fetch.Refused, says: "the redirect leads to"},
+		{name: "no location", to: "", kind: fetch.Protocol, says: "has no Location"},
 		{name: "garbage", to: "http://[", kind: fetch.Protocol, says: "not a URI"},
 	}
 	for _, tt := range tests {

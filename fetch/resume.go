@@ -8,21 +8,20 @@ import (
 	"net/http"
 )
 
-// Resume selects the proof that is required to continue a body that breaks off. The
-// rest is requested up to MaxRetries times in a row, after the usual back-off. Bytes of
-// two versions are never knowingly joined.
+// Resume says which proof is required to continue a body that broke off: the proof that
+// the rest belongs to the same version. The rest is requested up to MaxRetries times in
+// a row, each time after the usual back-off.
 type Resume uint8
 
-// Values of Resume: the proof that the rest belongs to the same version.
+// Values of Resume, with the required proof.
 const (
-	ResumeNever    Resume = iota // never continue: a body that breaks off is an error
+	ResumeNever    Resume = iota // no proof is enough: a body that breaks off is an error
 	ResumeStrong                 // a strong ETag
-	ResumeVerified               // a strong ETag or the same Last-Modified: the caller checks a digest of the whole body
+	ResumeVerified               // a strong ETag or the same Last-Modified, if the caller checks a digest of the whole body
 )
 
-// Resumable returns the Part.IfRange with which the rest of resp can be requested,
-// given the required proof; "" if nothing proves that the rest belongs to the same
-// version.
+// Resumable returns the Part.IfRange for a request for the rest of a body, if the
+// required proof exists, otherwise "".
 func (resp *Response) Resumable(how Resume) string {
 	if how == ResumeNever || resp.Status == http.StatusNotModified {
 		return ""
@@ -36,25 +35,26 @@ func (resp *Response) Resumable(how Resume) string {
 	return ""
 }
 
-// progress is the number of bytes after which retries are counted from zero again.
+// progress is the number of bytes after which the count of failed requests begins
+// again.
 const progress = 1 << 20
 
-// resumed is a body that is continued with further requests when it breaks off.
+// resumed is a body that requests its rest when it breaks off.
 type resumed struct {
-	ctx     context.Context // context of the Get
+	ctx     context.Context // context of the call of Get
 	c       *Client
 	req     Request
-	version string // validator of this version of the bytes
-	coding  string // Content-Encoding of the first response; positions and lengths count encoded bytes
+	version string // validator of the version to which all bytes must belong
+	coding  string // Content-Encoding of the first response; all offsets count encoded bytes
 	total   int64  // length of the whole resource; -1 if unknown
-	next    int64  // position of the next byte in the resource
-	end     int64  // offset after the last byte; -1 if unknown
-	left    int64  // number of bytes still allowed
+	next    int64  // offset in the resource of the next byte
+	end     int64  // offset in the resource after the last byte of the body; -1 if unknown
+	left    int64  // number of bytes that may still be read
 
 	body  io.ReadCloser
-	broke *Error // the reason why body ended early; reported if it cannot continue
-	err   error  // returned by every further Read
-	came  int64  // number of bytes since the last break
+	broke *Error // error with which the body broke off; nil while the body can be read
+	err   error  // error that every further Read returns
+	came  int64  // number of bytes since the body last broke off
 	tries int    // number of consecutive failed requests
 }
 
@@ -70,7 +70,7 @@ func newResumed(ctx context.Context, a *attempt, resp *Response, version string)
 	return r
 }
 
-// Read reads the body, and requests the rest if the body breaks off.
+// Read reads the body. When the body breaks off, Read requests the rest and continues.
 func (r *resumed) Read(p []byte) (int, error) {
 	for r.err == nil {
 		if r.broke != nil {
@@ -96,7 +96,8 @@ func (r *resumed) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// goOn requests the rest until it arrives or further attempts are useless.
+// goOn requests the rest until it arrives, no retries are left, or further attempts are
+// useless.
 func (r *resumed) goOn() error {
 	part := &Part{From: r.next, IfRange: r.version}
 	if r.end >= 0 {
@@ -124,39 +125,38 @@ func (r *resumed) goOn() error {
 		if err == nil {
 			return r.join(resp)
 		}
-		var fe *Error
-		if !errors.As(err, &fe) || !fe.retry || fe.delay > r.c.opt.MaxWait {
+		var ok bool
+		if delay, ok = r.c.opt.mayRetry(err); !ok {
 			return r.gaveUp(err)
 		}
-		delay = fe.delay
 	}
 	e := *r.broke
 	e.Restart = false // no retries are left
 	return &e
 }
 
-// gaveUp returns the error for a rest that could not be fetched.
+// gaveUp returns the error of resumed after a request for the rest failed with err.
 func (r *resumed) gaveUp(err error) error {
 	var fe *Error
 	switch {
 	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
-		return r.changed("the resource ends before that now")
-	case errors.Is(err, TooLarge): // a server with another version sends the whole body
-		return r.changed("the server began anew, with more bytes than were left")
+		return r.changed("the resource is shorter now")
+	case errors.Is(err, TooLarge): // a server with another version sends all bytes
+		return r.changed("the server began again from the first byte and sent more bytes than were left")
 	}
 	return err
 }
 
-// join continues the body with a response if that contains the rest.
+// join continues the body with the body of resp, if that is the rest.
 func (r *resumed) join(resp *Response) error {
 	why := ""
 	switch {
 	case resp.Status != http.StatusPartialContent:
-		why = "the server began anew"
+		why = "the server began again from the first byte"
 	case resp.Header.Get("Content-Encoding") != r.coding:
-		why = "the rest is in another content coding"
+		why = "the rest has another content coding"
 	case r.total >= 0 && resp.Total >= 0 && resp.Total != r.total:
-		why = fmt.Sprintf("expected a resource of %d bytes, got a part of one of %d", r.total, resp.Total)
+		why = fmt.Sprintf("expected bytes of a resource of %d bytes, got bytes of a resource of %d", r.total, resp.Total)
 	}
 	if why != "" {
 		_ = resp.Body.Close()
@@ -169,7 +169,7 @@ func (r *resumed) join(resp *Response) error {
 func (r *resumed) changed(why string) error {
 	return &Error{
 		Op: "read", URL: r.req.URL, Kind: Temporary,
-		Msg: fmt.Sprintf("the body broke off after %d bytes and cannot go on: %s", r.next, why), Err: r.broke, Restart: true,
+		Msg: fmt.Sprintf("the body broke off after %d bytes and cannot be continued: %s", r.next, why), Err: r.broke, Restart: true,
 	}
 }
 

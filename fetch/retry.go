@@ -7,53 +7,35 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
-
-// retryPolicy retries after an Error that has retry set, when its delay has passed. It
-// gives up at once if the delay exceeds MaxWait.
-func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
-	return retrypolicy.NewBuilder[*Response]().
-		HandleIf(func(_ *Response, err error) bool {
-			var fe *Error
-			return errors.As(err, &fe) && fe.retry && fe.delay <= o.MaxWait
-		}).
-		WithMaxRetries(max(o.MaxRetries, 0)).
-		WithDelayFunc(func(x failsafe.ExecutionAttempt[*Response]) time.Duration {
-			var fe *Error
-			if !errors.As(x.LastError(), &fe) { // the context is done
-				return 0
-			}
-			return fe.delay
-		}).
-		ReturnLastFailure().
-		Build()
-}
 
 // withRetries sends the request until it succeeds, fails permanently or has used all
 // retries.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
-	last, failed := a.once(ctx)
-	if failed == nil || a.req.Once {
-		return last, failed // most requests succeed at once and skip the rest of this function
-	}
-	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (_ *Response, err error) {
-		if err = failed; err != nil { // the first attempt is over
-			failed = nil
+	for {
+		resp, err := a.once(ctx)
+		if err == nil || a.req.Once || a.tries > a.c.opt.MaxRetries {
+			return resp, err
+		}
+		delay, ok := a.c.opt.mayRetry(err)
+		if !ok || pause(ctx, delay) != nil {
 			return nil, err
 		}
-		last, err = a.once(ctx)
-		return last, err
-	})
-	if err != nil && last != nil { // the context ended just when the response arrived
-		_ = last.Body.Close()
 	}
-	return resp, err
 }
 
-// backOff returns the pause after n failed attempts.
+// mayRetry reports whether a request that failed with err may be sent again, and
+// returns the pause before that.
+func (o *Options) mayRetry(err error) (pause time.Duration, ok bool) {
+	var fe *Error
+	if !errors.As(err, &fe) {
+		return 0, false
+	}
+	return fe.delay, fe.retry && fe.delay <= o.MaxWait
+}
+
+// backOff returns the pause after n failed attempts: a random duration around a value
+// that doubles with each attempt.
 func (o *Options) backOff(n int) time.Duration {
 	back := o.BackoffMax
 	if n < 30 {
@@ -62,17 +44,17 @@ func (o *Options) backOff(n int) time.Duration {
 	return back/2 + time.Duration(float64(back/2)*o.Rand())
 }
 
-// Again reports whether a request that has failed a number of times, last with err,
-// should be sent again from the beginning. It waits before returning true, as the
-// Options require. It returns true only for a body that broke off and cannot be
-// continued, up to MaxRetries times, and never after ctx is done.
+// Again reports whether the caller should send a request again from the beginning.
+// Before it returns true it waits. failed is the number of times that the request has
+// failed, and err the last error. Again returns true only for a body that broke off and
+// cannot be continued, and at most MaxRetries times.
 func (c *Client) Again(ctx context.Context, failed int, err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
 }
 
-// later marks e as worth a retry and sets the pause before it: the longer of the
-// back-off and the time that the host asked for, limited to RetryAfterMax.
+// later marks e as worth a retry and sets the pause before the retry: the longer one of
+// the back-off and the time in Retry-After, which is limited to maxRetryAfter.
 func (a *attempt) later(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true
@@ -81,14 +63,14 @@ func (a *attempt) later(e *Error, h http.Header) *Error {
 		return e
 	}
 	if d, ok := retryAfter(h.Get("Retry-After"), o.Now()); ok {
-		e.RetryAfter = min(d, o.RetryAfterMax)
+		e.RetryAfter = min(d, maxRetryAfter)
 		e.delay = max(e.delay, e.RetryAfter)
-		e.Hint = "the host asks to come back after " + e.RetryAfter.Round(time.Second).String()
+		e.Hint = "the host asks to wait for " + e.RetryAfter.Round(time.Second).String()
 	}
 	return e
 }
 
-// retryAfter parses a Retry-After header: seconds or an HTTP date.
+// retryAfter parses the value of a Retry-After header field: seconds or an HTTP date.
 func retryAfter(s string, now time.Time) (time.Duration, bool) {
 	const most = uint64(math.MaxInt64) / uint64(time.Second)
 	if n, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -8,11 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"time"
 )
 
-// realWorld fills in the clock, the randomness, the resolver and the network.
+// realWorld sets the real clock, randomness, resolver and network where o has none.
 func realWorld(o *Options) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -35,7 +34,7 @@ func (c *Client) transport() *http.Transport {
 	t := &http.Transport{
 		DialContext:            c.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
-		TLSHandshakeTimeout:    o.ConnectTimeout,
+		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true,
@@ -51,14 +50,15 @@ func (c *Client) transport() *http.Transport {
 	return t
 }
 
-// stagger is how long one dial may take before the next address is dialled in parallel.
+// stagger is how long to wait for a connection before another address of the host is
+// dialled too.
 const stagger = 250 * time.Millisecond
 
-// dial connects to host:port: it resolves the host, checks each address against the
-// policy, and dials the permitted ones. It dials the checked addresses, so no second
-// look-up can replace them.
+// dial connects to host:port. It resolves the host, checks each address against the
+// policy, and dials the permitted addresses. The host is not resolved again, so the
+// dialled addresses are those that were checked.
 func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.opt.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -81,16 +81,8 @@ func (c *Client) isProxy(host, port string) bool {
 	if c.opt.Proxy == nil {
 		return false
 	}
-	h, p := proxyHostPort(c.opt.Proxy)
+	h, p := hostPort(c.opt.Proxy)
 	return h == asciiHost(host) && p == port
-}
-
-func proxyHostPort(u *url.URL) (host, port string) {
-	host, port = hostPort(u)
-	if port == "" { // socks5
-		port = "1080"
-	}
-	return host, port
 }
 
 func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -99,13 +91,13 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	}
 	addrs, err := c.opt.Resolve(ctx, host)
 	if err == nil && len(addrs) == 0 {
-		err = fmt.Errorf("no address for host %q", host)
+		err = fmt.Errorf("the host %q has no address", host)
 	}
 	return addrs, err
 }
 
-// race dials the addresses in order, each stagger after the previous one or as soon as
-// that has failed. The first connection wins.
+// race dials the addresses in order and returns the first connection. It dials an
+// address when the previous one has failed, or after the duration stagger.
 func (c *Client) race(ctx context.Context, network, port string, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -133,7 +125,7 @@ func (c *Client) race(ctx context.Context, network, port string, addrs []netip.A
 			running--
 			if r.err == nil {
 				cancel()
-				for range running { // close the connections that came later
+				for range running { // close the slower connections
 					if l := <-results; l.conn != nil {
 						_ = l.conn.Close()
 					}

@@ -17,8 +17,8 @@ import (
 const MaxURL = 8 << 10
 
 // Parse parses a URI that can be fetched: absolute, http or https, with a host, without
-// user name and password, at most MaxURL bytes. It drops the fragment, and repairs
-// stray percent signs like ParseReference. For other URIs it returns an *Error of Kind
+// user name and password, at most MaxURL bytes. It drops the fragment, and escapes
+// percent signs as ParseReference does. For other URIs it returns an *Error of Kind
 // Refused.
 func Parse(raw string) (*url.URL, error) {
 	refuse := func(msg, hint string) (*url.URL, error) {
@@ -30,7 +30,7 @@ func Parse(raw string) (*url.URL, error) {
 	u, err := ParseReference(raw)
 	if err != nil {
 		if strings.Contains(raw, "@") {
-			return refuse("not a URI", "") // the cause could contain a password
+			return refuse("not a URI", "") // err could contain a password
 		}
 		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: "not a URI", Err: parseCause(err)}
 	}
@@ -38,15 +38,15 @@ func Parse(raw string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return refuse("expected an http or https URI", "only http and https are fetched")
 	case u.User != nil:
-		return refuse("the URI holds a user name or password", "credentials belong into the configuration")
+		return refuse("the URI has a user name or password", "put the user name and password into a file of credentials")
 	case u.Hostname() == "":
 		return refuse("expected a URI with a host", "")
 	case strings.Contains(u.Hostname(), "%"):
-		return refuse("the host holds the zone of an address", "a zone has a meaning on one machine only")
+		return refuse("the host contains the zone of an IPv6 address", "a zone is valid on one machine only")
 	case !isHost(asciiHost(u.Hostname())):
-		return refuse("the host is no name that exists", "")
+		return refuse("the host name is not valid", "")
 	case !isPort(u.Port()):
-		return refuse("the port is no number from 1 to 65535", "")
+		return refuse("the port is not a number from 1 to 65535", "")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	u.RawQuery = escapeQuery(u.RawQuery)
@@ -54,17 +54,17 @@ func Parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseReference is url.Parse, except that a percent sign in the path or fragment that
-// begins no escape, as in /100%.txt, is read as %25. Browsers send it unchanged; strict
-// servers then answer 400, and lenient ones treat both alike. In a query it stays
-// unchanged, since servers differ. A URI with a control character is not repaired.
+// ParseReference is url.Parse, except that it reads a percent sign that begins no
+// escape as %25, as in /100%.txt, if it is in the path or the fragment. In a query such
+// a sign stays unchanged, because servers differ in how they read it. A URI with a
+// control character is not repaired.
 func ParseReference(ref string) (*url.URL, error) {
 	if !strings.Contains(ref, "%") || strings.ContainsFunc(ref, unicode.IsControl) {
 		return url.Parse(ref)
 	}
 	rest, fragment, _ := strings.Cut(ref, "#")
 	before, _, _ := strings.Cut(rest, "?")
-	begin := strings.Index(before, "//") // the host may begin here
+	begin := strings.Index(before, "//") // the host may begin after this
 	if begin > 0 && before[begin-1] != ':' || begin < 0 {
 		begin = 0
 	} else if end := strings.IndexByte(before[begin+2:], '/'); end >= 0 {
@@ -79,7 +79,7 @@ func ParseReference(ref string) (*url.URL, error) {
 	return url.Parse(whole)
 }
 
-// mendEscapes escapes the percent signs that begin no escape.
+// mendEscapes writes %25 for the percent signs that begin no escape.
 func mendEscapes(s string) string {
 	var out strings.Builder
 	for i := range len(s) {
@@ -95,8 +95,7 @@ func isHex(b byte) bool {
 	return '0' <= b && b <= '9' || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
 }
 
-// withoutUser removes a user name and password from a text, which may be an invalid
-// URI.
+// withoutUser removes a user name and password from a URI, which may be invalid.
 func withoutUser(raw string) string {
 	at := strings.LastIndexByte(raw, '@')
 	if at < 0 {
@@ -109,8 +108,9 @@ func withoutUser(raw string) string {
 	return scheme + "//…" + raw[at:]
 }
 
-// escapePath keeps the spelling of a path as far as a request line allows. net/url
-// would rewrite a path with unusual characters and treat %2F as a slash.
+// escapePath sets RawPath to the spelling of the path in the URI, with escapes for
+// characters that a request line cannot have. net/url would rewrite such a path and
+// treat %2F as a slash.
 func escapePath(u *url.URL) {
 	if u.RawPath != "" {
 		u.RawPath = escape(u.RawPath, func(b byte) bool {
@@ -119,19 +119,19 @@ func escapePath(u *url.URL) {
 	}
 }
 
-// escapeQuery escapes characters that are not allowed in a request line. net/url does
-// not change a query.
+// escapeQuery escapes the characters of a query that a request line cannot have, which
+// net/url does not do.
 func escapeQuery(q string) string {
 	return escape(q, func(b byte) bool { return b > ' ' && b < 0x7f })
 }
 
-// isUnreserved reports whether b has the same meaning with and without escape (RFC 3986
-// §2.3).
+// isUnreserved reports whether b means the same with and without a percent escape (RFC
+// 3986 §2.3).
 func isUnreserved(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-._~", b) >= 0
 }
 
-// escape percent-encodes the bytes of s that are not safe.
+// escape writes percent escapes for the bytes of s that are not safe.
 func escape(s string, safe func(byte) bool) string {
 	if !slices.ContainsFunc([]byte(s), func(b byte) bool { return !safe(b) }) {
 		return s
@@ -147,9 +147,9 @@ func escape(s string, safe func(byte) bool) string {
 	return out.String()
 }
 
-// Origin returns scheme://host[:port] of u: in lower case, an internationalised host in
-// its ASCII form, and the port only if it is not the scheme's default. Two URIs have
-// the same origin if the results are equal.
+// Origin returns scheme://host[:port] of u in lower case, with the ASCII form of an
+// internationalised host, and with the port only if it is not the default of the
+// scheme. Two URIs have the same origin if the results are equal.
 func Origin(u *url.URL) string {
 	scheme := strings.ToLower(u.Scheme)
 	host, port := hostPort(u)
@@ -162,7 +162,8 @@ func Origin(u *url.URL) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// hostPort returns the canonical host and the port from which u is fetched.
+// hostPort returns the ASCII form of the host of u, and the port, which may be the
+// default of the scheme.
 func hostPort(u *url.URL) (host, port string) {
 	host, port = asciiHost(u.Hostname()), u.Port()
 	if port == "" {
@@ -186,8 +187,8 @@ func isPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// asciiHost returns the ASCII form of a host, as used for look-ups; the host unchanged
-// if it has none.
+// asciiHost returns the ASCII form of a host, in lower case; the host itself if it has
+// no such form.
 func asciiHost(host string) string {
 	host = strings.ToLower(host)
 	for i := range len(host) {
@@ -207,11 +208,13 @@ func defaultPort(scheme string) string {
 		return "80"
 	case "https":
 		return "443"
+	case "socks5", "socks5h": // only a proxy
+		return "1080"
 	}
 	return ""
 }
 
-// parseCause removes the repeated URI from an error of url.Parse.
+// parseCause returns the cause in an error of url.Parse, without the URI.
 func parseCause(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -220,7 +223,7 @@ func parseCause(err error) error {
 	return err
 }
 
-// shorten truncates a text that is too long for a message.
+// shorten truncates a text for a message.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

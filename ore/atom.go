@@ -1,18 +1,18 @@
 package ore
 
 import (
+	"cmp"
 	"encoding/xml"
-	"strconv"
 	"strings"
 )
 
 // In version 1.0 a Resource Map is an atom:entry. Its links with rel="self",
 // ore:describes and ore:aggregates have the URIs of the map, the Aggregation and the
-// aggregated resources. The elements atom:updated, published, rights and the author of
-// atom:source describe the map; title, author and categories describe the Aggregation;
-// oreatom:triples contains further statements in RDF/XML. In the alpha of 2007 a map
-// was an atom:feed: atom:id is the Aggregation, each entry is an aggregated resource,
-// and the author is that of the map.
+// aggregated resources. The elements updated, published and rights, and the author in
+// atom:source, describe the map. The elements title, author and category describe the
+// Aggregation. The element oreatom:triples has further statements in RDF/XML. In the
+// alpha of 2007 a map is an atom:feed: its id is the URI of the Aggregation, its author
+// is that of the map, and each entry is an aggregated resource.
 
 type atomLink struct {
 	Rel    string `xml:"rel,attr"`
@@ -32,35 +32,41 @@ type atomPerson struct {
 	URI  string `xml:"http://www.w3.org/2005/Atom uri"`
 }
 
-type atomText struct {
-	Text string `xml:",chardata"`
-}
-
-// atomEntry is an entry of a feed in the alpha, or the atom:source of an entry.
+// atomEntry is an entry of a feed, or the atom:source of an entry.
 type atomEntry struct {
 	ID         string         `xml:"http://www.w3.org/2005/Atom id"`
-	Title      atomText       `xml:"http://www.w3.org/2005/Atom title"`
+	Title      string         `xml:"http://www.w3.org/2005/Atom title"`
 	Updated    string         `xml:"http://www.w3.org/2005/Atom updated"`
 	Links      []atomLink     `xml:"http://www.w3.org/2005/Atom link"`
 	Categories []atomCategory `xml:"http://www.w3.org/2005/Atom category"`
 	Authors    []atomPerson   `xml:"http://www.w3.org/2005/Atom author"`
 }
 
-// atomReader reads an Atom map. It adds the statements of oreatom:triples at the end.
+// Names of two blank nodes: statements about the map and the Aggregation are about
+// these until the end of the document, where the URIs are known.
+const (
+	atomMap         = "_: map"
+	atomAggregation = "_: aggregation"
+)
+
+// atomReader turns an Atom map into statements.
 type atomReader struct {
-	d     *xml.Decoder
-	m     *Map
-	s     scope
-	l     Limits
-	g     *graph
-	owner []string // authors of the entry or feed
-	made  []string // authors of its atom:source
+	d *xml.Decoder
+	m *Map
+	s scope
+	g *graph
+
+	aggregation string // URI of the Aggregation
+	author      string // node whose creators are the authors in the root element
 }
 
-// readAtom reads the map whose root element start has been read.
-func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Limits) error {
+// readAtom reads an Atom map whose root element, start, has been read.
+func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format, m.Feed = FormatAtom, start.Name.Local == "feed"
-	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), l: l, g: newGraph()}
+	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), g: newGraph(), author: atomAggregation}
+	if m.Feed {
+		r.author = atomMap
+	}
 	for {
 		tok, err := d.Token()
 		if err != nil {
@@ -77,7 +83,7 @@ func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Lim
 	}
 }
 
-// child reads a child of the root.
+// child reads a child element of the root.
 func (r *atomReader) child(start *xml.StartElement) error {
 	if start.Name.Space == nsOREAtom && start.Name.Local == "triples" {
 		rdf := rdfReader{d: r.d, g: r.g}
@@ -90,111 +96,93 @@ func (r *atomReader) child(start *xml.StartElement) error {
 	switch start.Name.Local {
 	case "link":
 		var l atomLink
-		if err := r.d.DecodeElement(&l, start); err != nil {
-			return err
-		}
-		return r.link(&l)
+		err := r.d.DecodeElement(&l, start)
+		r.link(&l)
+		return err
 	case "category":
 		var c atomCategory
-		if err := r.d.DecodeElement(&c, start); err != nil {
-			return err
-		}
+		err := r.d.DecodeElement(&c, start)
 		r.category(&c)
-		return nil
+		return err
 	case "author":
 		var p atomPerson
 		err := r.d.DecodeElement(&p, start)
-		r.owner = appendPerson(r.owner, &p)
+		r.creators(r.author, p)
 		return err
-	case "source":
-		return r.source(start)
+	case "source": // its authors are those of the map (1.0 Atom §4.2.11)
+		var e atomEntry
+		err := r.d.DecodeElement(&e, start)
+		r.creators(atomMap, e.Authors...)
+		return err
 	case "entry":
-		return r.entry(start)
+		var e atomEntry
+		err := r.d.DecodeElement(&e, start)
+		r.entry(&e)
+		return err
 	case "id", "title", "updated", "published", "rights":
 		return r.text(start)
 	}
 	return r.d.Skip()
 }
 
-func appendPerson(names []string, p *atomPerson) []string {
-	name := strings.TrimSpace(p.Name)
-	if name == "" {
-		name = strings.TrimSpace(p.URI)
+func (r *atomReader) creators(node string, people ...atomPerson) {
+	for _, p := range people {
+		r.g.literal(node, nsDCTerms+"creator", cmp.Or(strings.TrimSpace(p.Name), strings.TrimSpace(p.URI)))
 	}
-	if name == "" {
-		return names
-	}
-	return once(names, name)
 }
 
-// text reads a child that contains a text, a time or a URI.
+// text reads a child element that contains only text.
 func (r *atomReader) text(start *xml.StartElement) error {
-	var t atomText
-	if err := r.d.DecodeElement(&t, start); err != nil {
+	var text string
+	if err := r.d.DecodeElement(&text, start); err != nil {
 		return err
 	}
-	text := strings.TrimSpace(t.Text)
 	switch start.Name.Local {
 	case "id":
-		r.m.ID = text
+		r.m.ID = strings.TrimSpace(text)
 	case "title":
-		r.m.Aggregation.Title = text
+		r.g.literal(atomAggregation, nsDCTerms+"title", text)
 	case "updated":
-		r.m.Modified = r.m.datetime(text)
+		r.g.literal(atomMap, nsDCTerms+"modified", text)
 	case "published":
-		r.m.Created = r.m.datetime(text)
+		r.g.literal(atomMap, nsDCTerms+"created", text)
 	case "rights":
-		r.m.Rights = text
+		r.g.literal(atomMap, nsDCTerms+"rights", text)
 	}
 	return nil
 }
 
-func (r *atomReader) link(l *atomLink) error {
+func (r *atomReader) link(l *atomLink) {
 	switch href := r.s.resolve(l.Href); l.Rel {
 	case "self":
-		if r.m.Self == "" {
-			r.m.Self = href
-		}
+		r.m.Self = cmp.Or(r.m.Self, href)
 	case nsORE + "describes":
-		r.m.Aggregation.URI = href
+		r.aggregation = href
 	case nsORE + "aggregates":
-		return r.aggregate(Resource{URI: href, Title: l.Title, MediaType: l.Type, Length: length(l.Length)})
+		r.aggregate(href, l.Title, l)
 	case nsORE + "isDescribedBy":
-		r.m.Aggregation.Maps = once(r.m.Aggregation.Maps, href)
+		r.g.add(atomAggregation, nsORE+"isDescribedBy", href)
 	}
-	return nil
 }
 
-func length(text string) int64 {
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
+// aggregate adds the statements about an aggregated resource, given its URI, its title
+// and the link to it.
+func (r *atomReader) aggregate(uri, title string, l *atomLink) {
+	r.g.add(atomAggregation, nsORE+"aggregates", uri)
+	r.g.literal(uri, nsDCTerms+"title", title)
+	r.g.literal(uri, nsDCTerms+"format", l.Type)
+	r.g.literal(uri, nsDCTerms+"extent", l.Length)
 }
 
-// aggregate adds an aggregated resource. It stores at most one more than allowed, which
-// shows that the limit was exceeded.
-func (r *atomReader) aggregate(x Resource) error {
-	if len(r.m.Resources) <= 2*r.l.resources() {
-		r.m.Resources = append(r.m.Resources, x)
-	}
-	return nil
-}
-
-// category reads a category: a type, or a time of the Aggregation.
+// category adds the statement of a category about the Aggregation: its type, or a time.
 func (r *atomReader) category(c *atomCategory) {
-	a := &r.m.Aggregation
-	switch c.Scheme {
-	case nsOREAtom + "modified":
-		a.Modified = r.m.datetime(c.Term)
-		return
-	case nsOREAtom + "created":
-		a.Created = r.m.datetime(c.Term)
-		return
-	}
-	if t := typeOf(c); t != "" && t != nsORE+"ResourceMap" {
-		a.Types = once(a.Types, t)
+	switch t := typeOf(c); {
+	case c.Scheme == nsOREAtom+"modified":
+		r.g.literal(atomAggregation, nsDCTerms+"modified", c.Term)
+	case c.Scheme == nsOREAtom+"created":
+		r.g.literal(atomAggregation, nsDCTerms+"created", c.Term)
+	case t != "" && t != nsORE+"ResourceMap":
+		r.g.add(atomAggregation, nsRDF+"type", t)
 	}
 }
 
@@ -209,106 +197,43 @@ func typeOf(c *atomCategory) string {
 	return ""
 }
 
-// source reads atom:source, which describes the map (1.0 Atom §4.2.11).
-func (r *atomReader) source(start *xml.StartElement) error {
-	var e atomEntry
-	if err := r.d.DecodeElement(&e, start); err != nil {
-		return err
+// entry adds the statements of an entry of a feed, which describes an aggregated
+// resource.
+func (r *atomReader) entry(e *atomEntry) {
+	uri := ""
+	for i := range e.Links {
+		if l := &e.Links[i]; uri == "" && (l.Rel == "" || l.Rel == "alternate") {
+			uri = r.s.resolve(l.Href)
+			r.aggregate(uri, e.Title, l)
+		}
 	}
-	for i := range e.Authors {
-		r.made = appendPerson(r.made, &e.Authors[i])
+	if uri == "" {
+		r.m.notice("the entry %q has no link to a resource", strings.TrimSpace(e.ID))
+		return
 	}
-	return nil
-}
-
-// entry reads an entry of a feed, which is an aggregated resource.
-func (r *atomReader) entry(start *xml.StartElement) error {
-	var e atomEntry
-	if err := r.d.DecodeElement(&e, start); err != nil {
-		return err
-	}
-	x := Resource{Title: strings.TrimSpace(e.Title.Text), Modified: r.m.datetime(e.Updated)}
 	for _, l := range e.Links {
-		switch {
-		case (l.Rel == "" || l.Rel == "alternate") && x.URI == "":
-			x.URI, x.MediaType, x.Length = r.s.resolve(l.Href), l.Type, length(l.Length)
-		case l.Rel == nsORE+"isDescribedBy" || l.Rel == "resourcemap":
-			x.Maps = once(x.Maps, r.s.resolve(l.Href))
+		if l.Rel == nsORE+"isDescribedBy" || l.Rel == "resourcemap" {
+			r.g.add(uri, nsORE+"isDescribedBy", r.s.resolve(l.Href))
 		}
 	}
 	for i := range e.Categories {
 		if t := typeOf(&e.Categories[i]); t != "" {
-			x.Types = once(x.Types, t)
+			r.g.add(uri, nsRDF+"type", t)
 		}
 	}
-	for i := range e.Authors {
-		x.Creators = appendPerson(x.Creators, &e.Authors[i])
-	}
-	if x.URI == "" {
-		r.m.notice("the entry %q has no link to a resource", strings.TrimSpace(e.ID))
-		return nil
-	}
-	return r.aggregate(x)
+	r.creators(uri, e.Authors...)
+	r.g.literal(uri, nsDCTerms+"modified", e.Updated)
 }
 
-// end combines the elements and the triples.
+// end fills the map from its statements.
 func (r *atomReader) end(uri string) error {
-	m := r.m
-	m.URI = uri
-	if m.Self != "" {
-		m.URI = m.Self
+	if r.aggregation == "" {
+		if !r.m.Feed {
+			return notMap("the Atom entry has no link with rel=%q", nsORE+"describes")
+		}
+		r.aggregation = r.m.ID
 	}
-	a := &m.Aggregation
-	if m.Feed {
-		if a.URI == "" {
-			a.URI = m.ID
-		}
-		m.Creators = r.owner
-	} else {
-		m.Creators, a.Creators = r.made, r.owner
-		if a.URI == "" {
-			return notMap("an Atom entry without a link with rel=%q", nsORE+"describes")
-		}
-	}
-	r.triples()
-	return m.keep(r.l)
-}
-
-// triples adds those statements of oreatom:triples that the elements lack.
-func (r *atomReader) triples() {
-	m, g := r.m, r.g
-	var also Aggregation
-	also.URI = m.Aggregation.URI
-	g.describe(m, &also)
-	m.Aggregation.Types = union(m.Aggregation.Types, also.Types)
-	m.Aggregation.Maps = union(m.Aggregation.Maps, also.Maps)
-	m.Aggregation.Creators = union(m.Aggregation.Creators, also.Creators)
-	m.Creators = union(m.Creators, g.creators(m.URI))
-	done := map[string]bool{} // the first statement about a resource is used
-	for i := range m.Resources {
-		x := &m.Resources[i]
-		if _, ok := g.about[x.URI]; !ok || done[x.URI] {
-			continue
-		}
-		done[x.URI] = true
-		more := g.resource(m, x.URI)
-		x.Types, x.Maps, x.Creators = union(x.Types, more.Types), union(x.Maps, more.Maps), union(x.Creators, more.Creators)
-		if x.Title == "" {
-			x.Title = more.Title
-		}
-		if x.MediaType == "" {
-			x.MediaType = more.MediaType
-		}
-		if x.Modified.IsZero() {
-			x.Modified = more.Modified
-		}
-	}
-}
-
-// union appends the elements of b that are not in a.
-func union(a, b []string) []string {
-	for _, s := range b {
-		a = once(a, s)
-	}
-	return a
+	r.g.rename(atomMap, cmp.Or(r.m.Self, uri))
+	r.g.rename(atomAggregation, r.aggregation)
+	return r.g.fill(r.m, uri, r.m.Self, r.aggregation)
 }

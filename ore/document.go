@@ -19,7 +19,7 @@ import (
 	"instep/resourcesync"
 )
 
-// kind is the kind of a document.
+// kind is what a document turned out to be.
 type kind uint8
 
 const (
@@ -31,27 +31,27 @@ const (
 	kindRepository // an OAI-PMH response without a record
 )
 
-// answer is the part of a response that the search needs.
+// answer is the result of reading a document: the map, or URIs that may lead to maps.
 type answer struct {
 	kind     kind
 	m        *Map // of kindMap
 	leads    []lead
 	problems []Problem
-	notes    []string // messages about skipped parts
+	notes    []string // messages about parts that were skipped
 }
 
-// scan reads one document.
+// scan reads one document of a search.
 type scan struct {
 	uri    string
-	served string // media type
+	served string // media type in the response
 	goal   goal
-	site   string // URL below which a Sitemap may list URLs, if not its own directory
+	site   string // URL below which a Sitemap may list URLs; "" is the directory of the Sitemap
 	in     Reader
-	cut    bool // there are more leads than the limit
+	cut    bool // there are more leads than maxLeads
 	doc    answer
 }
 
-// read reads the leads in a document, or the map.
+// read recognises the kind of a document, and reads the map or collects the leads.
 func (s *scan) read(body io.Reader) error {
 	b := bufio.NewReaderSize(body, headSize)
 	head, err := b.Peek(headSize)
@@ -72,25 +72,26 @@ func (s *scan) read(body io.Reader) error {
 		return s.feed(b)
 	case kindOther:
 		if s.goal == toPage && bytes.Contains(bytes.ToLower(head), []byte(relMap)) {
-			s.tell(Problem{Rule: ruleEmbedding, URI: s.uri, Message: "something in this resource, which is no page, speaks of a resourcemap; how that is to be read was never settled"})
+			s.tell(Problem{Rule: ruleEmbedding, URI: s.uri, Message: "this resource is not an HTML page but contains the word resourcemap; there is no standard for links to maps in other formats"})
 		}
 	}
 	return nil
 }
 
-// headSize is the number of first bytes that identify the kind of a document.
+// headSize is the number of bytes at the start of a document by which its kind is
+// recognised.
 const headSize = 64 << 10
 
-// marked matches the start of an Atom feed that is itself a map.
+// marked matches text before the first entry of an Atom feed that is itself a map.
 var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
-// recognise returns the kind of a document by its root element, otherwise by its media
+// recognise returns the kind of a document by its root element, or else by its media
 // type.
 func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
 	case root == "urlset" || root == "sitemapindex", s.goal == toListing && bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return kindSitemap // only Sitemaps may be compressed with gzip
+		return kindSitemap // of the listings only Sitemaps are compressed with gzip
 	case root == "rss" && space == "":
 		return kindFeed
 	case space == nsOAI && root == "OAI-PMH" && bytes.Contains(head, []byte("GetRecord")) && !bytes.Contains(head, []byte("<error")):
@@ -107,14 +108,15 @@ func (s *scan) recognise(head []byte) kind {
 	case s.served == "text/html" || s.served == "application/xhtml+xml":
 		return kindPage
 	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
-		return kindPage // without links to follow
+		return kindPage // reported as a page, although its media type is another one
 	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
 		return kindMap
 	}
 	return kindOther
 }
 
-// rootName returns the name of the XML root element, if the first bytes contain it.
+// rootName returns the name of the XML root element if the first bytes of a document,
+// head, contain its start tag.
 func rootName(head []byte) (space, local string) {
 	if first(head) != '<' {
 		return "", ""
@@ -138,7 +140,7 @@ func beforeEntries(head []byte) []byte {
 	return head
 }
 
-// tell stores a problem, up to a bound for each rule.
+// tell stores a problem, unless there are too many of the same rule.
 func (s *scan) tell(p Problem) {
 	n := 0
 	for i := range s.doc.problems {
@@ -157,8 +159,8 @@ func (s *scan) note(format string, args ...any) {
 	}
 }
 
-// add stores a lead. It reports once if there are too many, and skips implausibly long
-// ones.
+// add stores a lead. Leads above maxLeads and those with very long URIs are skipped
+// with a note.
 func (s *scan) add(l lead) {
 	const longestTime = 100
 	if len(l.id) > fetch.MaxURL {
@@ -172,16 +174,16 @@ func (s *scan) add(l lead) {
 	}
 	switch {
 	case len(l.uri) > fetch.MaxURL:
-		s.note("%s line %d: a URI of %d bytes", s.uri, l.line, len(l.uri))
+		s.note("%s line %d: a URI of %d bytes is too long", s.uri, l.line, len(l.uri))
 	case len(s.doc.leads) < maxLeads:
 		s.doc.leads = append(s.doc.leads, l)
 	case !s.cut:
 		s.cut = true
-		s.note("%s: it names more than %d documents; the rest is left out", s.uri, maxLeads)
+		s.note("%s: the document has more than %d links; the rest is skipped", s.uri, maxLeads)
 	}
 }
 
-// mapped reads a map.
+// mapped reads the map in a document.
 func (s *scan) mapped(b io.Reader) error {
 	m, err := s.in.Read(s.uri, b)
 	if err != nil {
@@ -194,7 +196,7 @@ func (s *scan) mapped(b io.Reader) error {
 	return nil
 }
 
-// page reads the leads in an HTML page.
+// page collects the leads in an HTML page.
 func (s *scan) page(b *bufio.Reader) error {
 	p := pageScan{uri: s.uri}
 	in := &io.LimitedReader{R: b, N: maxPage}
@@ -212,7 +214,7 @@ func (s *scan) page(b *bufio.Reader) error {
 	return err
 }
 
-// sitemap reads the leads in a Sitemap or an index of Sitemaps.
+// sitemap collects the leads in a Sitemap or an index of Sitemaps.
 func (s *scan) sitemap(b io.Reader) error {
 	at := s.uri
 	if s.site != "" {
@@ -234,7 +236,8 @@ func (s *scan) sitemap(b io.Reader) error {
 	return nil
 }
 
-// listed handles an entry of a Sitemap that may list URLs below the directory of at.
+// listed adds the lead in an entry of a Sitemap. The Sitemap may list URLs below the
+// directory of the URL at.
 func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) {
 	l := lead{uri: newScope(s.uri).resolve(e.Loc), way: WaySitemap, page: s.uri, line: e.Line, maybe: true}
 	if root == resourcesync.SitemapIndex {
@@ -243,7 +246,7 @@ func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) 
 		return
 	}
 	if !inScope(at, l.uri) {
-		s.tell(l.problem(ruleScope, "%q is not below the directory of the Sitemap", l.uri))
+		s.tell(l.problem(ruleScope, "the URI %q is not below the directory of the Sitemap", l.uri))
 	}
 	if t := mediaType(e.Type); t != "" && !mayBeMap(t) {
 		return
@@ -254,20 +257,20 @@ func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) 
 	s.add(l)
 }
 
-// mayBeMap reports whether a map may have the media type.
+// mayBeMap reports whether a document with the media type t may be a map.
 func mayBeMap(t string) bool {
 	return slices.Contains(mapTypes, t) || strings.HasSuffix(t, "xml") || strings.HasSuffix(t, "json")
 }
 
-// feed reads the leads in a feed that lists maps.
+// feed collects the leads in a feed that lists maps.
 func (s *scan) feed(b io.Reader) error {
 	at := newScope(s.uri)
 	h, err := feed.Read(b, func(e *feed.Entry) error {
 		l := lead{way: WayAtom, page: s.uri, line: e.Line, id: e.ID, updated: e.Updated, maybe: true}
 		href := e.Link("alternate")
 		if e.Link(nsORE+"describes") != "" && e.Link("self") != "" {
-			// Version 1.0: the entries of a feed are maps themselves, with ids of their
-			// own.
+			// Since version 1.0 the entries of such a feed are maps, whose
+			// ids are their own.
 			href, l.id = e.Link("self"), ""
 		}
 		if href == "" {
@@ -289,29 +292,20 @@ func (s *scan) feed(b io.Reader) error {
 			s.tell(l.problem(ruleSeparate, "the feed that lists maps lists itself"))
 		}
 	}
-	return s.feedError(err)
-}
-
-// feedError describes an error in a feed. Entries before the error are used.
-func (s *scan) feedError(err error) error {
-	var syntax *xml.SyntaxError
-	if errors.As(err, &syntax) {
-		return fmt.Errorf("read %q line %d: %w", s.uri, syntax.Line, err)
-	}
-	if err != nil {
+	if err != nil { // entries before the error are used
 		return fmt.Errorf("read %q: %w", s.uri, err)
 	}
 	return nil
 }
 
-// nowhere is the base URL for a document without URI: a host that never exists (RFC
-// 6761 §6.4).
+// nowhere is the base URL for documents without a URI. Its host never exists (RFC 6761
+// §6.4).
 const nowhere = "http://file.invalid/"
 
 // Inspect reads a document that was not fetched, such as a file, and returns the
-// problems in that document. uri may be a file name; then checks that depend on the URI
-// are skipped. served is the media type; "" if unknown. The error is the reason why the
-// document cannot be read.
+// problems in it. uri is a URI or a file name; for a file name, rules about the URI are
+// not checked. served is the media type; "" if unknown. The error says why the document
+// cannot be read.
 func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	s := scan{uri: uri, served: mediaType(served), goal: toListing}
 	if !isHTTP(uri) {
@@ -319,7 +313,7 @@ func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	}
 	err := s.read(body)
 	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
-		err = nil // a document of another kind, for which there are no rules
+		err = nil // there are no rules for documents of other kinds
 	}
 	if s.uri == uri {
 		return s.doc.problems, err

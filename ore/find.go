@@ -16,24 +16,24 @@ import (
 	"instep/internal/weblink"
 )
 
-// Finder finds Resource Maps. It sends one request at a time. Only Client is required.
-// It follows links to any host, since maps may describe resources of other hosts; the
-// Client refuses private addresses and redirects to other origins.
+// Finder finds Resource Maps. Only Client is required. A Finder sends one request at a
+// time, to any host, because maps may describe resources of other hosts. The Client
+// decides about private addresses and redirects.
 type Finder struct {
 	Client *fetch.Client
-	Limits Limits // limits for each map
+	Limits Limits // limits for reading each map
 
 	Depth    int // largest number of links between the given URI and a map; 0 is 10
-	Requests int // largest number of requests; 0 is 20,000
-	// Pages is the number of maps that are also requested as HTML, to detect URIs that
-	// are both a map and a page: 0 is 100, negative is none.
+	Requests int // largest number of requests in a search; 0 is 20,000
+	// Pages is the number of maps that are also requested as HTML, because one URI
+	// must not be both a map and a page: 0 is 100, negative is none.
 	Pages int
 
-	// Found is called once for each map, after it was read. An error ends the search.
+	// Found is called once for each map. If it returns an error, the search ends.
 	Found func(*Found) error
-	// Problem is called for each violation of the rules; may be nil.
+	// Problem is called for each violation of a rule; may be nil.
 	Problem func(Problem)
-	// Note is called for each skipped part, such as the rest of a long page or an
+	// Note is called for each part of a document that was skipped, and for each
 	// oddity of a map; may be nil.
 	Note func(uri, text string)
 	// Failed is called for each linked document that could not be read; may be nil.
@@ -42,57 +42,57 @@ type Finder struct {
 
 // Found is a Resource Map that was found.
 type Found struct {
-	URI   string // where it is
+	URI   string // URI of the map
 	Way   Way
 	Page  string // the document that contains the link; "" for the given URI
 	Depth int    // number of links followed from the given URI
 
-	// Record is the URI of the OAI-PMH record from which the map comes, if URI belongs
-	// to a gateway (ORE alpha §2.4).
+	// Record is the URI of the OAI-PMH record that contains the map, if a gateway
+	// returned the map (ORE alpha §2.4).
 	Record string
 	Map    *Map
 }
 
-// Report summarises a search.
+// Report is the summary of a search.
 type Report struct {
-	Maps   int64 // found
+	Maps   int64 // number of maps that were found
 	Failed int64 // number of linked documents that could not be read
-	TooFar int64 // number of links beyond Depth, which were not followed
-	Cut    bool  // the limit of requests was reached
+	TooFar int64 // number of links that were not followed because of Depth
+	Cut    bool  // the search ended at a limit of requests or memory
 }
 
 const (
 	defaultDepth    = 10
 	defaultRequests = 20_000
 	defaultPages    = 100
-	maxQueue        = 64 << 20 // bytes of queued leads
+	maxQueue        = 64 << 20 // largest size of all queued leads in bytes
 	maxListing      = 200 << 20
 )
 
-// search is one call of Find.
+// search is the state of one call of Find.
 type search struct {
 	f     Finder
 	rep   Report
 	queue []lead
-	seen  map[string]*target // targets by URI without fragment
-	room  int64              // bytes of leads that may still be queued
-	left  int                // requests
+	seen  map[string]*target // visited URIs, without fragment
+	room  int64              // how many bytes of leads may still be queued
+	left  int                // number of requests that may still be sent
 	pages int
 }
 
-// target is the result for a URI.
+// target is what was found at a URI.
 type target struct {
 	kind  kind
-	goal  goal // goal of the lead that was followed
-	m     *Map // brief form of the map; nil if it is none
+	goal  goal // what the lead promised
+	m     *Map // short form of the map; nil if the target is not a map
 	whole bool // m contains all aggregated resources
 	err   error
-	told  bool // of err
+	told  bool // err was reported
 }
 
 // Find searches for Resource Maps from the URI of a map, a page, a resource, a feed, a
-// Sitemap or an OAI-PMH repository. It ignores a document that it cannot read
-// completely. It returns an error if the given document cannot be read, if ctx is done,
+// Sitemap or an OAI-PMH repository. A document that cannot be read completely is
+// ignored. Find returns an error if the given document cannot be read, if ctx is done,
 // or if Found returns one.
 func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	u, err := fetch.Parse(uri)
@@ -129,8 +129,8 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// failed reports a lead whose document could not be read. If the lead need not be a
-// map, it reports only transfer errors.
+// failed reports an error of reading the target of a lead. If the target need not be a
+// map, only errors of the transfer are reported as failures.
 func (s *search) failed(ctx context.Context, l *lead, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
@@ -158,7 +158,7 @@ func (s *search) tell(found ...Problem) {
 	}
 }
 
-// visit follows a lead.
+// visit follows a lead, unless its target was visited before.
 func (s *search) visit(ctx context.Context, l *lead) error {
 	l.uri = withoutFragment(l.uri)
 	if t, ok := s.seen[l.uri]; ok && !t.unlisted(l) {
@@ -171,13 +171,13 @@ func (s *search) visit(ctx context.Context, l *lead) error {
 	return t.err
 }
 
-// unlisted reports whether the lead promises a list, and the target, which seemed to be
-// a map, is that list.
+// unlisted reports whether to visit the target again as a list: it was visited as a
+// map, but is the list that the lead promises.
 func (t *target) unlisted(l *lead) bool {
 	return l.goal == toListing && t.goal == toMap && (t.kind == kindFeed || t.kind == kindSitemap)
 }
 
-// fresh follows a lead to a URI that is new.
+// fresh requests the target of a lead for the first time.
 func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	resp, err := s.get(ctx, l)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // before the next request, since the response occupies a slot of its host
+	_ = resp.Body.Close() // an open response occupies a slot of its host, which the next request may need
 	for _, n := range doc.notes {
 		s.note(l.uri, n)
 	}
@@ -200,8 +200,9 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	return s.follow(ctx, l, doc)
 }
 
-// again handles a lead to a URI that was visited before: a map that is linked again, a
-// cycle of pages, or something that is not a map. An error is reported only once.
+// again checks a lead whose target was visited before: a map with another link to it, a
+// cycle of pages, or a target that is not a map. An error of the target is reported
+// only once.
 func (s *search) again(l *lead, t *target) error {
 	switch {
 	case t.m != nil:
@@ -211,23 +212,23 @@ func (s *search) again(l *lead, t *target) error {
 		}
 		s.tell(known.check(t.m)...)
 	case l.goal == toPage && l.indirect:
-		s.tell(l.problem(ruleIndirect, "the link leads back to %q", l.uri))
+		s.tell(l.problem(ruleIndirect, "the link leads back to the page %q, which was visited before", l.uri))
 	case t.told || l.maybe:
 	case t.err != nil:
 		t.told = true
 		return t.err
 	case l.goal == toMap && t.kind == kindFeed:
-		s.tell(l.problem(ruleSeparate, "a feed that lists maps is linked as a map"))
+		s.tell(l.problem(ruleSeparate, "the link to a map leads to a feed that lists maps"))
 	case l.goal == toMap && t.kind == kindPage:
 		return s.pageAtMap(l)
 	}
 	return nil
 }
 
-// pageAtMap reports a page where a map was expected.
+// pageAtMap reports that a page was found instead of a map.
 func (s *search) pageAtMap(l *lead) error {
-	s.tell(l.problem(ruleOnlyMap, "a page answers at the URI of the map"))
-	return fmt.Errorf("read %q: %w: a page answers there", l.uri, ErrNotMap)
+	s.tell(l.problem(ruleOnlyMap, "there is an HTML page at the URI of the map"))
+	return fmt.Errorf("read %q: %w: it is an HTML page", l.uri, ErrNotMap)
 }
 
 const (
@@ -238,7 +239,7 @@ const (
 func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	r := fetch.Request{URL: l.uri, Accept: acceptMap, MaxBytes: maxListing}
 	if l.goal == toPage {
-		r.MaxBytes = math.MaxInt64 // a resource of any size may have a Link header
+		r.MaxBytes = math.MaxInt64 // only the Link header of a large resource is read
 		if l.way != WayGiven {
 			r.Accept = acceptPage
 		}
@@ -254,7 +255,7 @@ func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	return resp, err
 }
 
-// read reads the response for a lead.
+// read reads the response to a request for the target of a lead.
 func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answer, error) {
 	in := scan{
 		uri: resp.URL, served: mediaType(resp.ContentType), goal: l.goal, site: l.site,
@@ -272,7 +273,7 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 		if len(in.doc.leads) == 0 {
 			return nil, err
 		}
-		in.note("%v: what was read before counts", err)
+		in.note("%v: only the part before the error was used", err)
 		s.rep.Failed++
 	}
 	if in.doc.kind == kindPage || l.goal != toMap {
@@ -281,13 +282,13 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 	return &in.doc, nil
 }
 
-// header reads the leads in the Link headers of a response.
+// header adds the leads in the Link header fields of a response.
 func (s *scan) header(resp *fetch.Response) {
 	at := newScope(resp.URL)
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // the link concerns another resource
+			continue // the link is one of another resource
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
 			found = append(found, linked(&h, WayHeader, resp.URL)...)
@@ -296,7 +297,7 @@ func (s *scan) header(resp *fetch.Response) {
 	s.doc.leads = append(found, s.doc.leads...)
 }
 
-// context loads a JSON-LD context.
+// context loads a JSON-LD context during a search.
 func (s *search) context(ctx context.Context, uri string) ([]byte, error) {
 	s.left--
 	return loadContext(ctx, s.f.Client, uri)
@@ -313,7 +314,7 @@ func loadContext(ctx context.Context, c *fetch.Client, uri string) ([]byte, erro
 
 const maxContext = 1 << 20 // largest JSON-LD context in bytes
 
-// found reports a map.
+// found checks and reports a map, unless the map was reported before under another URI.
 func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Response, doc *answer) error {
 	m := doc.m
 	f := Found{URI: l.uri, Way: l.way, Page: l.page, Depth: l.depth, Record: getRecord(l.uri), Map: m}
@@ -338,10 +339,10 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 		f.Way = WayConflated
 	}
 	if m.Wrapped && l.way != WayOAIPMH && l.way != WayGiven {
-		s.tell(l.problem(ruleEnvelope, "what is linked is an OAI-PMH record; the map in it has to be taken out of its envelope first"))
+		s.tell(l.problem(ruleEnvelope, "the link leads to an OAI-PMH record, which contains the map; it should lead to the map itself"))
 	}
 	if l.way == WaySimpleFile {
-		s.tell(l.problem(ruleSimpleFile, "the map is found only among the links of a page; the pages that it describes should link it"))
+		s.tell(l.problem(ruleSimpleFile, "the map is linked only in a list of links; the pages that the map describes should link to it"))
 	}
 	s.tell(l.check(m)...)
 	for _, n := range m.Notices {
@@ -358,9 +359,9 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	return nil
 }
 
-// selfOfRecord returns the URI of the map in an OAI-PMH record, if the map states one
-// on the same origin. Another origin is not accepted, so that nobody can pass off
-// another site's map as known.
+// selfOfRecord returns the URI that a map in an OAI-PMH record states for itself, if it
+// is on the same origin as the record. Otherwise a record could claim the URI of a map
+// on another site.
 func selfOfRecord(m *Map, at string) string {
 	if !m.Wrapped || m.Self == "" {
 		return ""
@@ -376,8 +377,8 @@ func selfOfRecord(m *Map, at string) string {
 	return withoutFragment(self.String())
 }
 
-// others follows the further maps that a map links: those of its Aggregation, and of
-// Aggregations in it.
+// others queues the maps that a map links: other maps of its Aggregation, and maps of
+// Aggregations that it aggregates.
 func (s *search) others(l *lead, m *Map) {
 	named := slices.Clone(m.Aggregation.Maps)
 	for i := range m.Resources {
@@ -388,7 +389,7 @@ func (s *search) others(l *lead, m *Map) {
 	}
 }
 
-// push queues a lead that was found at l.
+// push queues the lead next, which was found at the target of l.
 func (s *search) push(l *lead, next lead) {
 	next.uri = withoutFragment(next.uri)
 	next.depth = l.depth + 1
@@ -408,7 +409,7 @@ func (s *search) push(l *lead, next lead) {
 	}
 }
 
-// follow queues the leads of a document that is not a map.
+// follow queues the leads in a document that is not a map.
 func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	switch {
 	case doc.kind == kindRepository && l.goal != toMap:
@@ -418,7 +419,7 @@ func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	case l.goal == toMap:
 		return fmt.Errorf("read %q: %w", l.uri, ErrNotMap)
 	case l.goal == toListing && doc.kind == kindPage:
-		return fmt.Errorf("read %q: a page answers where a feed or Sitemap was promised", l.uri)
+		return fmt.Errorf("read %q: expected a feed or a Sitemap, found an HTML page", l.uri)
 	}
 	onward := 0
 	for _, next := range doc.leads {
@@ -434,28 +435,29 @@ func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	return nil
 }
 
-// ended reports a page that should have led to a map but did not.
+// ended reports a problem if a link promised a way to a map, but the document does not
+// lead to one. onward is the number of links in the document that promise a map.
 func (s *search) ended(l *lead, doc *answer, onward int) {
 	switch {
 	case l.goal == toAggregation && !l.maybe && onward == 0:
-		s.tell(l.problem(ruleBeforeUse, "the link leads to an Aggregation, and from there to no Resource Map: what it aggregates is unknown"))
+		s.tell(l.problem(ruleBeforeUse, "the link leads to an Aggregation, but the Aggregation leads to no Resource Map"))
 	case l.goal != toPage || l.way == WayGiven:
 	case onward == 0:
-		s.tell(l.problem(ruleIndirect, "the page %q, to which rel=%q leads, links neither a map nor a further page", l.uri, relIndirect))
+		s.tell(l.problem(ruleIndirect, "the page %q, which is linked with rel=%q, has no link to a map or to another page", l.uri, relIndirect))
 	case doc.kind == kindPage && l.mime != "text/html" && l.mime != "application/xhtml+xml":
-		s.tell(l.problem(ruleIndirect, "the link to the page has type=%q; it is \"text/html\"", l.mime))
+		s.tell(l.problem(ruleIndirect, "the link to the page has type=%q; expected type=\"text/html\"", l.mime))
 	}
 }
 
-// conflated reports a URI that is both a map and a page (ORE alpha §5.2). The URI of
-// an Aggregation may lead to both.
+// conflated returns the problems of a map whose URI also returns an HTML page (ORE
+// alpha §5.2). The URI of an Aggregation may do so.
 func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
 	if l.goal == toAggregation || l.way == WayOAIPMH || l.way == WayGiven && len(resp.Redirects) > 0 {
 		return nil
 	}
 	var found []Problem
 	if slices.Contains(resp.Redirects, 303) {
-		found = append(found, l.problem(ruleSeeOther, "the URI answers 303 and leads to the map %q; that is what should be linked", resp.URL))
+		found = append(found, l.problem(ruleSeeOther, "the URI answers with status 303 and leads to the map %q, which should be linked directly", resp.URL))
 	}
 	if s.pages <= 0 || s.left <= 0 {
 		return found
@@ -464,19 +466,19 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	page, err := s.f.Client.Get(ctx, fetch.Request{URL: l.uri, Accept: "text/html, application/xhtml+xml;q=0.9, */*;q=0.1", MaxBytes: math.MaxInt64})
 	s.left--
 	if err != nil {
-		return found // it is not a page
+		return found // there is no page
 	}
 	defer page.Body.Close()
 	if t := mediaType(page.ContentType); t != "text/html" && t != "application/xhtml+xml" || mediaType(resp.ContentType) == t {
 		return found
 	}
 	if len(found) == 0 {
-		found = append(found, l.problem(ruleNegotiated, "the URI gives the map or a page, as it is asked for"))
+		found = append(found, l.problem(ruleNegotiated, "the URI returns the map or an HTML page, depending on the Accept header field"))
 	}
-	return append(found, l.problem(ruleOnlyMap, "a request for text/html gets a page in place of the map"))
+	return append(found, l.problem(ruleOnlyMap, "a request for text/html returns an HTML page instead of the map"))
 }
 
-// robots follows the Sitemaps in the robots.txt of a host (ORE alpha §2.2).
+// robots queues the Sitemaps that the robots.txt of a host names (ORE alpha §2.2).
 func (s *search) robots(ctx context.Context, host *url.URL) {
 	origin := fetch.Origin(host)
 	from := &lead{uri: origin + "/robots.txt"}
@@ -497,12 +499,12 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 	}
 }
 
-// repository queues those records of an OAI-PMH repository that are maps (ORE alpha
+// repository queues the records of an OAI-PMH repository that are maps (ORE alpha
 // §2.1).
 func (s *search) repository(ctx context.Context, l *lead) error {
 	base := repositoryOf(l.uri)
 	c := oaipmh.Client{Fetch: s.f.Client, BaseURL: base}
-	formats, err := c.Formats(ctx, "")
+	formats, err := c.Formats(ctx)
 	s.left--
 	if err != nil {
 		return fmt.Errorf("read the repository %q: %w", base, err)
@@ -526,8 +528,8 @@ func (s *search) repository(ctx context.Context, l *lead) error {
 	return nil
 }
 
-// repositoryOf returns the base URL of the repository that answered at a URI, without
-// OAI-PMH arguments.
+// repositoryOf returns the base URL of a repository: the URI of a request to the
+// repository, without OAI-PMH arguments.
 func repositoryOf(uri string) string {
 	base, query, _ := strings.Cut(uri, "?")
 	var own []string
@@ -544,7 +546,7 @@ func repositoryOf(uri string) string {
 	return base + "?" + strings.Join(own, "&")
 }
 
-// recordURI returns the URI of a record in a repository.
+// recordURI returns the URI of a GetRecord request for a record.
 func recordURI(base, prefix, identifier string) string {
 	sep := "?"
 	if strings.Contains(base, "?") {
@@ -553,8 +555,8 @@ func recordURI(base, prefix, identifier string) string {
 	return base + sep + url.Values{"verb": {"GetRecord"}, "metadataPrefix": {prefix}, "identifier": {identifier}}.Encode()
 }
 
-// isMapFormat reports whether records in a metadata format are Resource Maps, by its
-// namespace or by the usual name.
+// isMapFormat reports whether records in a metadata format are Resource Maps, by the
+// namespace of the format or a usual prefix.
 func isMapFormat(f oaipmh.Format) bool {
 	switch f.Namespace {
 	case nsAtom, nsORE, nsOREAtom:

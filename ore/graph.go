@@ -1,6 +1,7 @@
 package ore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,8 +24,8 @@ const (
 	nsOAI     = "http://www.openarchives.org/OAI/2.0/"
 )
 
-// term is the object of a statement: a literal, a node with a URI, or a blank node,
-// whose name begins with "_:".
+// term is the object of a statement: a literal, or a node, which is a URI or the name
+// of a blank node. Names of blank nodes begin with "_:".
 type term struct {
 	value   string
 	literal bool
@@ -37,25 +38,54 @@ type statement struct {
 
 // graph holds the statements of a map by subject.
 type graph struct {
-	subjects []string // in the order of their first statements
+	subjects []string // all subjects, in the order of their first statements
 	about    map[string][]statement
 	size     int
+	blank    int   // number of blank nodes named so far
+	err      error // set when there are too many statements, of which the rest is ignored
 }
 
 func newGraph() *graph { return &graph{about: map[string][]statement{}} }
 
-func (g *graph) add(subject, predicate string, object term) error {
+// anonymous returns a new name for a blank node. The space distinguishes it from names
+// in documents.
+func (g *graph) anonymous() string {
+	g.blank++
+	return fmt.Sprintf("_: %d", g.blank)
+}
+
+// add adds a statement whose object is a node.
+func (g *graph) add(subject, predicate, node string) {
+	g.state(subject, statement{predicate, term{value: node}})
+}
+
+// literal adds a statement whose object is a text, unless the text is empty.
+func (g *graph) literal(subject, predicate, text string) {
+	if text != "" {
+		g.state(subject, statement{predicate, term{text, true}})
+	}
+}
+
+func (g *graph) state(subject string, s statement) {
 	if g.size++; g.size > maxStatements {
-		return fmt.Errorf("%w: more than %d statements", ErrTooLarge, maxStatements)
+		g.err = fmt.Errorf("%w: the map has more than %d statements", ErrTooLarge, maxStatements)
+		return
 	}
 	if _, ok := g.about[subject]; !ok {
 		g.subjects = append(g.subjects, subject)
 	}
-	g.about[subject] = append(g.about[subject], statement{predicate, object})
-	return nil
+	g.about[subject] = append(g.about[subject], s)
 }
 
-// nodes returns the nodes to which a subject has the relation predicate.
+// rename moves the statements about a blank node to the node uri, before any statements
+// about that node.
+func (g *graph) rename(blank, uri string) {
+	g.subjects = append(g.subjects, uri)
+	g.about[uri] = append(g.about[blank], g.about[uri]...)
+	delete(g.about, blank)
+}
+
+// nodes returns the nodes that are objects of a subject and a predicate.
 func (g *graph) nodes(subject, predicate string) []string {
 	var found []string
 	for _, s := range g.about[subject] {
@@ -66,7 +96,8 @@ func (g *graph) nodes(subject, predicate string) []string {
 	return found
 }
 
-// text returns the first value of the first predicate that has one.
+// text returns the first value of a subject that is not empty, for the first of the
+// predicates that has one.
 func (g *graph) text(subject string, predicates ...string) string {
 	for _, p := range predicates {
 		for _, s := range g.about[subject] {
@@ -82,12 +113,13 @@ func isBlank(node string) bool { return strings.HasPrefix(node, "_:") }
 
 func isURI(node string) bool { return node != "" && !isBlank(node) }
 
-// moment parses a time, and notes an invalid one.
+// moment returns the time of a subject that Dublin Core states under a local name.
 func (g *graph) moment(m *Map, subject, local string) resourcesync.Datetime {
 	return m.datetime(g.text(subject, nsDCTerms+local, nsDC+local))
 }
 
-// datetime parses a time in the map; zero if there is none or it is invalid.
+// datetime parses a time in the map. It returns zero if the text is empty or invalid,
+// and adds a notice about an invalid text.
 func (m *Map) datetime(text string) resourcesync.Datetime {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -95,12 +127,12 @@ func (m *Map) datetime(text string) resourcesync.Datetime {
 	}
 	d, err := resourcesync.ParseDatetime(text)
 	if err != nil {
-		m.notice("the time %q is none: %v", text, err)
+		m.notice("the time %q is invalid: %v", text, err)
 	}
 	return d
 }
 
-// types returns those types of a node that have a URI.
+// types returns the URIs of the types of a node.
 func (g *graph) types(node string) []string {
 	var types []string
 	for _, t := range g.nodes(node, nsRDF+"type") {
@@ -111,7 +143,8 @@ func (g *graph) types(node string) []string {
 	return types
 }
 
-// creators returns the names of the creators, or their URIs.
+// creators returns the names of the creators of a subject, or the URIs of those without
+// a name.
 func (g *graph) creators(subject string) []string {
 	var names []string
 	for _, s := range g.about[subject] {
@@ -131,16 +164,20 @@ func (g *graph) creators(subject string) []string {
 	return names
 }
 
-// fill fills the map at uri from its statements.
-func (g *graph) fill(m *Map, uri string) error {
-	self, aggregation := g.described(uri)
+// fill fills the map at uri from the statements. self is the node of the map, or "",
+// and aggregation is the node of the Aggregation.
+func (g *graph) fill(m *Map, uri, self, aggregation string) error {
+	if g.err != nil {
+		return g.err
+	}
 	if aggregation == "" {
-		return notMap("it describes no Aggregation")
+		return notMap("the document describes no Aggregation")
 	}
 	m.URI, m.Self = uri, self
 	if isURI(self) {
 		m.URI = self
 	}
+	self = cmp.Or(self, uri)
 	m.Creators = g.creators(self)
 	m.Created, m.Modified = g.moment(m, self, "created"), g.moment(m, self, "modified")
 	m.Rights = g.text(self, nsDCTerms+"rights", nsDC+"rights")
@@ -151,7 +188,7 @@ func (g *graph) fill(m *Map, uri string) error {
 		m.Resources = append(m.Resources, g.resource(m, r))
 	}
 	if !isURI(a.URI) {
-		m.notice("the Aggregation has no URI; that of the map stands for it")
+		m.notice("the Aggregation has no URI, so a URI derived from that of the map is used")
 		a.URI = m.URI + "#aggregation"
 	}
 	return nil
@@ -162,11 +199,18 @@ func (g *graph) describe(m *Map, a *Aggregation) {
 	a.Title = g.text(uri, nsDCTerms+"title", nsDC+"title")
 	a.Types, a.Creators = g.types(uri), g.creators(uri)
 	a.Created, a.Modified = g.moment(m, uri, "created"), g.moment(m, uri, "modified")
-	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
-		if isURI(other) && other != m.URI {
-			a.Maps = once(a.Maps, other)
+	a.Maps = g.maps(m, uri)
+}
+
+// maps returns the URIs of the maps that describe a node, without the map m.
+func (g *graph) maps(m *Map, node string) []string {
+	var uris []string
+	for _, uri := range g.nodes(node, nsORE+"isDescribedBy") {
+		if isURI(uri) && uri != m.URI {
+			uris = once(uris, uri)
 		}
 	}
+	return uris
 }
 
 func (g *graph) resource(m *Map, uri string) Resource {
@@ -174,22 +218,17 @@ func (g *graph) resource(m *Map, uri string) Resource {
 		URI:       uri,
 		Title:     g.text(uri, nsDCTerms+"title", nsDC+"title"),
 		MediaType: g.text(uri, nsDCTerms+"format", nsDC+"format"),
-		Types:     g.types(uri), Creators: g.creators(uri),
+		Types:     g.types(uri), Creators: g.creators(uri), Maps: g.maps(m, uri),
 		Modified: g.moment(m, uri, "modified"),
 	}
 	if n, err := strconv.ParseInt(g.text(uri, nsDCTerms+"extent"), 10, 64); err == nil && n > 0 {
 		r.Length = n
 	}
-	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
-		if isURI(other) && other != m.URI {
-			r.Maps = once(r.Maps, other)
-		}
-	}
 	return r
 }
 
-// described returns the map and the Aggregation that the statements describe. If a
-// document describes several maps it is the one at uri, otherwise the first.
+// described returns the node of the map and that of its Aggregation. If the document
+// describes several maps, it returns the one at uri, or else the first.
 func (g *graph) described(uri string) (self, aggregation string) {
 	for _, s := range g.subjects {
 		for _, a := range g.nodes(s, nsORE+"describes") {
@@ -220,8 +259,8 @@ func (g *graph) described(uri string) (self, aggregation string) {
 
 func (g *graph) hasMembers(node string) bool { return len(g.nodes(node, nsORE+"aggregates")) > 0 }
 
-// aggregated returns the resources of the Aggregation, from statements in either
-// direction.
+// aggregated returns the URIs of the aggregated resources, from statements with
+// ore:aggregates and ore:isAggregatedBy.
 func (g *graph) aggregated(aggregation string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -242,8 +281,8 @@ func (g *graph) aggregated(aggregation string) []string {
 	return found
 }
 
-// maxNames is the largest number of types, creators or other maps that are stored for
-// one node.
+// maxNames is the largest number of types, creators or maps of one node that are
+// stored.
 const maxNames = 100
 
 // once appends s to a list unless the list contains it or has maxNames elements.

@@ -41,7 +41,7 @@ func TestHostile(t *testing.T) {
 			maps:     []string{"rss " + self + " depth 2 from /cut.rss"},
 		},
 		{path: "/large-head", maps: []string{"html-link " + self + " depth 1 from /large-head"}, notes: []string{"only the first 4 MiB"}},
-		{path: "/large-tag", maps: []string{"html-link " + self + " depth 1 from /large-tag"}, notes: []string{"what was read before counts"}},
+		{path: "/large-tag", maps: []string{"html-link " + self + " depth 1 from /large-tag"}, notes: []string{"only the part before the error was used"}},
 		{path: "/large-map", err: ErrTooLarge},
 		{path: "/away", failed: []string{"/redirect: ", "http://127.0.0.1:1/private.atom: ", "http://169.254.169.254/latest/meta-data: "}},
 		{path: "/bomb"},

@@ -14,13 +14,14 @@ import (
 	"github.com/piprate/json-gold/ld"
 )
 
-// contextJSON is the JSON-LD context of ORE, as we understand it: the terms of the ORE
-// vocabulary, Dublin Core and FOAF that maps are written with. It is never fetched.
+// contextJSON is our version of the JSON-LD context of ORE: the terms of ORE, Dublin
+// Core and FOAF that occur in maps. It is used instead of the context on the web, which
+// is never fetched.
 //
 //go:embed context.json
 var contextJSON []byte
 
-// contextURIs are the URIs under which maps refer to the context of ORE.
+// contextURIs are the URIs by which maps refer to the JSON-LD context of ORE.
 var contextURIs = map[string]bool{
 	"https://w3id.org/ore/context": true, "http://w3id.org/ore/context": true,
 	"https://w3id.org/ore/context/": true, "http://w3id.org/ore/context/": true,
@@ -29,18 +30,17 @@ var contextURIs = map[string]bool{
 }
 
 const (
-	maxContexts = 100     // contexts in one document
-	maxTerms    = 2_000   // terms that its contexts define
-	maxValues   = 500_000 // objects, lists and values in one document
-	maxScoped   = 200_000 // number of terms times number of values, for contexts inside terms: takes seconds
-	maxRemote   = 8       // other contexts loaded for one document
+	maxContexts = 100     // largest number of contexts in one document
+	maxTerms    = 2_000   // largest number of terms in the contexts of one document
+	maxValues   = 500_000 // largest number of objects, lists and values in one document
+	maxScoped   = 200_000 // largest product of the numbers of terms and values if contexts are inside terms, which takes seconds to expand
+	maxRemote   = 8       // largest number of contexts that are loaded for one document
 )
 
-// Loader loads the JSON-LD context at a URI. If it returns an error, reading the map
-// fails.
+// Loader loads the JSON-LD context at a URI. If it fails, the map cannot be read.
 type Loader func(uri string) ([]byte, error)
 
-// contexts provides json-gold with the contexts of a map.
+// contexts loads the contexts of a map for the library json-gold.
 type contexts struct {
 	load Loader
 	left int
@@ -53,9 +53,9 @@ func (c *contexts) LoadDocument(uri string) (*ld.RemoteDocument, error) {
 	if !contextURIs[uri] {
 		switch {
 		case c.load == nil:
-			return nil, fmt.Errorf("the context %q is not known here, and none is fetched", uri)
+			return nil, fmt.Errorf("the context %q is not built in, and contexts are not fetched", uri)
 		case c.left == 0:
-			return nil, fmt.Errorf("%w: it needs more than %d contexts", ErrTooLarge, maxRemote)
+			return nil, fmt.Errorf("%w: the map refers to more than %d contexts", ErrTooLarge, maxRemote)
 		}
 		c.left--
 		var err error
@@ -81,19 +81,19 @@ func parseJSON(text []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("something follows the end of the document")
+		return nil, errors.New("there is text after the end of the JSON document")
 	}
 	return doc, nil
 }
 
-// measure bounds the work of expanding a document. A context is processed for each
-// object to which it applies, and one inside a term (JSON-LD 1.1 §4.1.8) may apply to
-// all objects.
+// measure counts what makes a document expensive to expand. The library processes a
+// context for each object to which it applies. A context inside a term (JSON-LD 1.1
+// §4.1.8) may apply to all objects.
 type measure struct{ contexts, scoped, terms, values int }
 
 func (m *measure) of(v any, depth int, inContext bool) error {
 	if m.values++; m.values > maxValues || depth > maxDepth {
-		return fmt.Errorf("%w: more than %d values, or %d within one another", ErrTooLarge, maxValues, maxDepth)
+		return fmt.Errorf("%w: the JSON has more than %d values, or values nested deeper than %d", ErrTooLarge, maxValues, maxDepth)
 	}
 	switch v := v.(type) {
 	case []any:
@@ -119,16 +119,16 @@ func (m *measure) of(v any, depth int, inContext bool) error {
 		}
 	}
 	if m.scoped > 0 && m.terms*m.values > maxScoped {
-		return fmt.Errorf("%w: contexts within terms that may hold for too many objects", ErrTooLarge)
+		return fmt.Errorf("%w: contexts inside terms may apply to too many objects", ErrTooLarge)
 	}
 	if m.contexts > maxContexts || m.terms > maxTerms {
-		return fmt.Errorf("%w: more than %d contexts, or %d terms in them", ErrTooLarge, maxContexts, maxTerms)
+		return fmt.Errorf("%w: the document has more than %d contexts, or more than %d terms in them", ErrTooLarge, maxContexts, maxTerms)
 	}
 	return nil
 }
 
 // readJSON reads a map in JSON-LD.
-func readJSON(text []byte, m *Map, uri string, l Limits, load Loader) error {
+func readJSON(text []byte, m *Map, uri string, load Loader) error {
 	m.Format = FormatJSONLD
 	doc, err := parseJSON(text)
 	if err != nil {
@@ -145,141 +145,97 @@ func readJSON(text []byte, m *Map, uri string, l Limits, load Loader) error {
 	if err != nil {
 		return err
 	}
-	if err := g.fill(m, uri); err != nil {
-		return err
-	}
-	return m.keep(l)
+	self, aggregation := g.described(uri)
+	return g.fill(m, uri, self, aggregation)
 }
 
-// jsonGraph returns the statements of a document.
+// jsonGraph returns the statements of a JSON-LD document.
 func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = notMap("no JSON-LD that can be read: %v", p) // recover: the library parses untrusted input
+			err = notMap("the JSON-LD cannot be expanded: %v", p) // the library may panic on untrusted input
 		}
 	}()
 	o := ld.NewJsonLdOptions(uri)
 	o.DocumentLoader, o.Ordered = c, true
-	// The library's own conversion to statements compares each value of a property with
-	// all others.
+	// Converting to RDF by the library takes quadratic time: each value of a
+	// property is compared with all others.
 	nodes, err := ld.NewJsonLdProcessor().Expand(doc, o)
 	if err != nil {
 		return nil, jsonError(err)
 	}
-	e := expanded{g: newGraph()}
+	e := expanded{newGraph()}
 	for _, n := range nodes {
 		if node, ok := n.(map[string]any); ok {
-			if _, err := e.node(node); err != nil {
-				return nil, err
-			}
+			e.node(node)
 		}
 	}
-	return e.g, nil
+	return e.graph, nil
 }
 
-// expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements, from all graphs
-// together. A list counts as separate values.
-type expanded struct {
-	g     *graph
-	blank int
-}
+// expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements of one graph,
+// whatever graphs the document has. Each element of a list is a value.
+type expanded struct{ *graph }
 
-// node adds the statements about a node and returns its name.
-func (e *expanded) node(node map[string]any) (string, error) {
+// node adds the statements about a node, and returns the URI or blank name of the node.
+func (e expanded) node(node map[string]any) string {
 	id, _ := node["@id"].(string)
 	if id == "" {
-		e.blank++
-		id = fmt.Sprintf("_:j%d", e.blank)
+		id = e.anonymous()
 	}
 	for _, key := range slices.Sorted(maps.Keys(node)) {
 		values, _ := node[key].([]any)
-		var err error
 		switch key {
 		case "@id", "@index":
 		case "@type":
-			err = e.types(id, values)
-		case "@graph", "@included":
-			err = e.values(id, "", values)
-		case "@reverse":
-			err = e.reverse(id, node[key])
-		default:
-			err = e.values(id, key, values)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return id, nil
-}
-
-func (e *expanded) types(id string, types []any) error {
-	for _, t := range types {
-		if uri, ok := t.(string); ok {
-			if err := e.g.add(id, nsRDF+"type", term{value: uri}); err != nil {
-				return err
+			for _, t := range values {
+				if uri, ok := t.(string); ok {
+					e.add(id, nsRDF+"type", uri)
+				}
 			}
+		case "@reverse":
+			e.reverse(id, node[key])
+		default:
+			e.values(id, key, values)
 		}
 	}
-	return nil
+	return id
 }
 
-// values adds the values of a property of a node. Without a property it only reads the
-// statements about the values.
-func (e *expanded) values(id, property string, values []any) error {
+// values adds the values of a property of a node, and the statements about the values.
+// The properties @graph and @included only serve to contain nodes.
+func (e expanded) values(id, property string, values []any) {
 	for _, v := range values {
 		value, ok := v.(map[string]any)
 		if !ok {
 			continue
 		}
-		object := term{literal: true}
 		if list, ok := value["@list"].([]any); ok {
-			if err := e.values(id, property, list); err != nil {
-				return err
-			}
+			e.values(id, property, list)
 			continue
 		}
 		if text, ok := value["@value"]; ok {
-			object.value = fmt.Sprint(text)
+			e.literal(id, property, fmt.Sprint(text))
 		} else {
-			name, err := e.node(value)
-			if err != nil {
-				return err
-			}
-			object = term{value: name}
-		}
-		if property == "" {
-			continue
-		}
-		if err := e.g.add(id, property, object); err != nil {
-			return err
+			e.add(id, property, e.node(value))
 		}
 	}
-	return nil
 }
 
-// reverse adds statements in which the node is the object.
-func (e *expanded) reverse(id string, properties any) error {
+// reverse adds the statements under @reverse, in which the node id is the object.
+func (e expanded) reverse(id string, properties any) {
 	all, _ := properties.(map[string]any)
 	for _, property := range slices.Sorted(maps.Keys(all)) {
 		values, _ := all[property].([]any)
 		for _, v := range values {
-			node, ok := v.(map[string]any)
-			if !ok {
-				continue
-			}
-			name, err := e.node(node)
-			if err != nil {
-				return err
-			}
-			if err := e.g.add(name, property, term{value: id}); err != nil {
-				return err
+			if node, ok := v.(map[string]any); ok {
+				e.add(e.node(node), property, id)
 			}
 		}
 	}
-	return nil
 }
 
-// jsonError returns the cause inside an error of the library.
+// jsonError returns the cause inside an error of json-gold.
 func jsonError(err error) error {
 	var le *ld.JsonLdError
 	if errors.As(err, &le) {

@@ -15,7 +15,7 @@ type Way string
 // Values of Way. The last two are discouraged (ORE alpha §5).
 const (
 	WayGiven       Way = "given"          // the URI given to the search
-	WaySitemap     Way = "sitemap"        // ORE alpha §2.2
+	WaySitemap     Way = "sitemap"        // a Sitemap that lists maps, ORE alpha §2.2
 	WayAtom        Way = "atom"           // an Atom feed that lists maps, §2.3
 	WayRSS         Way = "rss"            // an RSS feed that lists maps, §2.3
 	WayOAIPMH      Way = "oai-pmh"        // a record of an OAI-PMH repository, §2.1
@@ -23,18 +23,19 @@ const (
 	WayIndirect    Way = "html-indirect"  // linked by a page that is the target of rel="indirectresourcemap", §3.1
 	WayAttribute   Way = "html-attribute" // the attribute resourcemap of an a or img element, §3.2
 	WayRel         Way = "html-rel"       // rel="resourcemap=URI" on an a element, §3.2
-	WayText        Way = "html-text"      // a URI shown as text, §3.4
+	WayText        Way = "html-text"      // a URI in the visible text of a page, §3.4
 	WayHeader      Way = "link-header"    // Link: rel="resourcemap", §4.1
 	WayAggregation Way = "aggregation"    // a link to an Aggregation, whose URI leads to the map (1.0 Discovery §1.2)
-	WayMap         Way = "resource-map"   // a link in another map
+	WayMap         Way = "resource-map"   // a link in another map to this map
 	WaySimpleFile  Way = "simple-file"    // a page that lists maps, §5.1
 	WayConflated   Way = "conflated-uri"  // a URI that is both a map and a page, §5.2
 )
 
-// Discouraged reports whether the ORE text advises against the way.
+// Discouraged reports whether the ORE alpha advises against this way of publishing a
+// map.
 func (w Way) Discouraged() bool { return w == WaySimpleFile || w == WayConflated }
 
-// goal is the expected target of a lead.
+// goal is what the target of a lead is expected to be.
 type goal uint8
 
 const (
@@ -53,26 +54,27 @@ type lead struct {
 	line  int
 	depth int // number of links followed from the given URI
 
-	maybe    bool   // the target need not be a map, so a failure is no problem
-	indirect bool   // a link from a page to another page
-	id       string // name of the map in a listing: atom:id, an OAI-PMH identifier
-	updated  string // unparsed time in a listing
-	mime     string // media type stated by the link
-	site     string // URL below which a Sitemap may list URLs: the site of the robots.txt that names it
-	cites    string // URI of the resource to which the element links, which the map should aggregate
+	maybe    bool   // the target may be something else than a map, so that a failure is not reported as a problem
+	indirect bool   // a link with rel="indirectresourcemap", from a page to another page
+	id       string // id of the map in a listing: atom:id or an OAI-PMH identifier
+	updated  string // time of the map in a listing, as written there
+	mime     string // media type of the map that the link states
+	site     string // for a Sitemap in robots.txt: URL of the site, below which the Sitemap may list URLs
+	cites    string // resource to which the element with the URI of the map links; the map should aggregate the resource
 }
 
 const (
 	relMap      = "resourcemap"
 	relIndirect = "indirectresourcemap"
 
-	maxAnchors = 100     // largest number of links of one page that look like links to maps
-	maxTexts   = 50      // largest number of URIs in the text of one page that are tried
-	maxLeads   = 10_000  // leads of one document
-	maxPage    = 4 << 20 // bytes read of one page
+	maxAnchors = 100     // largest number of links in one page that are followed because they look like links to maps
+	maxTexts   = 50      // largest number of URIs in the text of one page that are followed
+	maxLeads   = 10_000  // largest number of leads in one document
+	maxPage    = 4 << 20 // largest number of bytes that are read of one page
 )
 
-// relMaps are ORE 1.0 link relations to a map, relAggregations those to an Aggregation.
+// relMaps are the link relations of ORE 1.0 that lead to a map, and relAggregations
+// those that lead to an Aggregation.
 var (
 	relMaps         = []string{relMap, strings.ToLower(nsORE + "isDescribedBy")}
 	relAggregations = []string{"aggregation", strings.ToLower(nsORE + "isAggregatedBy")}
@@ -87,8 +89,8 @@ func (l *lead) size() int64 {
 	return int64(frame + len(l.uri) + len(l.id) + len(l.updated) + len(l.cites) + len(l.mime))
 }
 
-// linked returns the leads in a link element or Link header whose href has been
-// resolved.
+// linked returns the leads in a link element or in a Link header field, whose href is
+// absolute.
 func linked(l *weblink.Link, way Way, page string) []lead {
 	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}
 	switch {
@@ -124,7 +126,7 @@ func mediaType(s string) string {
 // pageScan collects the leads in an HTML page.
 type pageScan struct {
 	uri  string
-	page weblink.Page // provides the base URL
+	page weblink.Page // the page with its base URL
 
 	links, cited, texts, anchors []lead
 
@@ -132,7 +134,7 @@ type pageScan struct {
 	words  strings.Builder
 }
 
-// tag searches a tag, or the text between tags, for links.
+// tag collects the leads in a tag, or in the text between two tags.
 func (p *pageScan) tag(t *weblink.Tag) {
 	switch t.Name {
 	case "base":
@@ -153,7 +155,8 @@ func (p *pageScan) tag(t *weblink.Tag) {
 	}
 }
 
-// whole resolves a reference of the page; "" if the target cannot be fetched.
+// whole returns the absolute URI of a reference in the page; "" if it cannot be
+// fetched.
 func (p *pageScan) whole(ref string) string {
 	uri, err := p.page.Resolve(p.uri, ref)
 	if err != nil || ref == "" || !isHTTP(uri) {
@@ -178,7 +181,8 @@ func (p *pageScan) link(t *weblink.Tag) {
 	}
 }
 
-// element reads an a or img element: the resource it cites, and its target.
+// element collects the leads in an a or img element. The map that the element names
+// should aggregate the target of the element.
 func (p *pageScan) element(t *weblink.Tag) {
 	p.endAnchor()
 	target := p.whole(t.Attr("href"))
@@ -202,13 +206,14 @@ func (p *pageScan) element(t *weblink.Tag) {
 	}
 }
 
-// mapName matches typical texts of links to maps.
+// mapName matches texts that are usual in links to maps.
 var mapName = regexp.MustCompile(`(?i)\bReMs?\b|resource ?maps?\b`)
 
-// mapExtensions are the extensions of file names of maps.
+// mapExtensions are usual extensions of the file names of maps.
 var mapExtensions = []string{".atom", ".rdf", ".jsonld", ".rem", ".ore"}
 
-// endAnchor stores the a element just read if it looks like a link to a map.
+// endAnchor ends the a element that is being read, and stores its lead if it looks like
+// a link to a map.
 func (p *pageScan) endAnchor() {
 	if p.anchor == nil {
 		return
@@ -228,7 +233,7 @@ func (p *pageScan) endAnchor() {
 
 var shownURI = regexp.MustCompile(`https?://[^\s<>"'\x60{}|\\^]+`)
 
-// text searches visible text for URIs.
+// text collects the URIs in visible text.
 func (p *pageScan) text(text string, line int) {
 	if len(p.texts) >= maxTexts || !strings.Contains(text, "://") {
 		return
@@ -241,16 +246,16 @@ func (p *pageScan) text(text string, line int) {
 	}
 }
 
-// leads returns the leads in the order in which to follow them, the recommended kinds
-// first.
+// leads returns all leads of the page in the order in which to follow them: the
+// recommended ways come first.
 func (p *pageScan) leads() []lead {
 	p.endAnchor()
 	return slices.Concat(p.links, p.cited, p.texts, p.anchors)
 }
 
-// getRecord returns the OAI-PMH GetRecord URI in the query of a gateway's URI; "" if
-// there is none (ORE alpha §2.4). The URI may be escaped; unescaped it extends to the
-// end of the query.
+// getRecord returns the URI of the OAI-PMH GetRecord request in the query of a gateway
+// URI (ORE alpha §2.4); "" if the URI is not one of a gateway. The query may contain
+// the URI escaped, or unescaped up to the end of the query.
 func getRecord(uri string) string {
 	_, query, ok := strings.Cut(uri, "?")
 	if !ok {

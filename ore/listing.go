@@ -14,50 +14,52 @@ import (
 )
 
 // Listing presents the aggregated resources of Resource Maps as a Source of one set: a
-// Source Description at the URI of the search, a Capability List and a Resource List. It is
-// the cache of a Client ([fetch.Client.WithCache]) that requests no document, so that every
-// reader of Sources can read maps; resources are fetched as usual.
+// Source Description at the URI of the search, a Capability List and a Resource List. A
+// Client with the Listing as its cache ([fetch.Client.WithCache]) reads these documents
+// without a request, so every reader of Sources can read maps. Resources are fetched as
+// usual.
 //
-// The Resource List is as of the start of the search. It has the reliable statements of
-// maps: the URI, the time of modification and the media type. A length in Atom is a hint
-// (RFC 4287 §4.2.7.6) and proves nothing.
+// The time of the Resource List is the start of the search. The list has what maps
+// state reliably: the URI, the time of modification and the media type. The length in
+// Atom is only a hint (RFC 4287 §4.2.7.6), so the list has no lengths.
 type Listing struct {
 	URI  string // URI of the Source Description
 	Maps []string
 
-	// Skipped is the number of aggregated resources without an http or https URI, which
-	// cannot be fetched.
+	// Skipped is the number of aggregated resources that are not listed because
+	// they have no http or https URI.
 	Skipped int64
 
 	documents map[string][]byte
 }
 
-// maxListed is the largest number of resources that all maps of a Listing may
-// aggregate: those of two Resource Lists.
+// maxListed is the largest number of resources in a Listing: those of two Resource
+// Lists.
 const maxListed = 2 * resourcesync.MaxEntries
 
-// IncompleteError means that a document on the way to the maps could not be read. There
-// is no Listing then, since it could cause wrong deletions.
+// IncompleteError means that maps may be missing, because a document could not be read
+// or a limit was reached. Then there is no Listing, since an incomplete one could cause
+// wrong deletions.
 type IncompleteError struct {
-	URI string // the unreadable document; "" if the search reached its limits
-	Err error  // why
+	URI string // the document that could not be read; "" if the search reached a limit
+	Err error  // the reason why the document could not be read
 }
 
-// Error names the unreadable document.
+// Error says which document could not be read, or that a limit was reached.
 func (e *IncompleteError) Error() string {
 	if e.URI == "" {
-		return "the search for Resource Maps was ended at its bounds, so that some may be missing"
+		return "the search for Resource Maps ended at a limit, so some maps may be missing"
 	}
-	return fmt.Sprintf("not all Resource Maps could be read, so that nothing is done: %v", e.Err)
+	return fmt.Sprintf("nothing is done, because not all Resource Maps could be read: %v", e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
 // Listing finds the maps at a URI and lists their aggregated resources, each once. It
-// does not list an Aggregation that one of the maps describes, since that is not a
-// document. It returns the error of Find, an *IncompleteError, or an error that wraps
-// ErrNotMap if there is no map. Found, Problem, Note and Failed are called as by Find.
+// omits Aggregations that have a map, because an Aggregation is not a document. The
+// error is that of Find, an *IncompleteError, or one that wraps ErrNotMap if there is
+// no map. Found, Problem, Note and Failed are called as by Find.
 func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	at := resourcesync.DatetimeOf(f.Client.Now().UTC())
 	u, err := fetch.Parse(uri)
@@ -95,22 +97,22 @@ func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	case rep.Cut || rep.TooFar > 0:
 		return nil, &IncompleteError{}
 	case rep.Maps == 0:
-		return nil, fmt.Errorf("read %q: %w, and none was found from there", l.URI, ErrNotMap)
+		return nil, fmt.Errorf("read %q: %w, and no link leads to one", l.URI, ErrNotMap)
 	}
 	l.Skipped = c.skipped
 	return l, l.write(c.listed(), at)
 }
 
-// collector collects aggregated resources.
+// collector collects the entries of a Listing.
 type collector struct {
 	list      []resourcesync.Entry
-	entries   map[string]int // index in list, by URI
+	entries   map[string]int // indexes in list by URI
 	described map[string]bool
 	skipped   int64
 }
 
 // add adds the resources of a map. If maps state different times for a resource, the
-// later one is used.
+// latest one is used.
 func (c *collector) add(m *Map) error {
 	c.described[withoutFragment(m.Aggregation.URI)] = true
 	c.described[m.Aggregation.URI] = true
@@ -141,7 +143,7 @@ func (c *collector) add(m *Map) error {
 	return nil
 }
 
-// listed returns the entries except Aggregations that have a map.
+// listed returns the entries, without Aggregations that have a map.
 func (c *collector) listed() []resourcesync.Entry {
 	var kept []resourcesync.Entry
 	for i := range c.list {
@@ -152,8 +154,8 @@ func (c *collector) listed() []resourcesync.Entry {
 	return kept
 }
 
-// beside returns the URI of a document of the Listing next to its Source Description.
-// It is never requested from a server.
+// beside returns the URI of a document of the Listing: the URI of the search with the
+// name as an argument. It is never requested from a server.
 func (l *Listing) beside(name string) string {
 	if strings.Contains(l.URI, "?") {
 		return l.URI + "&instep=" + name
@@ -161,14 +163,14 @@ func (l *Listing) beside(name string) string {
 	return l.URI + "?instep=" + name
 }
 
-// listedDocument is a document of a Listing to be written.
+// listedDocument is a document of a Listing before it is encoded.
 type listedDocument struct {
 	uri     string
 	header  resourcesync.Header
 	entries []resourcesync.Entry
 }
 
-// write writes the documents.
+// write encodes the documents of the Listing.
 func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) error {
 	capabilities := l.beside("capabilitylist")
 	lists := l.lists(entries, at, capabilities)
@@ -180,14 +182,14 @@ func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) 
 	for _, d := range all {
 		text, err := encoded(d.header, d.entries)
 		if err != nil {
-			return fmt.Errorf("list what Resource Maps aggregate: %w", err)
+			return fmt.Errorf("list the resources of Resource Maps: %w", err)
 		}
 		l.documents[d.uri] = text
 	}
 	return nil
 }
 
-// lists returns the Resource List, or its index followed by its parts.
+// lists returns the Resource List, or its index and its parts.
 func (l *Listing) lists(entries []resourcesync.Entry, at resourcesync.Datetime, capabilities string) []listedDocument {
 	uri := l.beside("resourcelist")
 	head := headerOf(resourcesync.CapabilityResourceList, link(resourcesync.RelUp, capabilities))
@@ -219,7 +221,7 @@ func entryOf(uri string, c resourcesync.Capability) []resourcesync.Entry {
 	return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
 }
 
-// encoded encodes a document. It omits a media type that cannot be written.
+// encoded returns a document as XML. It omits media types that cannot be written.
 func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error) {
 	var b bytes.Buffer
 	e, err := resourcesync.NewEncoder(&b, h)
@@ -244,11 +246,12 @@ func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error
 
 var _ fetch.Cache = (*Listing)(nil)
 
-// Load implements [fetch.Cache] with the documents of the Listing only.
+// Load implements [fetch.Cache]. It returns an error for URIs that are not documents of
+// the Listing, so that no document is requested from a server.
 func (l *Listing) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	text, ok := l.documents[uri]
 	if !ok {
-		return nil, &fetch.Error{Op: "read", URL: uri, Kind: fetch.NotFound, Msg: fmt.Sprintf("%s is read as a Resource Map, and has no other documents", l.URI)}
+		return nil, &fetch.Error{Op: "read", URL: uri, Kind: fetch.NotFound, Msg: fmt.Sprintf("%s is read as a Resource Map, so it has no other documents", l.URI)}
 	}
 	return &fetch.Cached{URL: uri, Length: int64(len(text)), Final: true, Body: io.NopCloser(bytes.NewReader(text))}, nil
 }

@@ -1,15 +1,17 @@
 package ore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"instep/fetch"
 	"instep/resourcesync"
 )
 
-// Format is the serialisation of a Resource Map.
+// Format is the format of a Resource Map.
 type Format string
 
 // Values of Format.
@@ -19,7 +21,7 @@ const (
 	FormatJSONLD Format = "json-ld"
 )
 
-// MediaType returns the media type with which maps of the format are served.
+// MediaType returns the media type of maps in this format.
 func (f Format) MediaType() string {
 	switch f {
 	case FormatAtom:
@@ -32,87 +34,76 @@ func (f Format) MediaType() string {
 	return ""
 }
 
-// Map is a Resource Map (ORE model §4): a document that describes one Aggregation.
-// Fields without a statement are zero.
+// Map is a Resource Map (ORE model §4): a document that describes one Aggregation. A
+// field is zero if the document does not state it.
 type Map struct {
-	URI    string // URI-R: Self, or else the URL of the map
-	Self   string // the URI that the map states for itself: its self link, or the subject of ore:describes; "" if there is none
+	URI    string // URI of the map (URI-R): Self, or else the URL from which the map was read
+	Self   string // URI that the map states for itself: its self link, or the subject of ore:describes; "" if it states none
 	ID     string // atom:id of the feed or entry; "" in other formats
 	Format Format
 
-	// Feed means that the map is an Atom feed, as in the alpha of 2007. Since version
-	// 1.0 it is an Atom entry.
+	// Feed means that the map is an Atom feed, as in the alpha of 2007, and not an
+	// Atom entry.
 	Feed bool
-	// Wrapped means that the map was the metadata of an OAI-PMH record.
+	// Wrapped means that the map was read from the metadata of an OAI-PMH record.
 	Wrapped bool
 
-	Creators          []string // names, or URIs of creators without a name
+	Creators          []string // names of the creators of the map, or URIs of creators without a name
 	Created, Modified resourcesync.Datetime
 	Rights            string
 
 	Aggregation Aggregation
-	Resources   []Resource // the aggregated resources, each URI once, in document order
+	Resources   []Resource // aggregated resources in document order, each URI once
 
-	// Notices describe oddities that were ignored, for people.
+	// Notices are messages about oddities of the map that were ignored.
 	Notices []string
 }
 
 // Aggregation is the aggregation that a map describes.
 type Aggregation struct {
-	URI               string // URI-A
+	URI               string // URI of the Aggregation (URI-A)
 	Title             string
-	Types             []string // URIs
+	Types             []string // URIs of the types
 	Creators          []string
 	Created, Modified resourcesync.Datetime
-	Maps              []string // other Resource Maps that describe it
+	Maps              []string // URIs of other Resource Maps that describe the Aggregation
 }
 
 // Resource is an aggregated resource.
 type Resource struct {
-	URI       string // URI-AR
+	URI       string // URI of the resource (URI-AR)
 	Title     string
 	MediaType string
-	Types     []string // URIs
+	Types     []string // URIs of the types
 	Creators  []string
 	Modified  resourcesync.Datetime
-	Length    int64    // length in bytes; 0 if the map does not state it
-	Maps      []string // Resource Maps that describe it, if it is an Aggregation itself
+	Length    int64    // length of the resource in bytes; 0 if the map does not state it
+	Maps      []string // if the resource is an Aggregation, URIs of the Resource Maps that describe it
 }
 
-// Limits bound the reading of a map. Zero values mean the defaults.
+// Limits are limits for reading a map. A limit that is zero has its default.
 type Limits struct {
-	Bytes     int64 // largest document in bytes: 64 MiB; for JSON-LD at most 4 MiB
-	Resources int   // largest number of aggregated resources: 100,000
+	Bytes     int64 // largest document in bytes; default 64 MiB, for JSON-LD always at most 4 MiB
+	Resources int   // largest number of aggregated resources; default 100,000
 }
 
 const (
 	maxBytes      = 64 << 20
 	maxJSON       = 4 << 20
 	maxResources  = 100_000
-	maxStatements = 1_000_000 // RDF statements of one map
-	maxDepth      = 100       // depth of nested elements or objects
+	maxStatements = 1_000_000 // largest number of RDF statements in one map
+	maxDepth      = 100       // largest depth of nested elements or objects
 	maxNotices    = 20
 )
 
-func (l Limits) bytes() int64 {
-	if l.Bytes > 0 {
-		return l.Bytes
-	}
-	return maxBytes
-}
-
-func (l Limits) resources() int {
-	if l.Resources > 0 {
-		return l.Resources
-	}
-	return maxResources
-}
+func (l Limits) bytes() int64   { return cmp.Or(max(l.Bytes, 0), maxBytes) }
+func (l Limits) resources() int { return cmp.Or(max(l.Resources, 0), maxResources) }
 
 // ErrNotMap means that a document is not a Resource Map.
 var ErrNotMap = errors.New("not a Resource Map")
 
 // ErrTooLarge means that a map exceeds the Limits.
-var ErrTooLarge = errors.New("more than is read of a Resource Map")
+var ErrTooLarge = errors.New("the Resource Map exceeds a limit")
 
 func notMap(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotMap, fmt.Sprintf(format, args...))
@@ -124,7 +115,7 @@ func (m *Map) notice(format string, args ...any) {
 	}
 }
 
-// clip truncates a message, since texts in documents may have any length.
+// clip truncates a message, which may quote a long text of a document.
 func clip(s string) string {
 	const most = 1_000
 	if len(s) <= most {
@@ -133,8 +124,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// brief returns the part of a map that is needed to check later leads to it. Its size
-// is bounded; whole reports whether it includes all aggregated resources.
+// brief returns a map of limited size that is enough to check further leads to m. whole
+// reports whether it has all aggregated resources.
 func (m *Map) brief() (b *Map, whole bool) {
 	const mostResources, mostBytes = 100, 16 << 10
 	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
@@ -150,12 +141,12 @@ func (m *Map) brief() (b *Map, whole bool) {
 	return b, true
 }
 
-// keep checks the aggregated resources: no duplicates, neither the Aggregation nor the
-// map itself, and not too many.
+// keep removes aggregated resources that occur twice, or that are the Aggregation or
+// the map itself. It returns an error if there are too many, or if a URI is too long.
 func (m *Map) keep(l Limits) error {
 	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
 		if len(uri) > fetch.MaxURL {
-			return fmt.Errorf("%w: it has a URI of %d bytes", ErrTooLarge, len(uri))
+			return fmt.Errorf("%w: the map has a URI of %d bytes", ErrTooLarge, len(uri))
 		}
 	}
 	seen := make(map[string]bool, len(m.Resources))
@@ -174,20 +165,12 @@ func (m *Map) keep(l Limits) error {
 		}
 	}
 	if m.Resources = kept; len(kept) > l.resources() {
-		return fmt.Errorf("%w: it aggregates more than %d resources", ErrTooLarge, l.resources())
-	}
-	if m.Aggregation.URI == "" {
-		return notMap("it describes no Aggregation")
+		return fmt.Errorf("%w: the map aggregates more than %d resources", ErrTooLarge, l.resources())
 	}
 	return nil
 }
 
 // Aggregates reports whether uri is an aggregated resource of the map.
 func (m *Map) Aggregates(uri string) bool {
-	for i := range m.Resources {
-		if m.Resources[i].URI == uri {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Resources, func(r Resource) bool { return r.URI == uri })
 }

@@ -9,13 +9,13 @@ import (
 	"instep/resourcesync"
 )
 
-// Problem is a violation of the rules by a document or a response.
+// Problem is a violation of a rule by a document or a response.
 type Problem struct {
-	Rule    string // id of the rule in package lint
+	Rule    string // id of the rule, as in package lint
 	URI     string // the document
-	Line    int    // from 1; 0 if it has no line
-	Entry   string // the URI concerned; "" for the whole document
-	Message string // a sentence for people
+	Line    int    // line in the document, from 1; 0 if the problem has none
+	Entry   string // URI in the document that the problem is about; "" for the whole document
+	Message string // description of the problem
 }
 
 // Ids of the rules, as in package lint.
@@ -48,19 +48,19 @@ const (
 	ruleNegotiated    = "ore-no-conneg-conflation"
 	ruleSeeOther      = "ore-no-303-conflation"
 	ruleEmbedding     = "ore-non-html-embedding-premature"
-	mostProblems      = 100 // largest number of reported problems of one kind in one document
+	mostProblems      = 100 // largest number of problems that are reported for one rule in one document
 )
 
-// problem returns a problem at the place of a lead.
+// problem returns a problem at the position of the lead in its document.
 func (l *lead) problem(rule, format string, args ...any) Problem {
 	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: clip(fmt.Sprintf(format, args...))}
 }
 
-// identification contains the rules in one table of the text (ORE alpha §2). A field
-// is "" if the table lacks that rule.
+// identification has the rules of one table in ORE alpha §2: how a listing must
+// identify a map. A rule is "" if the table does not have it.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
-	what, when                            string // names of the URI and the time in messages
+	what, when                            string // how messages name the URI and the time in the listing
 }
 
 var tables = map[Way]identification{
@@ -70,7 +70,8 @@ var tables = map[Way]identification{
 	WayOAIPMH:  {idNotSelf: ruleOAIIdentifier, idNotID: ruleOAIIdentifier, time: ruleOAIDatestamp, when: "datestamp"},
 }
 
-// check compares the statements of a lead about a map with the map.
+// check returns the problems of a lead: contradictions between what it states about a
+// map and the map m.
 func (l *lead) check(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) {
@@ -82,9 +83,9 @@ func (l *lead) check(m *Map) []Problem {
 	isID := func(uri string) bool { return uri != "" && (uri == m.ID || uri == m.Aggregation.URI) }
 	gateway := getRecord(l.uri) != ""
 	switch {
-	case gateway: // the map does not mention gateways
+	case gateway: // a map does not know the URIs of gateways
 	case m.Self == "":
-		tell(t.self, "the map %q has no self link, and %s should be equal to it", l.uri, t.what)
+		tell(t.self, "the map %q has no self link, which %s should be equal to", l.uri, t.what)
 	case m.Self != l.uri:
 		tell(t.self, "%s is %q, and the self link of the map is %q", t.what, l.uri, m.Self)
 	}
@@ -95,7 +96,7 @@ func (l *lead) check(m *Map) []Problem {
 		tell(t.idNotSelf, "the id by which the map is listed is the URI of the map: %q", l.id)
 	}
 	if isID(l.id) {
-		tell(t.idNotID, "the id by which the map is listed is that of the Aggregation or of the map's feed: %q", l.id)
+		tell(t.idNotID, "the id by which the map is listed is the id of the Aggregation or of the map's feed: %q", l.id)
 	}
 	if p := l.checkTime(m, t); p != nil {
 		found = append(found, *p)
@@ -103,15 +104,15 @@ func (l *lead) check(m *Map) []Problem {
 	return append(found, l.checkLink(m)...)
 }
 
-// checkTime compares the time in a listing with that of the map, at the lower of their
-// precisions.
+// checkTime returns a problem if the time in a listing is not that of the map. Times
+// are compared at the lower one of their precisions.
 func (l *lead) checkTime(m *Map, t identification) *Problem {
 	if t.time == "" || l.updated == "" || m.Modified.IsZero() {
 		return nil
 	}
 	d, err := l.time()
 	if err != nil {
-		p := l.problem(t.time, "%s is %q, which is no time: %v", t.when, l.updated, err)
+		p := l.problem(t.time, "%s is %q, which is not a valid time: %v", t.when, l.updated, err)
 		return &p
 	}
 	if d.Before(m.Modified) || d.After(m.Modified) {
@@ -133,7 +134,8 @@ func (l *lead) time() (resourcesync.Datetime, error) {
 	return resourcesync.DatetimeOf(t), nil
 }
 
-// checkLink compares the statements of a link about a map with the map.
+// checkLink returns the problems of a link: contradictions between what it states about
+// a map and the map m.
 func (l *lead) checkLink(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) { found = append(found, l.problem(rule, format, args...)) }
@@ -141,29 +143,30 @@ func (l *lead) checkLink(m *Map) []Problem {
 	switch want := m.Format.MediaType(); {
 	case rule == "":
 	case l.mime == "":
-		tell(rule, "the link to the map has no type; it is %q", want)
+		tell(rule, "the link to the map has no type; expected type=%q", want)
 	case l.mime != want:
-		tell(rule, "the link to the map has type=%q; it is %q", l.mime, want)
+		tell(rule, "the link to the map has type=%q; expected type=%q", l.mime, want)
 	}
 	if l.cites != "" && !m.Aggregates(l.cites) {
-		tell(ruleCite, "the map does not aggregate %q, so what it is cited for is not clear; a map of the page's own could say", l.cites)
+		tell(ruleCite, "the map does not aggregate %q, so it is not clear why the page cites the map; a map of the page itself could aggregate this resource", l.cites)
 	}
 	return found
 }
 
-// checkCite reports a form of citation that the rules themselves call a makeshift.
+// checkCite returns a problem if a page cites a map in a form that the rules
+// discourage.
 func (l *lead) checkCite() (Problem, bool) {
 	switch l.way {
 	case WayAttribute:
-		return l.problem(ruleAttribute, "the attribute resourcemap is not part of HTML; it is taken as a hint"), true
+		return l.problem(ruleAttribute, "the attribute resourcemap is not part of HTML, so it is only a hint"), true
 	case WayRel:
-		return l.problem(ruleRel, "the URI of a map stands in rel, where few programs look for one"), true
+		return l.problem(ruleRel, "the URI of the map is in the attribute rel, which few programs search for URIs"), true
 	}
 	return Problem{}, false
 }
 
-// inScope reports whether a Sitemap at base may list uri: the host is its own, and the
-// path is at or below its directory (ORE alpha §2.2).
+// inScope reports whether a Sitemap at base may list uri: the scheme and host are those
+// of the Sitemap, and the path is below the directory of the Sitemap (ORE alpha §2.2).
 func inScope(base, uri string) bool {
 	b, err := url.Parse(base)
 	if err != nil || b.Host == "" {
@@ -171,7 +174,7 @@ func inScope(base, uri string) bool {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
-		return true // not a URI, so its directory cannot be wrong
+		return true // an invalid URI is not a problem of its directory
 	}
 	dir := b.Path[:strings.LastIndexByte("/"+b.Path, '/')]
 	dir = strings.TrimSuffix(dir, "/") + "/"

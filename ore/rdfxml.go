@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// rdfReader turns RDF/XML into statements. It supports node elements, property elements
-// and attributes, rdf:about, ID, nodeID, resource and li, the parse types, and
-// xml:base. It ignores reification and languages.
+// rdfReader turns RDF/XML into statements. It reads node and property elements,
+// property attributes, rdf:about, ID, nodeID, resource, li and parseType, and xml:base.
+// It ignores reification and languages.
 type rdfReader struct {
 	d     *xml.Decoder
 	g     *graph
-	blank int
 	depth int
 }
 
-// scope has the base URI and language that apply within an element.
+// scope has the base URI that applies within an element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {
@@ -31,8 +30,8 @@ func (s scope) within(start *xml.StartElement) scope {
 	return s
 }
 
-// resolve returns the absolute URI of a reference, or the reference itself if it cannot
-// be parsed.
+// resolve returns the absolute URI of a reference; the reference itself if it is
+// invalid.
 func (s scope) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if s.base == nil {
@@ -56,8 +55,8 @@ func newScope(uri string) scope {
 	return scope{u}
 }
 
-// nodes reads node elements up to the end of the enclosing element, and returns the
-// nodes.
+// nodes reads node elements up to the end of the enclosing element, and returns their
+// names.
 func (r *rdfReader) nodes(s scope) ([]string, error) {
 	var found []string
 	for {
@@ -80,12 +79,12 @@ func (r *rdfReader) nodes(s scope) ([]string, error) {
 
 func (r *rdfReader) deeper() error {
 	if r.depth++; r.depth > maxDepth {
-		return fmt.Errorf("%w: more than %d elements within one another", ErrTooLarge, maxDepth)
+		return fmt.Errorf("%w: elements are nested deeper than %d", ErrTooLarge, maxDepth)
 	}
 	return nil
 }
 
-// node reads a node element (RDF/XML §7.2.11).
+// node reads a node element (RDF/XML §7.2.11), and returns the name of the node.
 func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
 	if err := r.deeper(); err != nil {
 		return "", err
@@ -94,13 +93,9 @@ func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
 	s = s.within(start)
 	subject := r.subject(s, start)
 	if name := start.Name.Space + start.Name.Local; name != nsRDF+"Description" {
-		if err := r.g.add(subject, nsRDF+"type", term{value: name}); err != nil {
-			return "", err
-		}
+		r.g.add(subject, nsRDF+"type", name)
 	}
-	if err := r.attributes(s, subject, start); err != nil {
-		return "", err
-	}
+	r.attributes(s, subject, start)
 	return subject, r.properties(s, subject)
 }
 
@@ -118,30 +113,21 @@ func (r *rdfReader) subject(s scope, start *xml.StartElement) string {
 			return "_:n" + a.Value
 		}
 	}
-	return r.anonymous()
+	return r.g.anonymous()
 }
 
-func (r *rdfReader) anonymous() string {
-	r.blank++
-	return fmt.Sprintf("_:b%d", r.blank)
-}
-
-// attributes reads the property attributes of an element (RDF/XML §2.5).
-func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement) error {
+// attributes adds the statements of the property attributes of an element (RDF/XML
+// §2.5).
+func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement) {
 	for _, a := range start.Attr {
 		switch {
 		case a.Name.Space == nsRDF && a.Name.Local == "type":
-			if err := r.g.add(subject, nsRDF+"type", term{value: s.resolve(a.Value)}); err != nil {
-				return err
-			}
+			r.g.add(subject, nsRDF+"type", s.resolve(a.Value))
 		case a.Name.Space == "", a.Name.Space == nsRDF, a.Name.Space == nsXML, a.Name.Space == "xmlns":
 		default:
-			if err := r.g.add(subject, a.Name.Space+a.Name.Local, term{value: a.Value, literal: true}); err != nil {
-				return err
-			}
+			r.g.literal(subject, a.Name.Space+a.Name.Local, a.Value)
 		}
 	}
-	return nil
 }
 
 // properties reads property elements up to the end of the enclosing element.
@@ -189,42 +175,34 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	}
 	switch {
 	case parse == "Resource":
-		object = r.anonymous()
-		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
-			return err
-		}
+		object = r.g.anonymous()
+		r.g.add(subject, predicate, object)
 		return r.properties(s, object)
 	case parse == "Collection":
 		return r.collection(s, subject, predicate)
 	case object != "":
-		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
-			return err
-		}
-		if err := r.attributes(s, object, start); err != nil {
-			return err
-		}
+		r.g.add(subject, predicate, object)
+		r.attributes(s, object, start)
 		return r.d.Skip()
 	}
 	return r.content(s, subject, predicate, start, parse != "")
 }
 
-// collection adds the members of a list as separate objects: in maps their order has no
-// meaning.
+// collection adds a statement for each member of a list, because the order of a list
+// has no meaning in maps.
 func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	members, err := r.nodes(s)
 	if err != nil {
 		return err
 	}
 	for _, m := range members {
-		if err := r.g.add(subject, predicate, term{value: m}); err != nil {
-			return err
-		}
+		r.g.add(subject, predicate, m)
 	}
 	return nil
 }
 
-// content reads the content of a property element: text or nodes. With asText all of it
-// is text (rdf:parseType="Literal").
+// content reads the content of a property element: text or node elements. If asText is
+// true, tags are ignored (rdf:parseType="Literal").
 func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
 	var text strings.Builder
 	nodes := 0
@@ -246,32 +224,31 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 				return err
 			}
 			nodes++
-			if err := r.g.add(subject, predicate, term{value: node}); err != nil {
-				return err
-			}
+			r.g.add(subject, predicate, node)
 		case xml.EndElement:
 			if level > 0 {
 				level--
 				continue
 			}
-			return r.ended(s, subject, predicate, start, text.String(), nodes)
+			if nodes == 0 {
+				r.literal(s, subject, predicate, start, text.String())
+			}
+			return nil
 		}
 	}
 }
 
-// ended adds the statement of a property element that contains no nodes.
-func (r *rdfReader) ended(s scope, subject, predicate string, start *xml.StartElement, text string, nodes int) error {
-	switch {
-	case nodes > 0:
-		return nil
-	case strings.TrimSpace(text) == "" && hasProperties(start):
-		object := r.anonymous()
-		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
-			return err
-		}
-		return r.attributes(s, object, start)
+// literal adds the statement of a property element that contains only text. If the text
+// is empty and the element has property attributes, the object is a blank node that
+// these describe.
+func (r *rdfReader) literal(s scope, subject, predicate string, start *xml.StartElement, text string) {
+	if strings.TrimSpace(text) != "" || !hasProperties(start) {
+		r.g.literal(subject, predicate, text)
+		return
 	}
-	return r.g.add(subject, predicate, term{value: text, literal: true})
+	object := r.g.anonymous()
+	r.g.add(subject, predicate, object)
+	r.attributes(s, object, start)
 }
 
 func hasProperties(start *xml.StartElement) bool {

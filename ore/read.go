@@ -13,15 +13,15 @@ import (
 // Reader reads Resource Maps. The zero value is usable.
 type Reader struct {
 	Limits Limits
-	// Load loads a JSON-LD context that a map refers to; the context of ORE is built
-	// in. If nil, maps with other contexts are refused.
+	// Load loads the JSON-LD contexts to which maps refer, except that of ORE,
+	// which is built in. If it is nil, maps with other contexts cannot be read.
 	Load Loader
 }
 
-// Read reads the Resource Map in src, from uri, completely. It accepts Atom, RDF/XML
-// and JSON-LD, and each of them as the metadata of an OAI-PMH record. The error wraps
-// ErrNotMap if src is not a map, ErrTooLarge if it exceeds the Limits, or is that of
-// src. For an incomplete document Read returns nothing.
+// Read reads the Resource Map in src, which has the URL uri. It accepts Atom, RDF/XML
+// and JSON-LD, also as the metadata of an OAI-PMH record. The error wraps ErrNotMap if
+// src is not a complete map, ErrTooLarge if the map exceeds the Limits, or the error of
+// src.
 func (r *Reader) Read(uri string, src io.Reader) (*Map, error) {
 	in := &bounded{r: src, left: r.Limits.bytes()}
 	m, err := r.read(uri, in)
@@ -44,18 +44,22 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	switch first(head) {
 	case '{', '[':
 		in.left = min(in.left, maxJSON-int64(len(head)))
-		text, err := io.ReadAll(b)
-		if err != nil {
-			return nil, err
+		var text []byte
+		if text, err = io.ReadAll(b); err == nil {
+			err = readJSON(text, m, uri, r.Load)
 		}
-		return m, readJSON(text, m, uri, r.Limits, r.Load)
 	case '<':
-		return m, r.xml(uri, b, m)
+		err = r.xml(uri, b, m)
+	default:
+		err = notMap("it is neither XML nor JSON")
 	}
-	return nil, notMap("neither XML nor JSON")
+	if err != nil {
+		return nil, err
+	}
+	return m, m.keep(r.Limits)
 }
 
-// sniffed is the number of bytes that identify the format.
+// sniffed is the number of bytes by which the format is recognised.
 const sniffed = 4 << 10
 
 // first returns the first byte that is not white space.
@@ -67,7 +71,7 @@ func first(head []byte) byte {
 	return head[0]
 }
 
-// bounded is a reader that returns an error after a number of bytes, and keeps its
+// bounded is a reader that returns ErrTooLarge after a number of bytes. It stores its
 // first error.
 type bounded struct {
 	r    io.Reader
@@ -89,7 +93,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// xml reads a map in XML completely.
+// xml reads a map in XML up to the end of the document.
 func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	d := newDecoder(src)
 	start, err := root(d)
@@ -105,9 +109,9 @@ func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	}
 	switch {
 	case start.Name.Space == nsAtom && (start.Name.Local == "entry" || start.Name.Local == "feed"):
-		err = readAtom(d, &start, m, uri, r.Limits)
+		err = readAtom(d, &start, m, uri)
 	case start.Name.Space == nsRDF && start.Name.Local == "RDF":
-		err = readRDF(d, &start, m, uri, r.Limits)
+		err = readRDF(d, &start, m, uri)
 	default:
 		return notMap("its root element is %q", start.Name.Local)
 	}
@@ -117,14 +121,14 @@ func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	return xmlError(ended(d, inside))
 }
 
-// newDecoder returns a strict decoder of XML in UTF-8.
+// newDecoder returns a strict XML decoder that accepts only UTF-8.
 func newDecoder(src io.Reader) *xml.Decoder {
 	d := xml.NewDecoder(src)
 	d.CharsetReader = func(name string, r io.Reader) (io.Reader, error) {
 		if strings.EqualFold(name, "us-ascii") || strings.EqualFold(name, "ascii") {
 			return r, nil
 		}
-		return nil, fmt.Errorf("the encoding %q is not read, only UTF-8", name)
+		return nil, fmt.Errorf("the encoding is %q, but only UTF-8 is supported", name)
 	}
 	return d
 }
@@ -143,7 +147,8 @@ func root(d *xml.Decoder) (xml.StartElement, error) {
 }
 
 // unwrap skips to the metadata of the first record in an OAI-PMH response (OAI-PMH
-// §2.5). It returns its start tag and the number of open elements around it.
+// §2.5). It returns the start tag of the metadata, and the number of elements that are
+// open around it.
 func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	open, within := 1, false
 	for {
@@ -157,20 +162,21 @@ func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 				return tok.Copy(), open, nil
 			}
 			if tok.Name.Local == "error" && tok.Name.Space == nsOAI {
-				return xml.StartElement{}, 0, notMap("an OAI-PMH answer with an error instead of a record")
+				return xml.StartElement{}, 0, notMap("the OAI-PMH response has an error instead of a record")
 			}
 			open++
 			within = tok.Name.Space == nsOAI && tok.Name.Local == "metadata"
 		case xml.EndElement:
 			within = false
 			if open--; open == 0 {
-				return xml.StartElement{}, 0, notMap("an OAI-PMH answer without metadata")
+				return xml.StartElement{}, 0, notMap("the OAI-PMH response has no metadata")
 			}
 		}
 	}
 }
 
-// ended reads to the end of the document, in which open elements are still open.
+// ended reads to the end of the document. open is the number of elements that are open
+// before that.
 func ended(d *xml.Decoder, open int) error {
 	for {
 		tok, err := d.Token()
@@ -183,7 +189,7 @@ func ended(d *xml.Decoder, open int) error {
 		switch tok.(type) {
 		case xml.StartElement:
 			if open == 0 {
-				return notMap("there is a second root element")
+				return notMap("the document has a second root element")
 			}
 			open++
 		case xml.EndElement:
@@ -193,24 +199,23 @@ func ended(d *xml.Decoder, open int) error {
 }
 
 // readRDF reads a map in RDF/XML.
-func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Limits) error {
+func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format = FormatRDFXML
 	r := rdfReader{d: d, g: newGraph()}
 	if _, err := r.nodes(newScope(uri).within(start)); err != nil {
 		return err
 	}
-	if err := r.g.fill(m, uri); err != nil {
-		return err
-	}
-	return m.keep(l)
+	self, aggregation := r.g.described(uri)
+	return r.g.fill(m, uri, self, aggregation)
 }
 
-// xmlError reports that a document is not XML, and so not a map.
+// xmlError returns an error that wraps ErrNotMap for invalid or incomplete XML, and
+// other errors unchanged.
 func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the error already names the line
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of syntax names the line
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}

@@ -14,9 +14,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Write writes the map in the format FormatAtom or FormatJSONLD of version 1.0. The
-// same map gives the same bytes. URI and Aggregation.URI must be set and different, and
-// every URI absolute. In Atom, a missing ID is derived from the URI.
+// Write writes the map in FormatAtom or FormatJSONLD, as in version 1.0. The same map
+// always gives the same bytes. URI and Aggregation.URI must be set and different, and
+// all URIs must be absolute. In Atom, a missing ID is derived from the URI.
 func (m *Map) Write(w io.Writer, f Format) error {
 	return m.WriteStream(w, f, func(yield func(*Resource, error) bool) {
 		for i := range m.Resources {
@@ -27,16 +27,15 @@ func (m *Map) Write(w io.Writer, f Format) error {
 	})
 }
 
-// WriteStream writes the map like Write, with resources instead of m.Resources. For
-// Atom they are ranged over twice and must be the same both times; each is used only
-// until the next one. Atom needs constant memory; JSON-LD is held in memory, as its
-// readers must do too.
+// WriteStream writes the map like Write, with resources instead of m.Resources. Atom
+// needs constant memory: it ranges over the resources twice, which must yield the same
+// both times, and uses each only until the next one. JSON-LD is built in memory.
 func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, error]) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":
-		return errors.New("write a Resource Map: it needs a URI, and an Aggregation with one")
+		return errors.New("write a Resource Map: the map or its Aggregation has no URI")
 	case m.URI == m.Aggregation.URI:
-		return fmt.Errorf("write a Resource Map: the map and its Aggregation have one URI, %q", m.URI)
+		return fmt.Errorf("write a Resource Map: the map and its Aggregation have the same URI, %q", m.URI)
 	}
 	switch f {
 	case FormatAtom:
@@ -44,17 +43,18 @@ func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, 
 	case FormatJSONLD:
 		return m.writeJSON(w, resources)
 	}
-	return fmt.Errorf("write a Resource Map: the format %q is not written", f)
+	return fmt.Errorf("write a Resource Map: the format %q is not supported", f)
 }
 
-// atomWriter writes elements and keeps the first error.
+// atomWriter writes XML elements. After an error it writes nothing, and keeps the
+// error.
 type atomWriter struct {
 	w   *bufio.Writer
 	err error
 }
 
-// tag writes an element with attributes given in pairs. It omits attributes with an
-// empty value. If text is "" the element is empty.
+// tag writes an element with attributes, given as alternating names and values. It
+// omits attributes with an empty value. If text is "" the element has no content.
 func (a *atomWriter) tag(indent, name, text string, attrs ...string) {
 	a.raw(indent + "<" + name)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -159,7 +159,7 @@ func optionalInt(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// triples writes the statements for which Atom has no links.
+// triples writes the statements about resources that links in Atom cannot express.
 func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
 	for r, err := range all {
@@ -194,7 +194,7 @@ func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	return nil
 }
 
-// jsonNode is a node of a map in JSON-LD, with terms of the ORE context.
+// jsonNode is a node of a map in JSON-LD, whose keys are terms of the ORE context.
 type jsonNode struct {
 	Context    string     `json:"@context,omitempty"`
 	ID         string     `json:"@id"`
@@ -236,7 +236,8 @@ func (m *Map) writeJSON(w io.Writer, resources iter.Seq2[*Resource, error]) erro
 	return e.Encode(&doc)
 }
 
-// shortTypes replaces types of ORE by their terms in the context.
+// shortTypes returns types in which URIs of ORE are replaced by their terms in the ORE
+// context.
 func shortTypes(types []string) []string {
 	var short []string
 	for _, t := range types {

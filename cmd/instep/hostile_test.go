@@ -300,7 +300,7 @@ func TestHostileSources(t *testing.T) {
 		"too busy for resources": {func(h *hostile) {
 			h.mux.HandleFunc("/", status(http.StatusTooManyRequests, "", "31536000"))
 			h.site(urlset(resourceList, many(200, func(i int) string { return listed(fmt.Sprintf("%s/%d", h.URL, i), body) })...))
-		}, 5, "come back after 24h", 3 + 8},
+		}, 5, "try again after 24h", 3 + 8},
 		"another body": {func(h *hostile) { h.give("/x", "evil!"); h.site(urlset(resourceList, listed(h.URL+"/x", body))) }, 4, "sha-256 differs", 5},
 		"an endless body": {func(h *hostile) {
 			h.mux.HandleFunc("/x", endless("x", "x", huge))

@@ -61,7 +61,7 @@ func TestLintOfASite(t *testing.T) {
 			for _, p := range []string{"/", "/robots.txt", "/.well-known/resourcesync", "/caps.xml", "/list.xml"} {
 				h.replace(p, given(aWall))
 			}
-		}, exitTemporary, []string{"keeps programs out", "Status: FAILED"}, "CLEAN"},
+		}, exitTemporary, []string{"blocks programs", "Status: FAILED"}, "CLEAN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHostile(t)

@@ -48,16 +48,16 @@ func TestOAIRepositoryThatGoesWrong(t *testing.T) {
 	}{
 		{"a page for people", lists(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<!DOCTYPE html><html><body>Moved</body></html>")
-		}), 1, "a page for people answered"},
+		}), 1, "the server sent an HTML page"},
 		{"another XML", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<rss><channel/></rss>`) }), 1, `expected the element OAI-PMH, found the element "rss"`},
 		{"an answer that is cut", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, head, "<record><header>") }), 1, "unexpected EOF"},
 		{"one token for ever", lists(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, head, "<resumptionToken>x</resumptionToken></ListRecords></OAI-PMH>")
-		}), 1, "all records of"},
+		}), 1, "are too many for one response"},
 		{"tokens without end", lists(func(w http.ResponseWriter, _ *http.Request) {
 			endless++
 			fmt.Fprint(w, head, "<resumptionToken>", endless, "</resumptionToken></ListRecords></OAI-PMH>")
-		}), 1, "answers in a row had no record"},
+		}), 1, "responses in a row have no record"},
 		{"a redirect to a private address", lists(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, private.URL, http.StatusFound) }), 1, "leads to another origin"},
 		{"out of order", lists(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "out of order", http.StatusBadGateway) }), 5, "502"},
 	} {
@@ -130,7 +130,7 @@ func TestOAIRepositoryWithoutDeletions(t *testing.T) {
 		return strings.ReplaceAll(a, `completeListSize="38"`, `completeListSize="40"`)
 	}
 	p.Unlock()
-	if o := publish(); o.code != 0 || *o.Deleted != 0 || !strings.Contains(messages(o), "there are 2 more") {
+	if o := publish(); o.code != 0 || *o.Deleted != 0 || !strings.Contains(messages(o), "the repository states 2 more") {
 		t.Errorf("a list that is too short: exit code %d, %s", o.code, messages(o))
 	}
 	p.Lock()

@@ -76,7 +76,7 @@ func noSource(err error) (sentence, bool) {
 // inURL explains that a URL must not contain a password, which would be visible in the
 // list of processes.
 func inURL(err error) (sentence, bool) {
-	if err == nil || !strings.Contains(err.Error(), "the URI holds a user name or password") {
+	if err == nil || !strings.Contains(err.Error(), "the URI has a user name or password") {
 		return sentence{}, false
 	}
 	return sentence{"the URL has a user name or password in it, which everybody on this machine can read", "leave it out, and give --netrc FILE or --bearer-file FILE"}, true
@@ -110,7 +110,7 @@ func ofFetch(err error) (sentence, bool) {
 	case fe.Kind == fetch.Temporary && fe.Op == "read": // the body failed, not the request
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Kind == fetch.Temporary && fe.Status == 200:
-		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to let this one in"}, true
+		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to allow this one"}, true
 	case fe.Kind == fetch.Temporary && fe.Status != 0:
 		return sentence{fmt.Sprintf("%s: the server is busy or broken (%d)", fe.URL, fe.Status), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Status == 0 && errors.As(fe.Err, new(*net.DNSError)):

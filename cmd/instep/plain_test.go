@@ -142,7 +142,7 @@ func TestThirtyPreparedFailures(t *testing.T) {
 		{"403", exitTemporary, []string{"sync", b.forbidden, "m3"}, "--netrc FILE"},
 		{"503", exitTemporary, []string{"sync", b.busy, "m3", "--max-time", "1s"}, "again"},
 		{"not a Source", exitFailed, []string{"sync", b.blog, "m4"}, "does not offer ResourceSync"},
-		{"bot wall", exitTemporary, []string{"sync", b.wall, "m5"}, "keeps programs out"},
+		{"bot wall", exitTemporary, []string{"sync", b.wall, "m5"}, "blocks programs"},
 		{"broken description", exitFailed, []string{"sync", b.broken, "m6"}, "instep lint"},
 		{"nothing listens", exitTemporary, []string{"sync", b.refused, "m7"}, "does not answer"},
 		{"no such host", exitTemporary, []string{"sync", "http://no-such-host.invalid/", "m8"}, "no host named no-such-host.invalid"},

@@ -35,7 +35,7 @@ func TestCat_FET_10_page(t *testing.T) {
 				}
 				for _, command := range []string{"sync", "audit"} {
 					o := attempt(t, command, h.URL, dir)
-					if o.code != exitTemporary || !strings.Contains(o.stderr, "answered, not the document") || !strings.Contains(o.stderr, "block programs") {
+					if o.code != exitTemporary || !strings.Contains(o.stderr, "instead of the document") || !strings.Contains(o.stderr, "block programs") {
 						t.Errorf("%s: exit code %d\n%s%s", command, o.code, o.stdout, o.stderr)
 					}
 				}

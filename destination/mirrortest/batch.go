@@ -25,7 +25,7 @@ func testOpenEnds(t *testing.T, m *tester) {
 	defer r.Close()
 	cancel()
 	if _, err := io.ReadAll(r); !errors.Is(err, context.Canceled) {
-		t.Fatalf("read after the end of its context: got %v, want %v", err, context.Canceled)
+		t.Fatalf("Read after the context was cancelled: got error %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -34,20 +34,20 @@ func testEmpty(t *testing.T, m *tester) {
 	m.wantNoBytes("a")
 	m.count(set, 0)
 	if _, ok, err := m.Cursor(t.Context(), set); ok || err != nil {
-		t.Fatalf("cursor: got %v and %v, want none", ok, err)
+		t.Fatalf("Cursor of a set without one: got %v and error %v, want false", ok, err)
 	}
 	for h, err := range m.Members(t.Context(), set) {
-		t.Fatalf("members of an empty mirror: got %v and %v", h, err)
+		t.Fatalf("an empty mirror has the member %v, error %v", h, err)
 	}
 	if names := m.dueNames(); len(names) > 0 {
 		t.Fatalf("due: %q", names)
 	}
 	w := wanted("a", "x", 0)
 	if _, ok, err := m.FindContent(t.Context(), w.Digests[0], 1); ok || err != nil {
-		t.Fatalf("content: got %v and %v, want none", ok, err)
+		t.Fatalf("FindContent in an empty mirror: got %v and error %v, want false", ok, err)
 	}
 	if ok, err := m.Approved(t.Context(), "0123"); ok || err != nil {
-		t.Fatalf("approved: got %v and %v, want false", ok, err)
+		t.Fatalf("Approved of a plan that nobody approved: got %v and error %v, want false", ok, err)
 	}
 	m.batch(nil, func(destination.Batch) {})
 }
@@ -71,7 +71,7 @@ func testDiscard(t *testing.T, m *tester) {
 	m.wantNoBytes("a")
 	m.count(set, 0)
 	if err := b.Commit(t.Context(), nil); err == nil {
-		t.Fatal("commit after discard: got no error")
+		t.Fatal("Commit after Discard returned no error")
 	}
 }
 
@@ -89,11 +89,11 @@ func testPut(t *testing.T, m *tester) {
 	m.wantBytes("dir/empty", "")
 	plain := m.lookup(set, "plain")
 	if plain.Verified || plain.Length.Int64() != 10 || plain.Digests.Get(resourcesync.SHA256).IsZero() {
-		t.Fatalf("unverified bytes are held as %+v", plain)
+		t.Fatalf("Lookup of unverified bytes: got %+v, want their length and digest, and Verified false", plain)
 	}
 	other := m.lookup(set2, "a")
 	if other.URI != uri("a") || !other.Stored || other.Member {
-		t.Fatalf("seen from another set: %+v", other)
+		t.Fatalf("Lookup in another set: got %+v, want Stored true and Member false", other)
 	}
 	held, err := m.Lookup(t.Context(), set, []string{uri("none"), uri("plain"), uri("a"), uri("none")})
 	m.ok(err)
@@ -122,7 +122,7 @@ func testFailedReader(t *testing.T, m *tester) {
 		for _, name := range []string{"new", "old"} {
 			r := failingReader{strings.NewReader("torn")}
 			if _, err := b.Put(t.Context(), set, wanted(name, "torn and more", 1), r, true); !errors.Is(err, errReader) {
-				t.Fatalf("put %s: got %v, want the reader's error", name, err)
+				t.Fatalf("Put of %s: got error %v, want the error of the reader", name, err)
 			}
 		}
 		m.put(b, set, "fine", "fine", 1)
@@ -172,7 +172,7 @@ func testSets(t *testing.T, m *tester) {
 	m.wantBytes("a", "one")
 	m.wantNoBytes("b")
 	if h := m.lookup(set, "a"); h.Member || !h.Stored {
-		t.Fatalf("after its deletion from one of two sets: %+v", h)
+		t.Fatalf("Lookup after a deletion from one of two sets: got %+v, want Stored true and Member false", h)
 	}
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set2, uri("a"), time.Time{})) })
 	m.wantNoBytes("a")

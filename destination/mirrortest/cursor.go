@@ -22,7 +22,7 @@ func (m *tester) wantCursor(want *destination.CursorMove) {
 	got, ok, err := m.Cursor(m.t.Context(), set)
 	m.ok(err)
 	if !ok || got != want.Cursor {
-		m.t.Fatalf("cursor: got %v %+v, want %+v", ok, got, want.Cursor)
+		m.t.Fatalf("Cursor: got %v and %+v, want true and %+v", ok, got, want.Cursor)
 	}
 }
 
@@ -34,7 +34,7 @@ func testCursor(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) { m.put(b, set, "b", "two", 0) })
 	m.wantCursor(move(9, 2))
 	if _, ok, err := m.Cursor(t.Context(), set2); ok || err != nil {
-		t.Fatalf("cursor of another set: got %v and %v, want none", ok, err)
+		t.Fatalf("Cursor of another set: got %v and error %v, want false", ok, err)
 	}
 }
 
@@ -43,10 +43,10 @@ func testCursorBack(t *testing.T, m *tester) {
 	b := m.begin()
 	m.put(b, set, "a", "one", 0)
 	if err := b.Commit(t.Context(), move(4, 3)); err == nil {
-		t.Fatal("moved a cursor back without an error")
+		t.Fatal("Commit with an earlier cursor returned no error")
 	}
 	m.wantCursor(move(5, 2))
 	m.wantNoBytes("a")
-	m.batch(move(5, 1), func(destination.Batch) {}) // fewer entries, because the list was rewritten
+	m.batch(move(5, 1), func(destination.Batch) {}) // an older position in the same document, as after the list was rewritten
 	m.wantCursor(move(5, 1))
 }

@@ -10,8 +10,8 @@ import (
 	"instep/harvest"
 )
 
-// told returns wanted as a change describes it, with bytes that arrived came seconds
-// after epoch.
+// told returns the resource that wanted returns, as stated by a change. The bytes
+// arrived the number of seconds came after epoch.
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
@@ -19,7 +19,7 @@ func told(name, body string, seconds, came int) harvest.Resource {
 	return w
 }
 
-// toldAs returns the record after a Put of a resource from told.
+// toldAs returns the record of w, which told returned, after a Put.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Until, h.Came = true, w.Until, w.Came
@@ -40,7 +40,7 @@ func testTold(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "a"), toldAs(first))
 	m.wantHeld(m.lookup(set, "a"), toldAs(first))
 	if h := m.lookup(set2, "a"); h.Told || !h.Came.IsZero() {
-		t.Fatalf("seen from another set: %+v", h)
+		t.Fatalf("Lookup in another set: got %+v, want Told false and Came zero", h)
 	}
 	next := told("a", "one", 5, 9)
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Mark(t.Context(), set, next)) })
@@ -75,12 +75,12 @@ func testToldEnds(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "a"), heldAs(listed))
 }
 
-// gone returns the record of a URI of which only the deletion is known.
+// gone returns the record of a resource of which only the time of deletion is known.
 func gone(seconds int) destination.Held {
 	return destination.Held{Gone: epoch.Add(time.Duration(seconds) * time.Second)}
 }
 
-// end deletes resources with a time of deletion, as after a change.
+// end deletes resources with a time of deletion, which changes have.
 func (m *tester) end(set string, seconds int, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
@@ -105,23 +105,23 @@ func testGone(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "member"), gone(5))
 	m.wantHeld(m.lookup(set, "never"), gone(5))
 	if h := m.lookup(set, "both"); h.Member || !h.Stored || !h.Gone.Equal(gone(5).Gone) {
-		t.Fatalf("a URI that another set has: %+v, want its deletion", h)
+		t.Fatalf("Lookup of a deleted resource that another set has: got %+v, want Stored true, Member false and Gone", h)
 	}
 	if h := m.lookup(set2, "both"); !h.Member || !h.Gone.IsZero() {
-		t.Fatalf("seen from another set: %+v, want a member", h)
+		t.Fatalf("Lookup in the other set: got %+v, want Member true and Gone zero", h)
 	}
 	m.wantHeld(m.lookup(set2, "never"), destination.Held{})
 	m.count(set, 1)
 	m.end(set, 9, "never")
 	m.wantHeld(m.lookup(set, "never"), gone(9))
 
-	m.delete(false, "listed", "unlisted") // deleted because they are missing from a list
+	m.delete(false, "listed", "unlisted") // without a time, as for resources that a list omits
 	m.wantHeld(m.lookup(set, "listed"), destination.Held{})
 	m.wantHeld(m.lookup(set, "unlisted"), destination.Held{})
 	const other = Origin + "/other/capabilitylist.xml"
-	m.end(other, 5, "x") // the mirror has held nothing of this set
+	m.end(other, 5, "x") // the mirror never had members of this set
 	if held, err := m.Lookup(t.Context(), other, []string{uri("x")}); err != nil || !held[0].Gone.Equal(gone(5).Gone) {
-		t.Fatalf("a URI of a set without members: got %+v and %v", held, err)
+		t.Fatalf("Lookup of a deleted resource in a set without members: got %+v and error %v, want Gone", held, err)
 	}
 }
 
@@ -150,9 +150,9 @@ func testListed(_ *testing.T, m *tester) {
 		to.Listed = epoch.Add(time.Duration(seconds) * time.Second)
 		return to
 	}
-	m.batch(move(10, 1), func(destination.Batch) {}) // no list was read
+	m.batch(move(10, 1), func(destination.Batch) {}) // a move of the cursor for which no list was read
 	m.batch(listed(4), func(destination.Batch) {})
-	m.batch(listed(5), func(destination.Batch) {}) // a list describes the state before its moment
+	m.batch(listed(5), func(destination.Batch) {}) // the list is not later than the changes
 	m.wantHeld(m.lookup(set, "a"), toldAs(w))
 	m.wantHeld(m.lookup(set, "x"), gone(5))
 	m.batch(listed(6), func(destination.Batch) {})

@@ -18,13 +18,13 @@ import (
 func testMark(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) {
 		if err := b.Mark(t.Context(), set, wanted("none", "x", 0)); !errors.Is(err, destination.ErrNotHeld) {
-			t.Fatalf("mark of a URI without bytes: got %v, want ErrNotHeld", err)
+			t.Fatalf("Mark of a resource without bytes: got error %v, want ErrNotHeld", err)
 		}
 		m.put(b, set, "a", "one", 0)
 	})
 	m.batch(nil, func(b destination.Batch) {
 		if err := b.Mark(t.Context(), set, wanted("a", "two", 1)); !errors.Is(err, destination.ErrNotHeld) {
-			t.Fatalf("mark of other bytes: got %v, want ErrNotHeld", err)
+			t.Fatalf("Mark with another digest: got error %v, want ErrNotHeld", err)
 		}
 	})
 	w := wanted("a", "one", 5)
@@ -41,7 +41,7 @@ func testDue(t *testing.T, m *tester) {
 	m.wantBytes("a", "one")
 	h := m.lookup(set, "a")
 	if h.Due != "no answer" || !h.Stored || h.Digests[0] == next.Digests[0] {
-		t.Fatalf("a due resource is held as %+v", h)
+		t.Fatalf("Lookup of a due resource: got %+v, want the old bytes and the reason in Due", h)
 	}
 	m.wantHeld(destination.Held{Wanted: h.Wanted}, destination.Held{Wanted: next})
 	if diff := cmp.Diff([]string{"a"}, m.dueNames()); diff != "" {
@@ -52,7 +52,7 @@ func testDue(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Due(t.Context(), set, next, "damaged")) })
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Mark(t.Context(), set, next)) })
 	if names := m.dueNames(); len(names) > 0 {
-		t.Fatalf("due after a mark: %q", names)
+		t.Fatalf("due resources after Mark: got %q, want none", names)
 	}
 }
 
@@ -61,7 +61,7 @@ func testDueUnknown(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Due(t.Context(), set, w, "not found")) })
 	h := m.lookup(set, "a")
 	if h.URI != w.URI || h.Stored || !h.Member || h.Due != "not found" {
-		t.Fatalf("a due resource that never came is held as %+v", h)
+		t.Fatalf("Lookup of a due resource without bytes: got %+v, want Stored false, Member true and the reason in Due", h)
 	}
 	m.wantHeld(destination.Held{Wanted: h.Wanted}, destination.Held{Wanted: w})
 	m.wantNoBytes("a")
@@ -81,13 +81,13 @@ func testCopy(t *testing.T, m *tester) {
 		n, err := b.Copy(t.Context(), set2, wanted("dir/b", "one", 1), uri("a"))
 		m.ok(err)
 		if n != 3 {
-			t.Fatalf("copied %d bytes, want 3", n)
+			t.Fatalf("Copy: got %d bytes, want 3", n)
 		}
 		if _, err := b.Copy(t.Context(), set, wanted("c", "other", 1), uri("a")); err == nil {
-			t.Fatal("copy of other bytes than wanted: got no error")
+			t.Fatal("Copy of bytes with another digest returned no error")
 		}
 		if _, err := b.Copy(t.Context(), set, wanted("d", "one", 1), uri("none")); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("copy of bytes that do not exist: got %v, want fs.ErrNotExist", err)
+			t.Fatalf("Copy of bytes that do not exist: got error %v, want fs.ErrNotExist", err)
 		}
 	})
 	m.wantHeld(m.lookup(set2, "dir/b"), heldAs(wanted("dir/b", "one", 1)))
@@ -103,13 +103,13 @@ func testFindContent(t *testing.T, m *tester) {
 	h, ok, err := m.FindContent(t.Context(), w.Digests[0], 3)
 	m.ok(err)
 	if !ok || h.URI != w.URI {
-		t.Fatalf("got %v %+v, want %s", ok, h, w.URI)
+		t.Fatalf("FindContent: got %v and %+v, want true and %s", ok, h, w.URI)
 	}
 	if _, ok, err := m.FindContent(t.Context(), w.Digests[0], 4); ok || err != nil {
-		t.Fatalf("another length: got %v and %v, want nothing", ok, err)
+		t.Fatalf("FindContent with another length: got %v and error %v, want false", ok, err)
 	}
 	if _, ok, err := m.FindContent(t.Context(), wanted("a", "two", 0).Digests[0], 3); ok || err != nil {
-		t.Fatalf("another digest: got %v and %v, want nothing", ok, err)
+		t.Fatalf("FindContent with another digest: got %v and error %v, want false", ok, err)
 	}
 }
 
@@ -136,7 +136,7 @@ func testMembers(t *testing.T, m *tester) {
 	}
 	m.count(set, 50)
 	for range m.Members(t.Context(), set) {
-		break // a consumer may stop
+		break // the caller may stop before the end
 	}
 	m.count(set2, 1)
 }

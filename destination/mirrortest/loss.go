@@ -11,15 +11,16 @@ import (
 )
 
 func testWithhold(t *testing.T, m *tester) {
-	m.ok(m.Withhold(t.Context(), set, "0123abcd", "9 of 10 would go"))
-	m.ok(m.Withhold(t.Context(), set, "0123abcd", "9 of 10 would go"))
+	m.ok(m.Withhold(t.Context(), set, "0123abcd", "9 of 10 resources would be deleted"))
+	m.ok(m.Withhold(t.Context(), set, "0123abcd", "9 of 10 resources would be deleted"))
 	if ok, err := m.Approved(t.Context(), "0123abcd"); ok || err != nil {
-		t.Fatalf("approved: got %v and %v, want false", ok, err)
+		t.Fatalf("Approved of a withheld plan: got %v and error %v, want false", ok, err)
 	}
 }
 
-// wantLosses checks the losses of set. Each of bodies is the body of a lost member,
-// with ! before it if the member joined after the window began.
+// wantLosses checks the losses of set. Each of bodies is the body of a lost member. It
+// begins with ! if the member joined after the start of the period in which losses are
+// counted.
 func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 	m.t.Helper()
 	l, err := m.Losses(m.t.Context(), set)
@@ -58,11 +59,11 @@ func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 		n++
 	}
 	if n != joined {
-		m.t.Fatalf("got %d that joined, want %d", n, joined)
+		m.t.Fatalf("members that joined: got %d, want %d", n, joined)
 	}
 }
 
-// delete deletes resources in a batch of its own.
+// delete deletes resources in a batch.
 func (m *tester) delete(consent bool, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
@@ -82,7 +83,7 @@ func testLosses(t *testing.T, m *tester) {
 			m.put(b, set, name, "body of "+name, 0)
 		}
 	})
-	m.delete(false, "d") // the set was never in step
+	m.delete(false, "d") // not counted as a loss, since the set has no cursor yet
 	m.wantLosses(3, 0)
 	m.batch(move(1, 0), func(destination.Batch) {})
 	m.wantLosses(3, 0)

@@ -29,7 +29,7 @@ func (m *tester) part(name string) transfer.Part {
 	m.t.Helper()
 	ps, ok := m.Mirror.(transfer.Parts)
 	if !ok {
-		m.t.Skip("the mirror keeps no parts")
+		m.t.Skip("the mirror does not implement transfer.Parts")
 	}
 	p, err := ps.Part(m.t.Context(), name)
 	m.ok(err)
@@ -42,7 +42,7 @@ func (m *tester) write(p transfer.Part, body string) {
 	n, err := io.WriteString(p, body)
 	m.ok(err)
 	if n != len(body) {
-		m.t.Fatalf("wrote %d bytes, want %d", n, len(body))
+		m.t.Fatalf("write to a part: got %d bytes, want %d", n, len(body))
 	}
 }
 
@@ -60,7 +60,7 @@ func (m *tester) wantPart(p transfer.Part, body, note string, at int64) {
 	}
 }
 
-// putPart puts a part into a batch and commits the batch.
+// putPart calls PutPart in a batch.
 func (m *tester) putPart(w harvest.Resource, p transfer.Part) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) { m.addPart(b, w, p) })
@@ -71,7 +71,7 @@ func (m *tester) addPart(b destination.Batch, w harvest.Resource, p transfer.Par
 	n, err := b.PutPart(m.t.Context(), set, w, p, true)
 	m.ok(err)
 	if n != w.Length.Int64() {
-		m.t.Fatalf("put a part: got %d bytes, want %d", n, w.Length.Int64())
+		m.t.Fatalf("PutPart: got %d bytes, want %d", n, w.Length.Int64())
 	}
 }
 
@@ -153,7 +153,7 @@ func testPutOtherPart(t *testing.T, m *tester) {
 	m.ok(p.Checkpoint(t.Context(), "all"))
 	b := m.begin()
 	if _, err := b.PutPart(t.Context(), set, wanted("big", "right bytes", 0), p, true); !errors.Is(err, destination.ErrNotHeld) {
-		t.Errorf("put other bytes than wanted: got %v, want ErrNotHeld", err)
+		t.Errorf("PutPart with another digest: got error %v, want ErrNotHeld", err)
 	}
 	m.ok(b.Commit(t.Context(), nil))
 	m.wantNoBytes("big")
@@ -190,7 +190,7 @@ func testPartReplaces(_ *testing.T, m *tester) {
 		m.write(stale, "old")
 		_, err := b.PutPart(m.t.Context(), set, wanted("big", "old", 0), stale, true)
 		if !errors.Is(err, destination.ErrStale) {
-			m.t.Errorf("an older state: got %v, want ErrStale", err)
+			m.t.Errorf("PutPart of an older state: got error %v, want ErrStale", err)
 		}
 		m.ok(stale.Discard())
 	})

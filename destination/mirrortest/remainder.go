@@ -20,8 +20,8 @@ var remainders = []struct {
 	{"TheRemainderOfADueResourceIsKept", testRemainderDue},
 }
 
-// saying returns w with links, an encoding, an attribute and an element of other
-// vocabularies.
+// saying returns w with a Remainder: links, an encoding, a changefreq, and an attribute
+// and an element of other vocabularies.
 func saying(w harvest.Resource, title string) harvest.Resource {
 	var r resourcesync.Remainder
 	r.Encoding, r.ChangeFreq = "gzip", resourcesync.Weekly
@@ -33,7 +33,7 @@ func saying(w harvest.Resource, title string) harvest.Resource {
 	r.Foreign = `<dc:title xmlns:dc="http://purl.org/dc/terms/">` + title + `</dc:title>`
 	text, err := r.Text()
 	if err != nil {
-		panic(err) // the Remainder contains only texts and numbers
+		panic(err) // no error is possible: the Remainder has only texts and numbers
 	}
 	w.Remainder = harvest.NewRemainder(text)
 	return w
@@ -54,7 +54,7 @@ func testRemainder(t *testing.T, m *tester) {
 		}
 	}
 	if n != 1 {
-		t.Fatalf("got %d members %s, want 1", n, a.URI)
+		t.Fatalf("got %d members with the URI %s, want 1", n, a.URI)
 	}
 	m.batch(nil, func(b destination.Batch) {
 		_, err := b.Copy(t.Context(), set, saying(wanted("c", "one", 0), "C"), uri("a"))

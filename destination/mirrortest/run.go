@@ -1,5 +1,5 @@
-// Package mirrortest is a test suite for the contract of destination.Mirror. Every
-// implementation must pass Run.
+// Package mirrortest has the tests of the contract of destination.Mirror, which every
+// implementation must pass.
 package mirrortest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"instep/destination"
 )
 
-// Run tests the mirrors that open returns. Each call of open must return a new, empty
-// mirror that is bound to Origin.
+// Run tests an implementation of destination.Mirror. Each call of open must return a
+// new, empty mirror for the Source at Origin.
 func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
 	for _, c := range append([]struct {
 		name string

@@ -17,8 +17,7 @@ import (
 	"instep/resourcesync"
 )
 
-// These are the URIs of the tests' Source. The mirror that open returns must accept
-// them.
+// URIs of the Source of the tests. The mirrors that open returns must accept them.
 const (
 	Origin = "https://museum.example.org"
 	set    = Origin + "/resourcesync/capabilitylist.xml"
@@ -28,7 +27,7 @@ const (
 // epoch is the time of the first change in a test.
 var epoch = time.Date(2026, 5, 1, 12, 0, 0, 123456000, time.UTC)
 
-// tester is a mirror whose errors end the test.
+// tester is a mirror under test. Its helper methods end the test at an error.
 type tester struct {
 	t *testing.T
 	destination.Mirror
@@ -36,12 +35,13 @@ type tester struct {
 
 func uri(name string) string { return Origin + "/" + name }
 
-// wanted describes body as a Source would, with a time of seconds after epoch.
+// wanted returns a resource with the length, digest and type of body, which changed the
+// number of seconds after epoch.
 func wanted(name, body string, seconds int) harvest.Resource {
 	sum := sha256.Sum256([]byte(body))
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
 	if err != nil {
-		panic(err) // a sha-256 sum always has the right length
+		panic(err) // no error is possible: a SHA-256 sum has the right length
 	}
 	changed := epoch.Add(time.Duration(seconds) * time.Second)
 	return harvest.Resource{
@@ -50,7 +50,7 @@ func wanted(name, body string, seconds int) harvest.Resource {
 	}
 }
 
-// batch fills a batch and commits it.
+// batch calls fill with a new batch and commits the batch.
 func (m *tester) batch(move *destination.CursorMove, fill func(b destination.Batch)) {
 	m.t.Helper()
 	b := m.begin()
@@ -79,7 +79,7 @@ func (m *tester) put(b destination.Batch, set, name, body string, seconds int) {
 	n, err := b.Put(m.t.Context(), set, wanted(name, body, seconds), strings.NewReader(body), true)
 	m.ok(err)
 	if n != int64(len(body)) {
-		m.t.Fatalf("put %s: got %d bytes, want %d", name, n, len(body))
+		m.t.Fatalf("Put of %s: got %d bytes, want %d", name, n, len(body))
 	}
 }
 
@@ -88,12 +88,12 @@ func (m *tester) lookup(set, name string) destination.Held {
 	held, err := m.Lookup(m.t.Context(), set, []string{uri(name)})
 	m.ok(err)
 	if len(held) != 1 {
-		m.t.Fatalf("looked up 1 URI, got %d", len(held))
+		m.t.Fatalf("Lookup of 1 URI: got %d records, want 1", len(held))
 	}
 	return held[0]
 }
 
-// open opens the held bytes of a resource.
+// open opens the bytes that the mirror has for a resource.
 func (m *tester) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	m.t.Helper()
 	h := m.lookup(set, name)
@@ -117,13 +117,13 @@ func (m *tester) wantNoBytes(name string) {
 		if err == nil {
 			_ = r.Close()
 		}
-		m.t.Fatalf("open %s: got %v, want fs.ErrNotExist", name, err)
+		m.t.Fatalf("Open of %s: got error %v, want fs.ErrNotExist", name, err)
 	}
 }
 
 func (m *tester) wantHeld(got, want destination.Held) {
 	m.t.Helper()
-	got.Path, got.Proof, got.Stamp = "", "", "" // the implementation chooses these values
+	got.Path, got.Proof, got.Stamp = "", "", "" // each implementation has other values
 	opt := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
 	if diff := cmp.Diff(want, got, opt, cmp.Comparer(equal[resourcesync.Datetime]),
 		cmp.Comparer(equal[resourcesync.Digest]), cmp.Comparer(equal[resourcesync.Length])); diff != "" {
@@ -133,7 +133,7 @@ func (m *tester) wantHeld(got, want destination.Held) {
 
 func equal[T comparable](a, b T) bool { return a == b }
 
-// heldAs returns the record after a verified Put of w.
+// heldAs returns the record of w after a Put with verified bytes.
 func heldAs(w harvest.Resource) destination.Held {
 	return destination.Held{
 		URI: w.URI, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type, Verified: true,

@@ -2,37 +2,39 @@ package oaipmh
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // declaration matches the encoding in an XML declaration.
 var declaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
 
-// Descriptions of the corrections that clean makes.
+// Messages about the corrections that clean makes.
 const (
 	dirtLead       = "there was text before the XML declaration"
-	dirtUTF8       = "bytes that are no text in the encoding of the answer were replaced by U+FFFD"
-	dirtControl    = "characters that no XML can have were replaced by U+FFFD"
-	dirtAmpersand  = "ampersands that begin no reference were read as such"
+	dirtUTF8       = "bytes that are invalid in the encoding of the response were replaced by U+FFFD"
+	dirtControl    = "characters that are not allowed in XML were replaced by U+FFFD"
+	dirtAmpersand  = "ampersands that begin no reference were read as the character &"
 	dirtEntity     = "named entities of HTML were replaced by their characters"
-	dirtCharset    = "the encoding named is not the one of the bytes"
+	dirtCharset    = "the response is in UTF-8, although its XML declaration names another encoding"
 	replacement    = "\uFFFD"
 	maxEntityBytes = 12 // longest name of an entity in bytes
 )
 
-// dirt counts corrections by their description.
+// dirt has the number of corrections by their message.
 type dirt map[string]int
 
 // clean returns a response as XML 1.0 in UTF-8 with legal characters and references
-// only. Illegal parts become U+FFFD. The result shares no memory with raw.
+// only. It corrects illegal parts and counts the corrections in d. The result shares no
+// memory with raw.
 func clean(raw []byte, d dirt) ([]byte, error) {
 	text, err := toUTF8(raw, d)
 	if err != nil {
@@ -42,7 +44,7 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 		text = trimmed
 		d[dirtLead]++
 	}
-	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // the rest is UTF-8 now, whatever the declaration states
+	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // drop the declaration, whose encoding is no longer true
 		text = text[m[1]:]
 	}
 	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
@@ -55,10 +57,8 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
 		return raw[3:], nil
-	case bytes.HasPrefix(raw, []byte("\xff\xfe")):
-		return fromUTF16(raw[2:], binary.LittleEndian), nil
-	case bytes.HasPrefix(raw, []byte("\xfe\xff")):
-		return fromUTF16(raw[2:], binary.BigEndian), nil
+	case bytes.HasPrefix(raw, []byte("\xff\xfe")), bytes.HasPrefix(raw, []byte("\xfe\xff")):
+		return unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Bytes(raw)
 	}
 	m := declaration.FindSubmatch(bytes.TrimLeft(raw[:min(len(raw), 400)], " \t\r\n"))
 	if m == nil {
@@ -68,57 +68,22 @@ func toUTF8(raw []byte, d dirt) ([]byte, error) {
 	case "utf-8", "utf8", "us-ascii", "ascii":
 		return raw, nil
 	case "iso-8859-1", "latin1", "windows-1252", "iso-8859-15":
-		if utf8.Valid(raw) && !isASCII(raw) { // the server changed its encoding but not its declaration
+		if utf8.Valid(raw) && utf8.RuneCount(raw) < len(raw) { // the text is UTF-8, although the declaration names another encoding
 			d[dirtCharset]++
 			return raw, nil
 		}
-		return fromLatin(raw), nil
+		return charmap.Windows1252.NewDecoder().Bytes(raw)
 	default:
-		return nil, fmt.Errorf("the answer is in the encoding %q: expected UTF-8, UTF-16, ISO-8859-1 or windows-1252", name)
+		return nil, fmt.Errorf("the response has the encoding %q: expected UTF-8, UTF-16, ISO-8859-1 or windows-1252", name)
 	}
 }
 
-func isASCII(b []byte) bool {
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-func fromUTF16(raw []byte, order binary.ByteOrder) []byte {
-	units := make([]uint16, len(raw)/2)
-	for i := range units {
-		units[i] = order.Uint16(raw[2*i:])
-	}
-	return []byte(string(utf16.Decode(units)))
-}
-
-// windows1252 maps the bytes 0x80 to 0x9f to characters.
-var windows1252 = []rune("€\uFFFD‚ƒ„…†‡ˆ‰Š‹Œ\uFFFDŽ\uFFFD\uFFFD‘’“”•–—˜™š›œ\uFFFDžŸ")
-
-func fromLatin(raw []byte) []byte {
-	out := make([]byte, 0, len(raw)+len(raw)/8)
-	for _, c := range raw {
-		switch {
-		case c < 0x80:
-			out = append(out, c)
-		case c < 0xa0:
-			out = utf8.AppendRune(out, windows1252[c-0x80])
-		default:
-			out = utf8.AppendRune(out, rune(c))
-		}
-	}
-	return out
-}
-
-// cleaner copies a text and corrects illegal parts.
+// cleaner copies a text and corrects its illegal parts.
 type cleaner struct {
 	text []byte
 	out  []byte
-	i    int    // position in text up to which text has been copied
-	end  string // end of the current section in which & is not a reference: "]]>", "-->" or "?>"; "" outside of one
+	i    int    // number of bytes of text that have been copied
+	end  string // inside a section in which & is not a reference, the end of the section: "]]>", "-->" or "?>"
 	dirt dirt
 }
 
@@ -135,7 +100,7 @@ func (c *cleaner) run() {
 	}
 }
 
-// isPlain reports for each byte whether it may be copied without a check.
+// isPlain reports for each byte whether it can be copied without a check.
 var isPlain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= 0x20 && c < 0x80 && c != '&' && c != '<' && c != '>' || c == '\t' || c == '\n' || c == '\r'
@@ -143,7 +108,7 @@ var isPlain = func() (t [256]bool) {
 	return t
 }()
 
-// special copies one character that needs a check.
+// special copies or replaces one character that is not plain.
 func (c *cleaner) special() {
 	switch b := c.text[c.i]; {
 	case b == '<' && c.end == "":
@@ -169,14 +134,14 @@ func (c *cleaner) copy(n int) {
 	c.i += n
 }
 
-// replace writes text instead of the next n bytes.
+// replace writes text instead of the next n bytes, and counts the correction.
 func (c *cleaner) replace(n int, text, why string) {
 	c.out = append(c.out, text...)
 	c.i += n
 	c.dirt[why]++
 }
 
-// open copies a < and recognises sections in which & is not a reference.
+// open copies a <, and notes the start of a section in which & is not a reference.
 func (c *cleaner) open() {
 	for _, s := range []struct{ begin, end string }{{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}} {
 		if bytes.HasPrefix(c.text[c.i:], []byte(s.begin)) {
@@ -205,7 +170,7 @@ func isChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd || r >= 0x10000 && r <= 0x10ffff
 }
 
-// reference copies a valid reference, or a replacement for an invalid one.
+// reference copies a valid reference, and replaces an invalid one.
 func (c *cleaner) reference() {
 	rest := c.text[c.i+1 : min(len(c.text), c.i+2+maxEntityBytes)]
 	end := bytes.IndexByte(rest, ';')
@@ -235,7 +200,8 @@ func (c *cleaner) reference() {
 	c.replace(1, "&amp;", dirtAmpersand)
 }
 
-// parseCharacter parses the number in a character reference, decimal or hexadecimal.
+// parseCharacter returns the character for the decimal or hexadecimal number in a
+// character reference.
 func parseCharacter(text string) (rune, error) {
 	base := 10
 	if hex, ok := strings.CutPrefix(text, "x"); ok {

@@ -2,6 +2,7 @@ package oaipmh
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -14,23 +15,24 @@ import (
 	"instep/fetch"
 )
 
-// Client sends requests to a repository. Fetch and BaseURL are required. It is not safe
-// for concurrent use.
+// Client sends requests to a repository. Fetch and BaseURL are required. A Client is
+// not safe for concurrent use.
 type Client struct {
 	Fetch     *fetch.Client
 	BaseURL   string // base URL of the repository; may contain a query
-	MaxAnswer int64  // largest response in bytes; 0 is MaxAnswer
-	// Observe is called for each tolerated fault; may be nil.
+	MaxAnswer int64  // largest response in bytes; 0 is the constant MaxAnswer
+	// Observe is called for each fault of the repository that was tolerated; may be
+	// nil.
 	Observe func(Note)
 
-	wire bytes.Buffer // the response being read
+	wire bytes.Buffer // bytes of the response that is being read
 }
 
-// Selection selects the requested records (§2.7). Prefix is required.
+// Selection says which records to request (§2.7). Prefix is required.
 type Selection struct {
 	Prefix      string // metadataPrefix
-	Set         string // setSpec; "" is all
-	From, Until Stamp  // both inclusive; zero is no limit
+	Set         string // setSpec of a set; "" selects the records of all sets
+	From, Until Stamp  // first and last datestamp; zero is no limit
 }
 
 func (s Selection) values(days bool) url.Values {
@@ -43,8 +45,8 @@ func (s Selection) values(days bool) url.Values {
 	return v
 }
 
-// ErrAnswer means that a response is not OAI-PMH, or is unusable.
-var ErrAnswer = errors.New("not an answer of OAI-PMH that can be used")
+// ErrAnswer means that a response is not an OAI-PMH response, or cannot be used.
+var ErrAnswer = errors.New("not a usable OAI-PMH response")
 
 // Identify requests the description of the repository (§4.2).
 func (c *Client) Identify(ctx context.Context) (Identity, error) {
@@ -53,44 +55,19 @@ func (c *Client) Identify(ctx context.Context) (Identity, error) {
 		return Identity{}, err
 	}
 	if p.identity == nil {
-		return Identity{}, fmt.Errorf("%s: %w: it has no element Identify", p.URL, ErrAnswer)
+		return Identity{}, fmt.Errorf("%s: %w: the element Identify is missing", p.URL, ErrAnswer)
 	}
 	p.identity.Date = p.Date
 	return *p.identity, nil
 }
 
-// Formats returns the formats of the repository, or of a record (§4.4). The error is
-// NoMetadataFormats if the record has none.
-func (c *Client) Formats(ctx context.Context, identifier string) ([]Format, error) {
-	v := url.Values{}
-	if identifier != "" {
-		v.Set("identifier", identifier)
-	}
-	p, err := c.ask(ctx, VerbFormats, v)
+// Formats returns the metadata formats of the repository (§4.4).
+func (c *Client) Formats(ctx context.Context) ([]Format, error) {
+	p, err := c.ask(ctx, VerbFormats, nil)
 	if err != nil {
 		return nil, err
 	}
 	return p.formats, nil
-}
-
-// Sets yields the sets of the repository (§4.6); none if it has no set hierarchy.
-func (c *Client) Sets(ctx context.Context) iter.Seq2[Set, error] {
-	return func(yield func(Set, error) bool) {
-		for p, err := range c.pages(ctx, VerbSets, url.Values{}, "") {
-			if errors.Is(err, NoSetHierarchy) {
-				return
-			}
-			if err != nil {
-				yield(Set{}, err)
-				return
-			}
-			for _, s := range p.sets {
-				if !yield(s, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // Record requests one record (§4.1). The error is IDDoesNotExist if the repository
@@ -103,19 +80,20 @@ func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record,
 	case len(p.Bad) > 0:
 		return Record{}, p.Bad[0].Err
 	case len(p.Records) != 1 || p.Records[0].Identifier != identifier:
-		return Record{}, fmt.Errorf("%s: %w: expected the record %q alone", p.URL, ErrAnswer, identifier)
+		return Record{}, fmt.Errorf("%s: %w: expected only the record %q", p.URL, ErrAnswer, identifier)
 	}
 	return p.Records[0], nil
 }
 
-// Records yields the records of a selection (§4.5). An error with an identifier
-// concerns only that record; any other ends the list. A record is valid only until the
-// next one.
+// Records yields the records of a selection (§4.5). An error with an identifier is
+// about that record, and the list continues. Any other error ends the list. A record is
+// valid until the next one is yielded.
 func (c *Client) Records(ctx context.Context, s Selection) iter.Seq2[Record, error] {
 	return c.list(ctx, VerbRecords, s)
 }
 
-// Headers yields the headers of the records of a selection (§4.3), like Records.
+// Headers yields only the headers of the records of a selection (§4.3), with errors as
+// in Records.
 func (c *Client) Headers(ctx context.Context, s Selection) iter.Seq2[Header, error] {
 	return func(yield func(Header, error) bool) {
 		for r, err := range c.list(ctx, VerbIdentifiers, s) {
@@ -147,9 +125,9 @@ func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Rec
 	}
 }
 
-// pages yields the responses that make up a list, starting at a resumption token if
-// given. The error NoRecordsMatch counts as an empty list. Any other error ends the
-// list.
+// pages yields the responses that make up a list. It begins with the arguments first
+// or, if there is a resumption token, with that. The error NoRecordsMatch counts as an
+// empty list. Any other error ends the list.
 func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var g guard
@@ -177,21 +155,16 @@ func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token s
 	}
 }
 
-// ask sends one request and reads the response. For a protocol error it also returns
-// the Page.
+// ask sends a request with a verb and arguments, and reads the response. For a protocol
+// error it also returns the Page.
 func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, error) {
 	at, err := c.requestURL(verb, args)
 	if err != nil {
 		return nil, err
 	}
-	d := dirt{}
-	text, err := c.load(ctx, at, d)
-	if err != nil {
+	p, err := c.page(ctx, verb, at)
+	if p == nil {
 		return nil, err
-	}
-	p, err := parse(text, verb, at, d)
-	if err != nil && p == nil {
-		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
 	for _, n := range p.Notes {
 		if c.Observe != nil {
@@ -201,7 +174,22 @@ func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, er
 	return p, err
 }
 
-// requestURL adds the arguments of a request to the base URL.
+// page requests the URL at and reads the response. For a protocol error it also returns
+// the Page.
+func (c *Client) page(ctx context.Context, verb Verb, at string) (*Page, error) {
+	d := dirt{}
+	text, err := c.load(ctx, at, d)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parse(text, verb, at, d)
+	if err != nil && p == nil {
+		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+	}
+	return p, err
+}
+
+// requestURL returns the base URL with the verb and the arguments of a request.
 func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 	u, err := fetch.Parse(c.BaseURL)
 	if err != nil {
@@ -218,16 +206,12 @@ func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 	return u.String(), nil
 }
 
-// accept lists the media types of responses.
+// accept is the Accept header field of all requests.
 const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
 
-// load reads a response and corrects it to legal XML.
+// load requests the URL at and returns the response, corrected to legal XML.
 func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
-	most := c.MaxAnswer
-	if most <= 0 {
-		most = MaxAnswer
-	}
-	c.wire.Reset()
+	most := cmp.Or(max(c.MaxAnswer, 0), MaxAnswer)
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, at, most)
 		if err == nil {
@@ -241,7 +225,7 @@ func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	if head := raw[:min(len(raw), fetch.PageHead)]; fetch.IsWall(head) {
 		return nil, fetch.Blocked(at, head)
 	} else if fetch.IsPage(head) {
-		return nil, fmt.Errorf("%s: %w: a page for people answered", at, ErrAnswer)
+		return nil, fmt.Errorf("%s: %w: the server sent an HTML page", at, ErrAnswer)
 	}
 	text, err := clean(raw, d)
 	if err != nil {
@@ -250,7 +234,7 @@ func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	return text, nil
 }
 
-// transfer reads a response into wire, decompressed.
+// transfer requests the URL at, decompresses the response and stores it in wire.
 func (c *Client) transfer(ctx context.Context, at string, most int64) error {
 	c.wire.Reset()
 	resp, err := c.Fetch.Get(ctx, fetch.Request{URL: at, Accept: accept, MaxBytes: most, Gzip: true})
@@ -264,18 +248,18 @@ func (c *Client) transfer(ctx context.Context, at string, most int64) error {
 	case "gzip", "x-gzip":
 		unpacked, err := gzip.NewReader(body)
 		if err != nil {
-			return fmt.Errorf("%s: %w: it is said to be compressed with gzip: %w", at, ErrAnswer, err)
+			return fmt.Errorf("%s: %w: the response is not valid gzip: %w", at, ErrAnswer, err)
 		}
 		body = unpacked
 	default:
-		return fmt.Errorf("%s: %w: it has the content coding %q, which was not asked for", at, ErrAnswer, coding)
+		return fmt.Errorf("%s: %w: the response has the content coding %q, which was not requested", at, ErrAnswer, coding)
 	}
 	n, err := c.wire.ReadFrom(io.LimitReader(body, most+1))
 	if _, ok := errors.AsType[*fetch.Error](err); err != nil && !ok && ctx.Err() == nil {
 		err = fmt.Errorf("%s: %w: %w", at, ErrAnswer, err)
 	}
 	if err == nil && n > most {
-		err = &fetch.Error{Op: "read", URL: at, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected an answer of at most %d bytes, got more", most), Hint: fetch.LargerDocuments}
+		err = &fetch.Error{Op: "read", URL: at, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected a response of at most %d bytes, got more", most), Hint: fetch.LargerDocuments}
 	}
 	return err
 }

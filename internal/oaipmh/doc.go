@@ -1,11 +1,12 @@
-// Package oaipmh speaks the Open Archives Initiative Protocol for Metadata Harvesting,
-// version 2.0, on both sides: [Client] asks a repository, [Handler] answers as one.
+// Package oaipmh has both sides of the Open Archives Initiative Protocol for Metadata
+// Harvesting, version 2.0: [Client] sends requests to a repository, and [Handler]
+// answers requests as a repository.
 //
-// A Client reads one answer at a time, whole and within bounds, before it returns any of
-// it. Faults of real servers are tolerated where the meaning is clear, each reported as a
-// [Note]. [Client.Harvest] reads a list to its end: it can continue from any [Position] in
-// a later process, detects resumption tokens that lead in circles or nowhere, and then
-// divides the list by datestamps.
+// A Client reads a response completely, within limits, before it returns a part of it.
+// It tolerates faults of real servers if the meaning is clear, and reports each as a
+// [Note]. [Client.Harvest] reads a list to its end. It can continue from any [Position]
+// in a later process. If resumption tokens fail or form a loop, it divides the list by
+// datestamps.
 //
 // Section numbers are those of http://www.openarchives.org/OAI/openarchivesprotocol.html.
 package oaipmh
@@ -31,7 +32,7 @@ const (
 	VerbRecord      Verb = "GetRecord"
 )
 
-// Code is the code of a protocol error (§3.6). It is itself an error, for
+// Code is the code of a protocol error (§3.6). A Code is itself an error, for
 // errors.Is(err, oaipmh.BadResumptionToken).
 type Code string
 
@@ -50,14 +51,14 @@ const (
 // Error returns the code.
 func (c Code) Error() string { return string(c) }
 
-// Error is a protocol error: the repository understood the request and refused it.
+// Error is a protocol error, by which a repository refuses a request.
 type Error struct {
-	URL  string // URL of the request; "" in a server
+	URL  string // URL of the request; "" in a Handler
 	Code Code
-	Msg  string // message of the repository
+	Msg  string // explanation by the repository
 }
 
-// Error contains the request, the code and the message of the repository.
+// Error returns the URL of the request, the code and the explanation by the repository.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s: the repository answered %s: %q", e.URL, e.Code, e.Msg)
 }
@@ -65,7 +66,7 @@ func (e *Error) Error() string {
 // Is reports whether target is the Code of e.
 func (e *Error) Is(target error) bool { return target == error(e.Code) }
 
-// DeletedRecord is a repository's support for deletions (§2.5.1).
+// DeletedRecord says how long a repository lists deletions (§2.5.1).
 type DeletedRecord string
 
 // The values.
@@ -77,53 +78,52 @@ const (
 
 // Identity is a repository's description of itself (§4.2).
 type Identity struct {
-	Name        string
-	BaseURL     string
-	Earliest    Stamp // lower bound of all datestamps; zero if unreadable
-	Deleted     DeletedRecord
-	Days        bool // datestamps have a granularity of days instead of seconds
-	Emails      []string
-	Compression []string
-	Date        time.Time // responseDate; zero if unreadable
+	Name     string
+	Earliest Stamp // earliestDatestamp, before which there are no records; zero if unreadable
+	Deleted  DeletedRecord
+	Days     bool // the granularity of datestamps is days, not seconds
+	Emails   []string
+	Date     time.Time // time of the response (responseDate); zero if unreadable
 }
 
 // Format is a metadata format (§2.4).
 type Format struct{ Prefix, Schema, Namespace string }
 
-// Set is a set of a repository (§2.6). Colons in Spec separate the levels of a
-// hierarchy.
+// Set is a set of a repository (§2.6). Colons in its Spec separate the levels of the
+// hierarchy of sets.
 type Set struct{ Spec, Name string }
 
 // Header is the header of a record (§2.5).
 type Header struct {
 	Identifier string
 	Datestamp  Stamp
-	Sets       []string // their Spec
+	Sets       []string // the Spec of each set that has the record
 	Deleted    bool
 }
 
-// Record is a record in one format. A deleted record has no Metadata.
+// Record is a record in one metadata format. A deleted record has no Metadata.
 type Record struct {
 	Header
-	// Metadata is the content of a metadata element: one XML element as a complete
-	// document in UTF-8, including the namespace declarations of the enclosing
-	// elements.
+	// Metadata is the XML element in the metadata element, as a complete document
+	// in UTF-8. It includes namespace declarations of the enclosing elements.
 	Metadata []byte
 }
 
-// Stamp is a UTCdatetime (§3.3): a day or a second in UTC. The zero value is absence.
+// Stamp is a datestamp, a UTCdatetime (§3.3): a day or a second in UTC. The zero value
+// means no datestamp.
 type Stamp struct {
 	Time time.Time
 	Day  bool
 }
 
-// IsZero reports whether the Stamp is absent.
+// IsZero reports whether s is no datestamp.
 func (s Stamp) IsZero() bool { return s.Time.IsZero() }
 
-// String returns the Stamp in its own granularity; "" if it is absent.
+// String returns the datestamp in its own granularity; "" for the zero value.
 func (s Stamp) String() string { return s.In(s.Day) }
 
-// In formats the Stamp with a granularity of days or of seconds; "" if it is absent.
+// In returns the datestamp with a granularity of days or of seconds; "" for the zero
+// value.
 func (s Stamp) In(days bool) string {
 	switch {
 	case s.IsZero():
@@ -136,7 +136,7 @@ func (s Stamp) In(days bool) string {
 
 const secondsLayout = "2006-01-02T15:04:05Z"
 
-// ParseStamp parses a UTCdatetime strictly.
+// ParseStamp parses a datestamp in one of the two forms that the protocol allows.
 func ParseStamp(text string) (Stamp, error) {
 	if t, err := time.Parse(time.DateOnly, text); err == nil {
 		return Stamp{t, true}, nil
@@ -148,15 +148,15 @@ func ParseStamp(text string) (Stamp, error) {
 	return Stamp{Time: t}, nil
 }
 
-// layouts are forms of datestamps that servers write although the protocol does not
-// allow them.
+// layouts are further forms of datestamps that servers write, although the protocol
+// does not allow them.
 var layouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05-0700",
 	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
 }
 
-// parseAnyStamp parses a datestamp leniently; strict is false if the protocol does not
-// allow the form.
+// parseAnyStamp parses a datestamp in any known form. strict is false if the protocol
+// does not allow the form.
 func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	if s, err = ParseStamp(text); err == nil {
 		return s, true, nil
@@ -169,11 +169,11 @@ func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	return Stamp{}, false, err
 }
 
-// Note is a violation of the protocol, or something unusual, that was tolerated.
+// Note describes a fault of a repository that was tolerated.
 type Note struct {
 	URL  string
-	What string // a sentence
-	N    int    // number of occurrences in this response
+	What string // description of the fault
+	N    int    // number of occurrences in the response
 }
 
 func (n Note) String() string {

@@ -14,21 +14,22 @@ import (
 	"instep/fetch"
 )
 
-// Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request. It returns
-// the Resource Map in the record without the OAI-PMH envelope, with the map's own media
-// type, and sends responseDate and request as header fields (ORE discovery §2.4). It
-// answers a limited number of requests at a time; further ones get status 503.
+// Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request to a
+// repository. It returns the Resource Map in the record without the OAI-PMH envelope,
+// with the media type of the map. The header fields responseDate and request have the
+// values in the envelope (ORE discovery §2.4). A Gateway answers a limited number of
+// requests at a time, and further ones with status 503.
 type Gateway struct {
 	client  *fetch.Client
-	allowed []*url.URL // URLs of repositories; one without a path allows its whole origin
+	allowed []*url.URL // URLs of the allowed repositories; a URL without a path allows all repositories of its origin
 	places  places
 }
 
-// NewGateway returns a gateway to repositories. Each is given as the URL of a
-// repository, or as an origin, which allows all repositories there. The gateway sends
-// its requests with client, which must not be used for anything else.
+// NewGateway returns a gateway to repositories, each given by its URL. The URL of an
+// origin allows all repositories there. The client must not be used for anything but
+// the gateway.
 func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
-	g := &Gateway{client: client, places: newPlaces(maxGateway)}
+	g := &Gateway{client: client, places: make(places, maxGateway)}
 	for _, text := range repositories {
 		u, err := fetch.Parse(text)
 		if err != nil {
@@ -39,9 +40,9 @@ func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
 	return g, nil
 }
 
-// Trust permits connections to those of the gateway's repositories that have private
-// addresses now. It is called once, at the start: a name that later resolves to a
-// private address is refused.
+// Trust permits connections to the private addresses that the hosts of the gateway's
+// repositories have now. It is called once at the start, so later changes of addresses
+// have no effect.
 func (g *Gateway) Trust(ctx context.Context) error {
 	var errs []error
 	for _, u := range g.allowed {
@@ -51,11 +52,11 @@ func (g *Gateway) Trust(ctx context.Context) error {
 }
 
 const (
-	maxGateway = 16      // concurrent requests
-	maxField   = 2 << 10 // longest header field in bytes
+	maxGateway = 16      // largest number of concurrent requests
+	maxField   = 2 << 10 // longest value of a header field in bytes
 )
 
-// maxMap is the largest response that a Gateway reads, in bytes.
+// maxMap is the largest response to a Gateway in bytes.
 const maxMap = 8 << 20
 
 // mapTypes are the media types of Resource Maps, by the namespace of the root element.
@@ -81,13 +82,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.places.leave()
-	c := Client{Fetch: g.client, BaseURL: target, MaxAnswer: maxMap}
-	d := dirt{}
-	text, err := c.load(r.Context(), target, d)
-	var page *Page
-	if err == nil {
-		page, err = parse(text, VerbRecord, target, d)
-	}
+	c := Client{Fetch: g.client, MaxAnswer: maxMap}
+	page, err := c.page(r.Context(), VerbRecord, target)
 	if err == nil && len(page.Bad) > 0 {
 		err = page.Bad[0].Err
 	}
@@ -105,13 +101,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// target returns the URL inside a request, if the gateway may request it.
+// target returns the URL in the query of a request, if the gateway may request it.
+// Otherwise it returns the status for the error.
 func (g *Gateway) target(query string) (target string, status int, err error) {
 	rest, ok := strings.CutPrefix(query, "url=")
 	if !ok {
-		return "", http.StatusBadRequest, errors.New("expected url=, and the URL of a GetRecord request")
+		return "", http.StatusBadRequest, errors.New("expected a query of url= and the URL of a GetRecord request")
 	}
-	if !strings.Contains(rest, "://") { // otherwise the URL is unescaped, with its own & and =
+	if !strings.Contains(rest, "://") { // the URL is escaped
 		rest, _, _ = strings.Cut(rest, "&")
 		if rest, err = url.QueryUnescape(rest); err != nil {
 			return "", http.StatusBadRequest, err
@@ -122,7 +119,7 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 		return "", http.StatusBadRequest, err
 	}
 	if !slices.ContainsFunc(g.allowed, func(a *url.URL) bool { return covers(a, u) }) {
-		return "", http.StatusForbidden, fmt.Errorf("%s%s is not one of the repositories that this gateway asks", fetch.Origin(u), u.EscapedPath())
+		return "", http.StatusForbidden, fmt.Errorf("the gateway does not serve the repository %s%s", fetch.Origin(u), u.EscapedPath())
 	}
 	if verbs := u.Query()["verb"]; len(verbs) != 1 || verbs[0] != string(VerbRecord) {
 		return "", http.StatusBadRequest, errors.New("expected a request with verb=GetRecord")
@@ -130,13 +127,13 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	return u.String(), 0, nil
 }
 
-// covers reports whether a request goes to an allowed repository.
+// covers reports whether the URL u is a request to the repository at the URL allowed.
 func covers(allowed, u *url.URL) bool {
 	path := allowed.EscapedPath()
 	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
-// send sends the Resource Map in a page.
+// send sends the Resource Map in the record of a page.
 func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	metadata := page.Records[0].Metadata
 	root, err := rootOf(metadata)
@@ -153,7 +150,7 @@ func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // ignore errors: the client may have disconnected
+	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // an error means that the client has disconnected
 }
 
 // rootOf returns the name of a document's root element.
@@ -170,7 +167,8 @@ func rootOf(text []byte) (xml.Name, error) {
 	}
 }
 
-// plain returns text as the value of a header field.
+// plain returns text without characters that are not allowed in a header field,
+// truncated to maxField bytes.
 func plain(text string) string {
 	text = text[:min(len(text), maxField)]
 	return strings.Map(func(r rune) rune {

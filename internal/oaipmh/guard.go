@@ -7,13 +7,14 @@ import (
 
 // Limits of a list.
 const (
-	maxPages      = 10_000_000 // answers
-	maxEmptyPages = 50         // consecutive responses without a record
+	maxPages      = 10_000_000 // largest number of responses
+	maxEmptyPages = 50         // largest number of consecutive responses without a record
 )
 
-// LoopError reports that the resumption tokens of a list repeat or make no progress.
+// LoopError means that the resumption tokens of a list repeat, or that responses bring
+// no new records.
 type LoopError struct {
-	URL string // URL of the response at which the loop was detected
+	URL string // URL of the response in which the loop was detected
 	Msg string
 }
 
@@ -21,23 +22,22 @@ func (e *LoopError) Error() string {
 	return fmt.Sprintf("%s: the list cannot be read to its end: %s", e.URL, e.Msg)
 }
 
-// guard detects resumption tokens that form a cycle or make no progress. It stores two
-// tokens and one digest, however long the list is: the stored token is replaced after a
-// number of pages that doubles each time (Brent's algorithm), so that a cycle is found
-// within three rounds.
+// guard detects resumption tokens that form a cycle or bring no new records. It needs
+// constant memory: it compares each token with one earlier token, which it replaces
+// after a number of responses that doubles each time (Brent's algorithm).
 type guard struct {
 	pages, empty int
 	kept         string
-	next         int // number of pages until the next token is stored
+	next         int // number of the response whose token is stored next
 	last         uint64
 	repeated     int
-	seed         maphash.Seed
+	hash         maphash.Hash
 }
 
-// maxRepeated is the largest number of consecutive responses with the same records.
+// maxRepeated is the number of repetitions of the same records that is an error.
 const maxRepeated = 3
 
-// take checks the next page of a list.
+// take checks the next response of a list.
 func (g *guard) take(p *Page) error {
 	g.pages++
 	if len(p.Token) > MaxToken {
@@ -48,9 +48,9 @@ func (g *guard) take(p *Page) error {
 	}
 	switch {
 	case p.Token == g.kept:
-		return &LoopError{p.URL, fmt.Sprintf("the resumption token %q came before", cut(p.Token))}
+		return &LoopError{p.URL, fmt.Sprintf("the resumption token %q is repeated", cut(p.Token))}
 	case g.pages >= maxPages:
-		return &LoopError{p.URL, fmt.Sprintf("expected at most %d answers", maxPages)}
+		return &LoopError{p.URL, fmt.Sprintf("expected at most %d responses", maxPages)}
 	}
 	if g.pages >= g.next {
 		g.kept, g.next = p.Token, 2*g.pages
@@ -58,34 +58,25 @@ func (g *guard) take(p *Page) error {
 	return g.content(p)
 }
 
-// content detects responses without new records.
+// content checks that responses have records, and others than before.
 func (g *guard) content(p *Page) error {
-	n := len(p.Records) + len(p.Bad) + len(p.sets)
-	if g.empty++; n > 0 {
+	if g.empty++; len(p.Records)+len(p.Bad) > 0 {
 		g.empty = 0
 	}
 	if g.empty > maxEmptyPages {
-		return &LoopError{p.URL, fmt.Sprintf("%d answers in a row had no record", g.empty)}
+		return &LoopError{p.URL, fmt.Sprintf("%d responses in a row have no record", g.empty)}
 	}
-	if g.pages == 1 {
-		g.seed = maphash.MakeSeed()
-	}
-	var h maphash.Hash
-	h.SetSeed(g.seed)
-	for i := range p.Records {
-		_, _ = h.WriteString(p.Records[i].Identifier) // a Hash never fails
-		_ = h.WriteByte(0)
-	}
-	for i := range p.sets {
-		_, _ = h.WriteString(p.sets[i].Spec)
-		_ = h.WriteByte(0)
-	}
-	if some := len(p.Records)+len(p.sets) > 0; !some {
+	if len(p.Records) == 0 {
 		return nil
 	}
-	if sum := h.Sum64(); sum == g.last {
+	g.hash.Reset()
+	for i := range p.Records {
+		_, _ = g.hash.WriteString(p.Records[i].Identifier) // a Hash never fails
+		_ = g.hash.WriteByte(0)
+	}
+	if sum := g.hash.Sum64(); sum == g.last {
 		if g.repeated++; g.repeated == maxRepeated {
-			return &LoopError{p.URL, fmt.Sprintf("%d answers in a row had the same records", g.repeated+1)}
+			return &LoopError{p.URL, fmt.Sprintf("%d responses in a row have the same records", g.repeated+1)}
 		}
 	} else {
 		g.last, g.repeated = sum, 0

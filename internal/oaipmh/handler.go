@@ -21,54 +21,55 @@ import (
 	"unicode/utf8"
 )
 
-// Repository supplies the data of a Handler. Its methods may be called concurrently.
-// Errors for which the protocol has a code are a *Error; any other is a server error.
+// Repository supplies the records of a Handler. Its methods may be called concurrently.
+// An error for which the protocol has a code must be a *Error. Any other error leads to
+// status 500.
 type Repository interface {
-	// Identity returns the description of the repository; the Handler sets BaseURL and
-	// Date.
+	// Identity returns the description of the repository, without Date.
 	Identity(ctx context.Context) (Identity, error)
-	// Formats returns the formats of all records, or of the record with an identifier.
+	// Formats returns all metadata formats or, with an identifier, those of one
+	// record.
 	Formats(ctx context.Context, identifier string) ([]Format, error)
-	// Sets returns the sets; none if there is no set hierarchy.
+	// Sets returns the sets; none if the repository has no sets.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields the records of a selection after a place; "" is the beginning. The
-	// order is stable: a record keeps its place as long as it does not change. Metadata
-	// is omitted unless requested.
+	// List yields the records of a selection that follow a place; "" is the
+	// beginning. A record keeps its place in the order as long as it does not
+	// change. Metadata is omitted unless requested.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
-	// Record returns one record.
+	// Record returns one record in a metadata format.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
 }
 
-// Item is a record in a list, with its place.
+// Item is a record in a list. Place is its position, for the parameter after of List.
 type Item struct {
 	Record
 	Place string
 }
 
-// Handler answers OAI-PMH 2.0 requests. Repository, BaseURL and Now are required. A
-// resumption token contains the selection and the place of the last record, so it never
-// expires.
+// Handler answers OAI-PMH 2.0 requests. Repository, BaseURL and Now are required.
+// Resumption tokens never expire, because a token contains the selection and the place
+// of the last record.
 type Handler struct {
 	Repository Repository
-	BaseURL    string // URL at which the Handler is served
+	BaseURL    string // URL at which harvesters reach the Handler
 	Now        func() time.Time
-	PageSize   int         // records in a response; 0 is 500
-	Parallel   int         // concurrent responses; further requests get status 503; 0 is 64
-	Report     func(error) // called with each internal error; may be nil
+	PageSize   int         // largest number of records in a response; 0 is 500
+	Parallel   int         // largest number of concurrent responses, beyond which requests get status 503; 0 is 64
+	Report     func(error) // called with each error that leads to status 500; may be nil
 
 	once   sync.Once
 	places places
 }
 
-// Limits of the Handler.
+// Limits of a Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 2 << 20  // size in bytes after which no more records are added to a response
-	maxForm     = 64 << 10 // length in bytes of a POST request
-	parallel    = 64       // concurrent responses, each held in memory until it is sent
+	maxPageBody = 2 << 20  // no records are added to a response of more bytes
+	maxForm     = 64 << 10 // longest POST request in bytes
+	parallel    = 64       // largest number of concurrent responses, which are built in memory
 )
 
-// arguments lists the required and optional arguments of each verb (§4).
+// arguments has the required and optional arguments of each verb (§4).
 var arguments = map[Verb]struct{ required, optional []string }{
 	VerbIdentify:    {},
 	VerbFormats:     {optional: []string{"identifier"}},
@@ -85,7 +86,7 @@ func refuse(code Code, format string, args ...any) error {
 // ServeHTTP answers a request by GET or POST (§3.1.1).
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inert(w)
-	h.once.Do(func() { h.places = newPlaces(cmp.Or(max(h.Parallel, 0), parallel)) })
+	h.once.Do(func() { h.places = make(places, cmp.Or(max(h.Parallel, 0), parallel)) })
 	if !h.places.enter(w) {
 		return
 	}
@@ -109,7 +110,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if h.Report != nil && r.Context().Err() == nil {
 			h.Report(fmt.Errorf("answer %s?%s: %w", h.BaseURL, args.Encode(), err))
 		}
-		http.Error(w, "the repository failed; its operator has to look", http.StatusInternalServerError)
+		http.Error(w, "the repository has an internal error, which its operator has to repair", http.StatusInternalServerError)
 		return
 	}
 	if refused != nil && (refused.Code == BadVerb || refused.Code == BadArgument) {
@@ -118,7 +119,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, now, args, body.Bytes())
 }
 
-// query parses the arguments of a request. If that fails it sends an error response.
+// query returns the arguments of a request. If the request is invalid, it sends an
+// error response and returns false.
 func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	text := r.URL.RawQuery
 	switch r.Method {
@@ -137,12 +139,12 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	}
 	args, err := url.ParseQuery(text)
 	if err != nil || !legal(args) {
-		args = url.Values{"verb": args["verb"], "": {""}} // leads to the error for an unknown argument
+		args = url.Values{"verb": args["verb"], "": {""}} // an argument that no verb has, so that the response is badArgument
 	}
 	return args, true
 }
 
-// legal reports whether the arguments can be written in a response.
+// legal reports whether XML allows the characters in the arguments.
 func legal(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
@@ -154,7 +156,8 @@ func legal(args url.Values) bool {
 	return true
 }
 
-// verbOf checks the arguments of a request and returns its verb.
+// verbOf returns the verb of a request. It returns an error if arguments are missing,
+// unknown or repeated.
 func verbOf(args url.Values) (Verb, error) {
 	if n := len(args["verb"]); n != 1 {
 		return "", refuse(BadVerb, "expected one verb, found %d", n)
@@ -168,26 +171,26 @@ func verbOf(args url.Values) (Verb, error) {
 		switch {
 		case name == "verb":
 		case !slices.Contains(takes.required, name) && !slices.Contains(takes.optional, name):
-			return "", refuse(BadArgument, "%s has no argument %q", verb, name)
+			return "", refuse(BadArgument, "the verb %s has no argument %q", verb, name)
 		case len(values) != 1 || values[0] == "":
-			return "", refuse(BadArgument, "expected one value of %s", name)
+			return "", refuse(BadArgument, "expected one value of the argument %s", name)
 		}
 	}
 	if args.Has("resumptionToken") {
 		if len(args) != 2 {
-			return "", refuse(BadArgument, "expected no other argument beside resumptionToken")
+			return "", refuse(BadArgument, "expected resumptionToken as the only argument")
 		}
 		return verb, nil
 	}
 	for _, name := range takes.required {
 		if !args.Has(name) {
-			return "", refuse(BadArgument, "%s requires the argument %s", verb, name)
+			return "", refuse(BadArgument, "the verb %s requires the argument %s", verb, name)
 		}
 	}
 	return verb, nil
 }
 
-// answer writes the element for a verb.
+// answer writes the element of the response that is named after the verb.
 func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
 	switch verb {
 	case VerbIdentify:
@@ -202,7 +205,7 @@ func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args u
 			return err
 		}
 		b.WriteString("<GetRecord>\n")
-		writeRecord(b, &r, true)
+		writeRecord(b, &r)
 		b.WriteString("</GetRecord>\n")
 		return nil
 	}
@@ -251,14 +254,14 @@ func (h *Handler) formats(ctx context.Context, b *bytes.Buffer, identifier strin
 
 func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) error {
 	if args.Has("resumptionToken") {
-		return refuse(BadResumptionToken, "the list of sets is one answer")
+		return refuse(BadResumptionToken, "the list of sets is complete in one response, so it has no resumption token")
 	}
 	sets, err := h.Repository.Sets(ctx)
 	if err != nil {
 		return err
 	}
 	if len(sets) == 0 {
-		return refuse(NoSetHierarchy, "there are no sets")
+		return refuse(NoSetHierarchy, "the repository has no sets")
 	}
 	b.WriteString("<ListSets>\n")
 	for _, s := range sets {
@@ -268,20 +271,20 @@ func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) er
 	return nil
 }
 
-// token is a decoded resumption token.
+// token is the content of a resumption token.
 type token struct {
 	Prefix string `json:"p"`
 	Set    string `json:"s,omitempty"`
 	From   Stamp  `json:"f,omitzero"`
 	Until  Stamp  `json:"u,omitzero"`
-	After  string `json:"a"` // place of the last record
-	Cursor int    `json:"c"` // records before
+	After  string `json:"a"` // place of the last record in the response
+	Cursor int    `json:"c"` // number of records in earlier responses
 }
 
 func (t token) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // cannot happen: strings and times only
+		panic(err) // impossible: strings, numbers and times can be encoded
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
@@ -292,12 +295,13 @@ func parseToken(text string) (t token, err error) {
 		err = json.Unmarshal(b, &t)
 	}
 	if err != nil || t.Prefix == "" || t.After == "" || t.Cursor < 0 || t.String() != text {
-		return token{}, refuse(BadResumptionToken, "it is none of this repository")
+		return token{}, refuse(BadResumptionToken, "the resumption token is not one of this repository")
 	}
 	return t, nil
 }
 
-// selectionOf returns the selection of a request, and the place at which it begins.
+// selectionOf returns the selection of a request and the place after which to begin, as
+// a token.
 func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, err error) {
 	if args.Has("resumptionToken") {
 		return parseToken(args.Get("resumptionToken"))
@@ -315,26 +319,27 @@ func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, er
 	case err != nil:
 		return t, err
 	case !t.From.IsZero() && !t.Until.IsZero() && t.From.Day != t.Until.Day:
-		return t, refuse(BadArgument, "from and until are of different granularities")
+		return t, refuse(BadArgument, "from and until have different granularities")
 	case !t.From.IsZero() && !t.Until.IsZero() && t.From.Time.After(t.Until.Time):
 		return t, refuse(BadArgument, "from is later than until")
 	case id.Days && (!t.From.IsZero() && !t.From.Day || !t.Until.IsZero() && !t.Until.Day):
-		return t, refuse(BadArgument, "the granularity is a day")
+		return t, refuse(BadArgument, "datestamps must have a granularity of days")
 	}
-	if t.Until.Day { // include the whole day
+	if t.Until.Day { // until includes the whole day
 		t.Until = Stamp{Time: t.Until.Time.Add(24*time.Hour - time.Second)}
 	}
 	return t, h.known(ctx, &t)
 }
 
-// known returns an error for an unknown format or set.
+// known returns an error if the repository does not have the metadata format or the
+// set.
 func (h *Handler) known(ctx context.Context, t *token) error {
 	formats, err := h.Repository.Formats(ctx, "")
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(formats, func(f Format) bool { return f.Prefix == t.Prefix }) {
-		return refuse(CannotDisseminateFormat, "there is no format %q", t.Prefix)
+		return refuse(CannotDisseminateFormat, "the repository has no metadata format %q", t.Prefix)
 	}
 	if t.Set == "" {
 		return nil
@@ -344,9 +349,9 @@ func (h *Handler) known(ctx context.Context, t *token) error {
 	case err != nil:
 		return err
 	case len(sets) == 0:
-		return refuse(NoSetHierarchy, "there are no sets")
+		return refuse(NoSetHierarchy, "the repository has no sets")
 	case !slices.ContainsFunc(sets, func(s Set) bool { return s.Spec == t.Set || strings.HasPrefix(s.Spec, t.Set+":") }):
-		return refuse(NoRecordsMatch, "there is no set %q", t.Set)
+		return refuse(NoRecordsMatch, "the repository has no set %q", t.Set)
 	}
 	return nil
 }
@@ -356,10 +361,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	if err != nil {
 		return err
 	}
-	size := h.PageSize
-	if size <= 0 {
-		size = defaultPage
-	}
+	size := cmp.Or(max(h.PageSize, 0), defaultPage)
 	fmt.Fprintf(b, "<%s>\n", verb)
 	n, next := 0, ""
 	s := Selection{Prefix: t.Prefix, Set: t.Set, From: t.From, Until: t.Until}
@@ -372,7 +374,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 			break
 		}
 		if n++; verb == VerbRecords {
-			writeRecord(b, &it.Record, true)
+			writeRecord(b, &it.Record)
 		} else {
 			writeHeader(b, &it.Header)
 		}
@@ -382,7 +384,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // after a token: the remaining records have left the list
+	case n == 0: // also after a token, if the remaining records have changed
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
@@ -391,10 +393,10 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	return nil
 }
 
-func writeRecord(b *bytes.Buffer, r *Record, metadata bool) {
+func writeRecord(b *bytes.Buffer, r *Record) {
 	b.WriteString("<record>")
 	writeHeader(b, &r.Header)
-	if metadata && !r.Deleted {
+	if !r.Deleted {
 		b.WriteString("<metadata>")
 		b.Write(r.Metadata)
 		b.WriteString("</metadata>")
@@ -416,7 +418,7 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 	b.WriteString("</header>\n")
 }
 
-// writeGroup writes an element that contains elements, given as alternating names and
+// writeGroup writes an element whose child elements are given as alternating names and
 // texts.
 func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("<" + name + ">")
@@ -426,8 +428,8 @@ func writeGroup(b *bytes.Buffer, name string, fields ...string) {
 	b.WriteString("</" + name + ">\n")
 }
 
-// WriteElement writes an element with text and attributes, the latter given as
-// alternating names and values.
+// WriteElement writes an element with a text, and with attributes given as alternating
+// names and values.
 func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('<')
 	b.WriteString(name)
@@ -445,7 +447,7 @@ func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
 	b.WriteByte('>')
 }
 
-// send writes the response with its envelope.
+// send sends a response: the envelope with the request, and body in it.
 func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, args url.Values, body []byte) {
 	var head bytes.Buffer
 	head.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<OAI-PMH xmlns="` + Namespace + `" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +
@@ -465,7 +467,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	to, finish := io.Writer(w), func() error { return nil }
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Method != http.MethodHead {
 		w.Header().Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // cannot fail: the level is valid
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // no error is possible, because the level is valid
 		to, finish = z, z.Close
 	}
 	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
@@ -476,7 +478,8 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, ar
 	_ = finish() // as above
 }
 
-// escape escapes text for an element or attribute.
+// escape writes text with references for special characters, for an element or
+// attribute.
 func escape(b *bytes.Buffer, text string) {
 	if !strings.ContainsAny(text, "<>&\"'\t\n\r") {
 		b.WriteString(text)

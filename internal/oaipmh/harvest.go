@@ -10,34 +10,33 @@ import (
 	"instep/fetch"
 )
 
-// Position is how far a list has been read. The zero value is the beginning. It is
-// stored as JSON and is valid for one Selection.
+// Position says how far a list has been read. The zero value is the beginning. A
+// Position is stored as JSON, and is valid for one Selection.
 //
-// A list is read in windows of datestamps; the first window is the whole list. If the
-// resumption tokens in a window fail, the window is read again at half its length.
+// A list is read in windows of datestamps. The first window is the whole list. If the
+// resumption tokens in a window fail, a window of half the length is read instead.
 type Position struct {
-	From  Stamp         `json:"from,omitzero"`  // start of the window; zero is the start of the Selection
-	First bool          `json:"first,omitzero"` // the window has no start: From only serves to compute its length
-	Width time.Duration `json:"width,omitzero"` // length of the window; 0 extends to the end of the Selection
-	Token string        `json:"token,omitzero"` // resumption token for the next response; "" for the first one
+	From  Stamp         `json:"from,omitzero"`  // first datestamp of the window; zero is that of the Selection
+	First bool          `json:"first,omitzero"` // the window has no first datestamp, so From only serves to compute its end
+	Width time.Duration `json:"width,omitzero"` // length of the window; with 0 the window extends to the end of the Selection
+	Token string        `json:"token,omitzero"` // resumption token for the next response; "" for the first response of a window
 
-	Days  bool  `json:"days,omitzero"`  // datestamps are sent as days
-	End   Stamp `json:"end,omitzero"`   // time of the first response
+	Days  bool  `json:"days,omitzero"`  // datestamps in requests are days
+	End   Stamp `json:"end,omitzero"`   // time of the first response to a list request
 	Pages int64 `json:"pages,omitzero"` // number of responses read so far
 	Done  bool  `json:"done,omitzero"`  // the whole list has been read
 }
 
-// Step is one response to a list request, with the Position at which to continue after
-// it.
+// Step is one response to a list request, and the Position after it.
 type Step struct {
-	Page *Page // nil: nothing was read, but the position changed
+	Page *Page // nil if the Position changed without a response
 	Next Position
 }
 
-// Harvest yields the responses that make up the list of a Selection, from a Position
-// until Position.Done. Records may occur more than once. id is the repository's
-// description. The first error ends the harvest; the last Position stays valid. Errors
-// wrap fetch.Temporary if a later attempt may succeed.
+// Harvest yields the responses that make up the list of a Selection, beginning at a
+// Position, until Position.Done. A record may be in several responses. id is the
+// description of the repository. An error ends the harvest, which can continue from the
+// last Position. The error wraps fetch.Temporary if a later attempt may succeed.
 func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Position) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		h := harvester{c: c, ctx: ctx, s: s, id: id, at: at, yield: yield}
@@ -65,8 +64,8 @@ type harvester struct {
 	yield func(Step, error) bool
 }
 
-// window reads a window to its end and moves to the next one, or to a smaller one if
-// its resumption tokens fail.
+// window reads the current window, and moves to the next window at its end. If the
+// resumption tokens fail, it moves to a smaller window.
 func (h *harvester) window() error {
 	for p, err := range h.c.pages(h.ctx, VerbRecords, h.selection().values(h.at.Days), h.at.Token) {
 		if err != nil {
@@ -86,7 +85,7 @@ func (h *harvester) window() error {
 	return nil
 }
 
-// selection returns the selection of the window.
+// selection returns the selection of the current window.
 func (h *harvester) selection() Selection {
 	s := h.s
 	if !h.at.From.IsZero() && !h.at.First {
@@ -98,7 +97,7 @@ func (h *harvester) selection() Selection {
 	return s
 }
 
-// granule returns the shortest difference between two datestamps that can be sent.
+// granule returns the granularity of datestamps in requests.
 func (h *harvester) granule() time.Duration {
 	if h.at.Days {
 		return 24 * time.Hour
@@ -106,8 +105,8 @@ func (h *harvester) granule() time.Duration {
 	return time.Second
 }
 
-// until returns the last datestamp of the window; false if it extends to the end of the
-// Selection.
+// until returns the last datestamp of the current window; false if the window extends
+// to the end of the Selection.
 func (h *harvester) until() (time.Time, bool) {
 	if h.at.Width <= 0 {
 		return time.Time{}, false
@@ -116,8 +115,8 @@ func (h *harvester) until() (time.Time, bool) {
 	return until, until.Before(h.end())
 }
 
-// end returns the last datestamp of the Selection, or the time up to which the list is
-// divided.
+// end returns the last datestamp of the Selection. If the Selection has none, it
+// returns the time of the harvest.
 func (h *harvester) end() time.Time {
 	switch {
 	case !h.s.Until.IsZero():
@@ -130,7 +129,7 @@ func (h *harvester) end() time.Time {
 	return h.c.Fetch.Now()
 }
 
-// next moves to the start of the next window.
+// next moves the Position to the next window.
 func (h *harvester) next() {
 	until, some := h.until()
 	if !some {
@@ -141,12 +140,13 @@ func (h *harvester) next() {
 	h.at.Width *= 2
 }
 
-// failed handles an error. It returns nil if a smaller window should be read.
+// failed returns the error of a request, or nil after it moved the Position to a window
+// to read instead.
 func (h *harvester) failed(err error) error {
 	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
-		h.at.Days = true // the repository announces seconds but does not accept them
+		h.at.Days = true // the repository states a granularity of seconds but does not accept seconds
 		h.at.From.Time = h.at.From.Time.Truncate(h.granule())
-		h.note("a datestamp in seconds was refused though Identify says that they are taken: days are sent")
+		h.note("the repository refused a datestamp in seconds, although Identify states this granularity; requests now have days")
 		return h.move()
 	}
 	if h.at.Token == "" || !tokenFails(err) {
@@ -155,7 +155,7 @@ func (h *harvester) failed(err error) error {
 	return h.divide(err)
 }
 
-// tokenFails reports whether a resumption token may be the cause of an error.
+// tokenFails reports whether an error may be caused by a resumption token.
 func tokenFails(err error) bool {
 	if loop, ok := errors.AsType[*LoopError](err); ok && loop != nil {
 		return true
@@ -165,36 +165,36 @@ func tokenFails(err error) bool {
 		ok && (fe.Kind == fetch.NotFound || fe.Kind == fetch.Protocol || fe.Kind == fetch.TooLarge || fe.Status == 500)
 }
 
-// divide halves the length of the window.
+// divide moves the Position to a window of half the length.
 func (h *harvester) divide(cause error) error {
 	if h.at.From.IsZero() {
-		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // do not use earliestDatestamp, which is often wrong
+		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // earliestDatestamp is often wrong, so it is not used as a limit
 	}
 	begin, end := h.at.From.Time, h.end()
 	width := h.at.Width
 	if all := end.Sub(begin) + h.granule(); width <= 0 || width > all {
 		width = all
 	}
-	h.at.Token = "" // in the next run the server may have been repaired
+	h.at.Token = "" // the next run may succeed without a token
 	if width = (width / 2).Truncate(h.granule()); width < h.granule() && h.at.First && begin.After(epoch) {
-		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // there are records before earliestDatestamp
+		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // so many records are before earliestDatestamp
 		return h.divide(cause)
 	}
 	if width < h.granule() {
 		if err := h.move(); err != nil {
 			return err
 		}
-		return fmt.Errorf("the resumption tokens fail, and all records of %s cannot be listed in one answer: %w", h.at.From.In(h.at.Days), cause)
+		return fmt.Errorf("the resumption tokens fail, and the records of %s are too many for one response: %w", h.at.From.In(h.at.Days), cause)
 	}
 	h.at.Width = width
-	h.note(fmt.Sprintf("resumption tokens fail (%v): the list is read by datestamps, from %s on in steps of %v", cause, h.at.From.In(h.at.Days), width))
+	h.note(fmt.Sprintf("resumption tokens fail (%v), so the list is read by datestamps, from %s in steps of %v", cause, h.at.From.In(h.at.Days), width))
 	return h.move()
 }
 
-// epoch is earlier than every record.
+// epoch is earlier than the datestamps of all records.
 var epoch = time.Unix(0, 0).UTC()
 
-// start returns the start of the first window.
+// start returns the first datestamp from which to divide the list.
 func (h *harvester) start() Stamp {
 	s := h.s.From
 	if s.IsZero() {
@@ -206,7 +206,7 @@ func (h *harvester) start() Stamp {
 	return Stamp{Time: s.Time.Truncate(h.granule())}
 }
 
-// move yields a position that was reached without a response.
+// move yields the Position after it changed without a response.
 func (h *harvester) move() error {
 	if !h.yield(Step{Next: h.at}, nil) {
 		return errEnough

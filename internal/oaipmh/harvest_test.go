@@ -213,7 +213,7 @@ func TestNoWayIsSaid(t *testing.T) {
 		return true
 	})
 	_, at, err := harvest(t, client(t, p, nil), oaipmh.Position{})
-	if err == nil || !errors.Is(err, oaipmh.BadResumptionToken) || !strings.Contains(err.Error(), "cannot be listed in one answer") || at.Done {
+	if err == nil || !errors.Is(err, oaipmh.BadResumptionToken) || !strings.Contains(err.Error(), "are too many for one response") || at.Done {
 		t.Errorf("got %v at %+v", err, at)
 	}
 }
@@ -245,7 +245,7 @@ func TestSecondsThatAreRefused(t *testing.T) {
 			n += len(step.Page.Records)
 		}
 	}
-	if n != 30 || len(notes) != 1 || !strings.Contains(notes[0], "days are sent") {
+	if n != 30 || len(notes) != 1 || !strings.Contains(notes[0], "requests now have days") {
 		t.Errorf("%d records, notes %q", n, notes)
 	}
 }

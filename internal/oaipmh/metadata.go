@@ -8,19 +8,19 @@ import (
 )
 
 // recordEnd matches the end tag of a record in the envelope. Metadata may contain
-// elements of that name too, as MARC does, but then no next record or end of the list
-// follows.
+// record elements too, as MARC does, but the next record or the end of the list does
+// not follow these.
 var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
-// fragment describes an element that has been read completely.
+// fragment describes an element in a response.
 type fragment struct {
-	declares map[string]bool // prefixes declared by its root; "" is the default namespace
-	plain    bool            // the element or a descendant has no prefix
-	end      int64           // offset after its end
+	declares map[string]bool // namespace prefixes that the element declares; "" is the default namespace
+	plain    bool            // the element or an element in it has no namespace prefix
+	end      int64           // offset after the end of the element
 }
 
-// metadata reads the content of a metadata element. Content that is not allowed there
-// is reported in wrong.
+// metadata reads the content of a metadata element. It sets wrong if the content cannot
+// be used, although it is well-formed.
 func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err error) {
 	err = p.children(of, func(e xml.StartElement) error {
 		at := p.startOf()
@@ -30,9 +30,9 @@ func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err 
 		}
 		switch {
 		case found != nil:
-			*wrong = fmt.Errorf("its metadata has a second element %q: expected one", cut(e.Name.Local))
+			*wrong = fmt.Errorf("the metadata has a second element %q: expected one element", cut(e.Name.Local))
 		case f.end-at > MaxRecord:
-			*wrong = fmt.Errorf("its metadata has %d bytes: expected at most %d", f.end-at, MaxRecord)
+			*wrong = fmt.Errorf("the metadata has %d bytes: expected at most %d", f.end-at, MaxRecord)
 		default:
 			found = p.standalone(e, at, f)
 		}
@@ -41,13 +41,13 @@ func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err 
 	return found, err
 }
 
-// startOf returns the offset of the last start tag read.
+// startOf returns the offset of the start tag that was read last.
 func (p *parser) startOf() int64 {
 	return int64(bytes.LastIndexByte(p.text[:p.offset()-1], '<'))
 }
 
-// element reads an element whose start tag has been read, and checks that its tags
-// match.
+// element reads the rest of an element after its start tag. It checks that start tags
+// and end tags match.
 func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	f.declares = map[string]bool{}
 	for _, a := range root.Attr {
@@ -67,14 +67,14 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 		switch t := t.(type) {
 		case xml.StartElement:
 			if open = append(open, t.Name); len(open) > maxDepth {
-				return f, fmt.Errorf("expected elements at most %d deep", maxDepth)
+				return f, fmt.Errorf("elements are nested deeper than %d", maxDepth)
 			}
 			f.plain = f.plain || t.Name.Space == ""
 		case xml.EndElement:
-			last := open[len(open)-1]
-			if open = open[:len(open)-1]; last != t.Name {
-				return f, fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(last.Local), cut(t.Name.Local))
+			if err := p.ends(open[len(open)-1], t); err != nil {
+				return f, err
 			}
+			open = open[:len(open)-1]
 		}
 	}
 	f.end = p.offset()
@@ -82,7 +82,8 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 }
 
 // standalone returns an element with the namespace declarations of the enclosing
-// elements for all prefixes that occur in its text, since values may use them too.
+// elements. It adds each prefix that occurs in the text of the element, because
+// attributes and texts may use prefixes too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte

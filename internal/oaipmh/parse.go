@@ -13,58 +13,58 @@ import (
 
 // Limits of a response.
 const (
-	// MaxAnswer is the largest response in bytes, both transferred and decompressed,
-	// unless Client.MaxAnswer is set.
+	// MaxAnswer is the default of Client.MaxAnswer: the largest response in bytes,
+	// before and after decompression.
 	MaxAnswer = 64 << 20
-	// MaxRecord is the largest metadata of a record in bytes.
+	// MaxRecord is the largest metadata of one record in bytes.
 	MaxRecord = 16 << 20
-	// MaxToken is the longest resumption token in bytes.
+	// MaxToken is the longest resumption token that is accepted, in bytes.
 	MaxToken = 2 << 10
-	// MaxIdentifier is the longest identifier of a record in bytes.
+	// MaxIdentifier is the longest identifier that is accepted, in bytes.
 	MaxIdentifier = 1 << 10
 	maxDepth      = 256
-	maxText       = 64 << 10 // longest text of an envelope element in bytes
-	maxSets       = 1000     // sets of one record
+	maxText       = 64 << 10 // longest text in an element outside of metadata, in bytes
+	maxSets       = 1000     // largest number of sets of one record that are stored
 )
 
-// Page is one response, or a part of a list.
+// Page is one response, which may be a part of a list.
 type Page struct {
 	URL     string
-	Date    time.Time // responseDate; zero if unreadable
-	Records []Record  // records of GetRecord, ListRecords and ListIdentifiers; their memory belongs to the Page
+	Date    time.Time // time of the response (responseDate); zero if unreadable
+	Records []Record  // records in the response; those of ListIdentifiers have only headers
 	Bad     []BadRecord
-	Token   string // resumption token; "" if the list ends here
-	Size    int64  // completeListSize; -1 if it is missing
+	Token   string // resumption token; "" in the last response of a list
+	Size    int64  // number of records in the whole list (completeListSize); -1 if it is missing
 	Notes   []Note
 
-	date, request string // unparsed values in the response
+	date, request string // texts of the elements responseDate and request
 	identity      *Identity
 	formats       []Format
-	sets          []Set
 	err           *Error
-	listed        bool // the response has the element named after the verb
+	listed        bool // whether the response has the element that is named after the verb
 }
 
-// BadRecord is an unusable record.
+// BadRecord is a record in a response that cannot be used.
 type BadRecord struct {
-	Identifier string // "" if the identifier is unreadable
+	Identifier string // identifier of the record; "" if it is unreadable
 	Err        error
 }
 
-// parser reads a response that clean has corrected. It compares local names only, since
-// some servers write other namespaces or none.
+// parser reads a response after clean. It ignores the namespaces of elements in the
+// envelope, which some servers omit or write wrongly.
 type parser struct {
 	text []byte
 	d    *xml.Decoder
-	base int64 // offset in text at which d started
+	base int64 // offset in text of the first byte that d reads
 	page *Page
 	verb Verb
 	dirt dirt
 
-	spaces []xml.Attr // namespace declarations of the open elements, from the metadata's root outwards
+	spaces []xml.Attr // namespace declarations of the open elements outside of metadata
 }
 
-// parse parses the response for a verb.
+// parse parses a response to a request with a verb. It adds the corrections in d to the
+// Notes of the Page.
 func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	p := parser{text: text, page: &Page{URL: url, Size: -1}, verb: verb, dirt: d}
 	p.begin(0)
@@ -79,12 +79,12 @@ func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 		return p.page, p.page.err
 	}
 	if !p.page.listed {
-		return nil, fmt.Errorf("%s: it has neither the element %s nor an error", url, verb)
+		return nil, fmt.Errorf("%s: the response has neither the element %s nor an error", url, verb)
 	}
 	return p.page, nil
 }
 
-// begin starts to read at an offset.
+// begin makes the parser continue at an offset in the text.
 func (p *parser) begin(at int64) {
 	p.base = at
 	p.d = xml.NewDecoder(bytes.NewReader(p.text[at:]))
@@ -92,8 +92,8 @@ func (p *parser) begin(at int64) {
 
 func (p *parser) offset() int64 { return p.base + p.d.InputOffset() }
 
-// next returns the next tag or text. A document type declaration is an error: no
-// response has one.
+// next returns the next tag or text. A document type declaration is an error, because
+// no OAI-PMH response has one.
 func (p *parser) next() (xml.Token, error) {
 	for {
 		t, err := p.d.RawToken()
@@ -107,7 +107,7 @@ func (p *parser) next() (xml.Token, error) {
 		case xml.StartElement, xml.EndElement, xml.CharData:
 			return t, nil
 		case xml.Directive:
-			return nil, errors.New("it has a document type, which no answer of OAI-PMH has")
+			return nil, errors.New("the response has a document type declaration, which OAI-PMH does not allow")
 		}
 	}
 }
@@ -130,11 +130,11 @@ func (p *parser) document() error {
 	}
 	p.declared(root)
 	if p.spaceOf(root.Name.Space) != Namespace {
-		p.dirt["the element OAI-PMH is not in the namespace of OAI-PMH 2.0"]++
+		p.dirt["the element OAI-PMH has another namespace than that of version 2.0"]++
 	}
 	err := p.children(root, p.envelope)
 	if rest := bytes.TrimSpace(p.text[p.offset():]); err == nil && len(rest) > 0 {
-		p.dirt["there is more after the end of the answer"]++
+		p.dirt["there is text after the end of the response"]++
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func describe(t xml.Token) string {
 	return "something else"
 }
 
-// cut truncates a quotation in a message.
+// cut truncates a quotation for a message.
 func cut(s string) string {
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"
@@ -176,9 +176,9 @@ func (p *parser) spaceOf(prefix string) string {
 	return ""
 }
 
-// children calls do for each child of the open element, up to its end. do must read the
-// child completely. An end tag with another name is an error, since the text after it
-// would look like the end of the list.
+// children calls do for each child of the open element, and reads the end tag of the
+// element. do must read the whole child. An end tag with another name is an error,
+// because a list would look complete that is not.
 func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) error {
 	for {
 		t, err := p.next()
@@ -187,7 +187,7 @@ func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) 
 		}
 		switch t := t.(type) {
 		case xml.EndElement:
-			return p.ends(of, t)
+			return p.ends(of.Name, t)
 		case xml.StartElement:
 			before := len(p.spaces)
 			p.declared(t)
@@ -200,15 +200,15 @@ func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) 
 	}
 }
 
-// ends reports whether an end tag closes an element.
-func (p *parser) ends(e xml.StartElement, t xml.EndElement) error {
-	if e.Name != t.Name {
-		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(e.Name.Local), cut(t.Name.Local))
+// ends returns an error unless the end tag t closes the element name.
+func (p *parser) ends(name xml.Name, t xml.EndElement) error {
+	if name != t.Name {
+		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(name.Local), cut(t.Name.Local))
 	}
 	return nil
 }
 
-// skip reads the rest of an open element.
+// skip reads an open element to its end.
 func (p *parser) skip(e xml.StartElement) error {
 	for depth := 1; depth > 0; {
 		t, err := p.next()
@@ -220,14 +220,14 @@ func (p *parser) skip(e xml.StartElement) error {
 			depth++
 		case xml.EndElement:
 			if depth--; depth == 0 {
-				return p.ends(e, t)
+				return p.ends(e.Name, t)
 			}
 		}
 	}
 	return nil
 }
 
-// textOf reads the text in an open element up to its end.
+// textOf returns the text in an open element, which it reads to its end.
 func (p *parser) textOf(e xml.StartElement) (string, error) {
 	var b []byte
 	for depth := 1; ; {
@@ -240,17 +240,17 @@ func (p *parser) textOf(e xml.StartElement) (string, error) {
 			depth++
 		case xml.EndElement:
 			if depth--; depth == 0 {
-				return strings.TrimSpace(string(b)), p.ends(e, t)
+				return strings.TrimSpace(string(b)), p.ends(e.Name, t)
 			}
 		case xml.CharData:
 			if b = append(b, t...); len(b) > maxText {
-				return "", fmt.Errorf("expected at most %d bytes in an element of the envelope, found more", maxText)
+				return "", fmt.Errorf("expected at most %d bytes in an element outside of metadata, found more", maxText)
 			}
 		}
 	}
 }
 
-// envelope reads a child of OAI-PMH.
+// envelope reads a child of the element OAI-PMH.
 func (p *parser) envelope(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "responseDate":
@@ -293,14 +293,15 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// stamp parses a datestamp as far as it can be understood.
+// stamp parses the datestamp in an element. It counts an unreadable or unusual
+// datestamp as a fault.
 func (p *parser) stamp(text, element string) Stamp {
 	s, strict, err := parseAnyStamp(text)
 	switch {
 	case err != nil:
-		p.dirt["a "+element+" cannot be read"]++
+		p.dirt[fmt.Sprintf("a %s cannot be read", element)]++
 	case !strict:
-		p.dirt["a "+element+" is not in one of the two forms of the protocol"]++
+		p.dirt[fmt.Sprintf("a %s is not in one of the two forms of the protocol", element)]++
 	}
 	return s
 }
@@ -311,12 +312,8 @@ func (p *parser) identify(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "repositoryName":
 			i.Name = s
-		case "baseURL":
-			i.BaseURL = s
 		case "adminEmail":
 			i.Emails = append(i.Emails, s)
-		case "compression":
-			i.Compression = append(i.Compression, s)
 		case "earliestDatestamp":
 			i.Earliest = p.stamp(s, "earliestDatestamp")
 		case "deletedRecord":
@@ -327,7 +324,7 @@ func (p *parser) identify(e xml.StartElement) error {
 	})
 }
 
-// item reads a child of the element named after the verb.
+// item reads a child of the element that is named after the verb.
 func (p *parser) item(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "record":
@@ -336,8 +333,6 @@ func (p *parser) item(e xml.StartElement) error {
 		return p.bare(e)
 	case "metadataFormat":
 		return p.format(e)
-	case "set":
-		return p.set(e)
 	case "resumptionToken":
 		if n, err := strconv.ParseInt(attr(e, "completeListSize"), 10, 64); err == nil && n >= 0 {
 			p.page.Size = n
@@ -349,30 +344,23 @@ func (p *parser) item(e xml.StartElement) error {
 
 func (p *parser) format(of xml.StartElement) error {
 	var f Format
-	err := p.texts(of, map[string]*string{"metadataPrefix": &f.Prefix, "schema": &f.Schema, "metadataNamespace": &f.Namespace})
+	err := p.children(of, func(e xml.StartElement) error {
+		return p.into(e, func(text string) {
+			switch e.Name.Local {
+			case "metadataPrefix":
+				f.Prefix = text
+			case "schema":
+				f.Schema = text
+			case "metadataNamespace":
+				f.Namespace = text
+			}
+		})
+	})
 	p.page.formats = append(p.page.formats, f)
 	return err
 }
 
-// texts reads the texts of the elements inside another.
-func (p *parser) texts(of xml.StartElement, to map[string]*string) error {
-	return p.children(of, func(e xml.StartElement) error {
-		return p.into(e, func(text string) {
-			if field := to[e.Name.Local]; field != nil {
-				*field = text
-			}
-		})
-	})
-}
-
-func (p *parser) set(of xml.StartElement) error {
-	var s Set
-	err := p.texts(of, map[string]*string{"setSpec": &s.Spec, "setName": &s.Name})
-	p.page.sets = append(p.page.sets, s)
-	return err
-}
-
-// bare reads a header that is not in a record.
+// bare reads a header in a response to ListIdentifiers.
 func (p *parser) bare(e xml.StartElement) error {
 	var r Record
 	if err := p.header(e, &r.Header); err != nil {
@@ -400,7 +388,8 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 	})
 }
 
-// record reads a record. If it is not well-formed, it is skipped up to its end tag.
+// record reads a record. If the record is not well-formed, it continues after the end
+// tag of the record.
 func (p *parser) record(of xml.StartElement) error {
 	begin := p.offset()
 	var r Record
@@ -432,19 +421,20 @@ func (p *parser) record(of xml.StartElement) error {
 		p.dirt["a deleted record has metadata"]++
 		r.Metadata, wrong = nil, nil
 	case !r.Deleted && wrong == nil && r.Metadata == nil:
-		wrong = errors.New("it has no metadata")
+		wrong = errors.New("the record has no metadata")
 	}
 	p.keep(r, wrong)
 	return nil
 }
 
-// keep adds a record to the page. An unusable one is added to Bad with the reason.
+// keep adds a record to the page. If wrong is not nil, the record cannot be used for
+// that reason, and is added to Bad.
 func (p *parser) keep(r Record, wrong error) {
 	switch {
 	case r.Identifier == "":
-		wrong = errors.New("it has no identifier")
+		wrong = errors.New("the record has no identifier")
 	case len(r.Identifier) > MaxIdentifier:
-		wrong = fmt.Errorf("its identifier has %d bytes: expected at most %d", len(r.Identifier), MaxIdentifier)
+		wrong = fmt.Errorf("the identifier has %d bytes: expected at most %d", len(r.Identifier), MaxIdentifier)
 		r.Identifier = ""
 	}
 	if wrong != nil {

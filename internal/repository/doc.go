@@ -1,11 +1,11 @@
-// Package repository stores the records of an OAI-PMH repository: a [Store] has the facts
-// about each record in a database of the state, and the metadata of each in a file of the
-// published directory. [Harvest] brings it up to date and can be interrupted at any moment:
-// each answer of the repository is durable before the next request. [Input] makes the
-// records the resources of a set.
+// Package repository stores the records of an OAI-PMH repository. A [Store] has the
+// facts about each record in a database in the state directory. The metadata of each
+// record is a file in the published directory. [Harvest] brings a Store up to date. It
+// can be interrupted at any moment, because each response is durable before the next
+// request. [Input] makes the records the resources of a set.
 //
-// A Store always lists the whole repository as far as it was harvested, so that a record
-// which the repository deletes is no longer listed.
+// A Store has all records of the repository, as far as they were harvested, so a record
+// that the repository deletes is deleted from the set too.
 package repository
 
 import (
@@ -15,15 +15,14 @@ import (
 	"strings"
 )
 
-// Directory is the subdirectory of the published directory with the files of records.
+// Directory is the directory in the published directory that has the files of records.
 const Directory = "records"
 
-// maxName is the longest file name, without extension.
+// maxName is the length of the longest file name, without extension.
 const maxName = 150
 
-// PathOf returns the path of the file with the metadata of a record:
-// records/PREFIX/xx/NAME.xml. Different identifiers have different paths, also on file
-// systems that ignore case.
+// PathOf returns the path of the file of a record: records/PREFIX/xx/NAME.xml.
+// Different identifiers have different paths, also in file systems that ignore case.
 func PathOf(prefix, identifier string) string {
 	sum := sha256.Sum256([]byte(identifier))
 	digest := hex.EncodeToString(sum[:])
@@ -39,8 +38,8 @@ func PathOf(prefix, identifier string) string {
 	return Directory + "/" + dir + "/" + digest[:2] + "/" + name + ".xml"
 }
 
-// escape returns text in letters, digits, "-", "." and "_": every other byte is written
-// as "=" and two hexadecimal digits. folds reports whether it contains upper-case
+// escape returns text in letters, digits, "-", "." and "_", and writes other bytes as
+// "=" and two hexadecimal digits. folds reports whether the name has upper-case
 // letters.
 func escape(text string) (name string, folds bool) {
 	var b strings.Builder

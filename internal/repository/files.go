@@ -23,62 +23,55 @@ import (
 	"instep/internal/weblink"
 )
 
-// Limits for following links.
+// Limits for the links in records.
 const (
-	maxLinks   = 5         // links of one record
-	maxItems   = 100       // files of one page
-	maxPage    = 512 << 10 // bytes read of a page
-	followAt   = 4         // concurrent requests for pages
+	maxLinks   = 5         // largest number of links in one record that are followed
+	maxItems   = 100       // largest number of files of one page
+	maxPage    = 512 << 10 // largest number of bytes that are read of a page
+	followAt   = 4         // number of concurrent requests
 	followSize = 100       // number of records whose links are followed between two commits
 )
 
-// Follower finds the files to which records link. The target of an identifier in the
-// metadata (dc:identifier, or a URL) is a file itself unless it is a page; the files of
-// a page are its items (Signposting, rel="item"), in its Link header or HTML head. Only
-// links to Origins are followed.
+// Follower finds the files to which records link. A link is an identifier in the
+// metadata (dc:identifier, or a URL). If it leads to a page, the files are the items of
+// the page (Signposting, rel="item") in its Link header or HTML head. Otherwise the
+// target is the file. Only links to Origins are followed.
 type Follower struct {
 	Fetch   *fetch.Client
-	Origins []string // scheme://host[:port]
+	Origins []string // the allowed origins, each scheme://host[:port]
 
 	mu        sync.Mutex
-	elsewhere map[string]int // number of links not followed, by origin
+	elsewhere map[string]int // number of links that were not followed, by origin
 	failed    int64
 	first     error
 }
 
-// run follows the links of the records with new metadata.
+// run follows the links of records whose metadata is new.
 func (f *Follower) run(ctx context.Context, in *Input) error {
 	f.elsewhere, f.failed, f.first = map[string]int{}, 0, nil
 	st := in.Harvest.Store
-	var some []known
-	flush := func() error {
+	for some, err := range st.each(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", followSize) {
+		if err != nil {
+			return err
+		}
 		found, err := f.follow(ctx, in, some)
 		if err == nil {
 			err = st.setFiles(ctx, found)
 		}
-		some = some[:0]
-		return err
-	}
-	for k, err := range st.each(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", false) {
 		if err != nil {
 			return err
 		}
-		if some = append(some, k); len(some) == followSize {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
 	}
-	return flush()
+	return nil
 }
 
-// linked holds the files of a record.
+// linked has the files of a record.
 type linked struct {
 	record int64
-	files  []weblink.Link // every Href is absolute
+	files  []weblink.Link // the files, whose Href is absolute
 }
 
-// follow finds the files of some records. It leaves out a record whose link cannot be
+// follow finds the files of some records. It omits a record if a link cannot be
 // followed at present, so that the next run tries again.
 func (f *Follower) follow(ctx context.Context, in *Input, some []known) ([]linked, error) {
 	results := make([]*linked, len(some))
@@ -127,7 +120,7 @@ func (f *Follower) fail(err error) {
 	}
 }
 
-// allowed reports whether a link may be followed.
+// allowed reports whether a link leads to one of Origins. Otherwise it counts the link.
 func (f *Follower) allowed(uri string) bool {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -145,7 +138,7 @@ func (f *Follower) allowed(uri string) bool {
 	return false
 }
 
-// one finds the files to which a link leads.
+// one finds the files to which one link leads.
 func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) {
 	if !f.allowed(uri) {
 		return nil, nil
@@ -180,25 +173,26 @@ func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) 
 	return files, nil
 }
 
-// tell adds a note about the links not followed to a plan.
+// tell adds notes about the links that were not followed, and failures to follow, to a
+// plan.
 func (f *Follower) tell(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
-		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; allow that in from.allow_origins if its files belong to the set", english.Plural(int(n), "link", ""), origin))
+		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; if the files there belong to the set, add the origin to from.allow_origins", english.Plural(int(n), "link", ""), origin))
 	}
 	slices.Sort(p.Notes[len(p.Notes)-len(f.elsewhere):])
 	if f.failed > 0 {
-		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%s could not be followed, the first: %w", english.Plural(int(f.failed), "link", ""), f.first)})
+		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%s could not be followed; the first failure: %w", english.Plural(int(f.failed), "link", ""), f.first)})
 	}
 }
 
-// identifiers returns the distinct links among the identifiers in metadata.
+// identifiers returns the links among the identifiers in metadata, each once.
 func identifiers(text []byte) (links []string) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	take := false
 	for len(links) < maxLinks {
 		t, err := d.RawToken()
 		if err != nil {
-			return links // the metadata ends here
+			return links // end of the metadata
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
@@ -216,7 +210,7 @@ func identifiers(text []byte) (links []string) {
 	return links
 }
 
-// metadata reads the metadata file of a record.
+// metadata reads the file of a record.
 func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
 	r, _, err := in.Files.Get(ctx, k.path, 0, -1)
 	if err != nil {
@@ -227,7 +221,7 @@ func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
 	return b.Bytes(), errors.Join(err, r.Close())
 }
 
-// setFiles replaces the recorded files of records.
+// setFiles stores the files of records instead of those stored before.
 func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	if len(all) == 0 {
 		return nil
@@ -250,44 +244,15 @@ func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	})
 }
 
-// files yields the files of the records that are not deleted, each once. If a record
-// changed, its files may have changed too.
-func (s *Store) files(ctx context.Context) iter.Seq2[scan.Listed, error] {
+// files yields the files of records that are not deleted, each once, in batches. Their
+// version is the datestamp of the record, because the files may have changed with the
+// record.
+func (s *Store) files(ctx context.Context) iter.Seq2[[]scan.Listed, error] {
 	const query = `SELECT f.uri, max(f.type), max(r.datestamp) FROM file f JOIN record r ON r.id = f.record
 		WHERE f.uri > ? AND NOT r.deleted GROUP BY f.uri ORDER BY f.uri LIMIT ?`
-	return func(yield func(scan.Listed, error) bool) {
-		for after := ""; ; {
-			some, err := s.someFiles(ctx, query, after)
-			if err != nil {
-				yield(scan.Listed{}, err)
-				return
-			}
-			for _, e := range some {
-				if !yield(e, nil) {
-					return
-				}
-				after = e.URI
-			}
-			if len(some) < batch {
-				return
-			}
-		}
-	}
-}
-
-func (s *Store) someFiles(ctx context.Context, query, after string) (all []scan.Listed, err error) {
-	rows, err := s.db.QueryContext(ctx, query, after, batch)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var e scan.Listed
-		if err := rows.Scan(&e.URI, &e.Type, &e.Version); err != nil {
-			return nil, err
-		}
+	return batches(ctx, s.db, query, "", batch, func(rows *sql.Rows, e *scan.Listed) (string, error) {
+		err := rows.Scan(&e.URI, &e.Type, &e.Version)
 		e.URL = e.URI
-		all = append(all, e)
-	}
-	return all, rows.Err()
+		return e.URI, err
+	})
 }

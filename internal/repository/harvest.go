@@ -15,46 +15,46 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// Defaults of a Harvest.
+// Defaults of the fields of a Harvest.
 const (
 	DefaultOverlap   = 24 * time.Hour
 	DefaultFullEvery = 30 * 24 * time.Hour
 )
 
-// Harvest brings a Store up to date. Client, Store, Prefix and Now are required.
+// Harvest brings a Store up to date with a repository. Client, Store, Prefix and Now
+// are required.
 type Harvest struct {
 	Client *oaipmh.Client
 	Store  *Store
 	Prefix string // metadataPrefix
-	Set    string // setSpec; "" is all
+	Set    string // setSpec of the harvested set; "" is all records
 
-	// Overlap is how far before the last datestamp the next harvest begins, since
-	// servers may set datestamps before the records become visible. 0 is
-	// DefaultOverlap.
+	// Overlap is how far before the last datestamp the next harvest begins. Servers
+	// may show a record some time after its datestamp. 0 is DefaultOverlap.
 	Overlap time.Duration
-	// FullEvery is how often all records are listed, to find deletions that a
-	// repository does not announce. 0 is DefaultFullEvery, or never if the repository
-	// announces every deletion (deletedRecord persistent).
+	// FullEvery is the interval at which all records are listed, to find deletions
+	// that the repository does not announce. 0 is DefaultFullEvery, or never if the
+	// repository announces every deletion (deletedRecord is persistent).
 	FullEvery time.Duration
 	Now       func() time.Time
 }
 
-// Summary counts the effects of a harvest.
+// Summary is the result of a harvest.
 type Summary struct {
 	Full             bool
-	Resumed          bool // this run continued an interrupted harvest
+	Resumed          bool // whether this run continued an interrupted harvest
 	Records, Deleted int64
 	Answers          int64
-	Short            int64              // number of records missing from the list, by the repository's own count
-	Kept             int64              // number of records that a complete list lacked and that were kept
-	Bad              []oaipmh.BadRecord // unusable records without an identifier: at most 100
+	Short            int64              // by how many records the list was shorter than the repository states
+	Kept             int64              // number of records that are missing from a complete list but were kept
+	Bad              []oaipmh.BadRecord // the first 100 unusable records without an identifier
 }
 
 const maxBad = 100
 
 // Run lists the records that changed since the last run, or continues an interrupted
-// run. After an error the records received so far are kept, and the next run continues
-// there.
+// run. If it returns an error, the records so far are stored, and the next run
+// continues after them.
 func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	if err := h.Client.Fetch.TrustSource(ctx, h.Client.BaseURL); err != nil {
 		return sum, err
@@ -104,37 +104,40 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	return sum, h.end(ctx, p, sweep)
 }
 
-// maxVerified is the largest number of records that are requested one by one after a
-// harvest.
+// maxVerified is the largest number of missing records that a harvest requests one by
+// one.
 const maxVerified = 5000
 
-// verify requests each record that a complete list lacked: it may be missing only
-// because others were deleted while the list was read. It returns the number of records
-// that were kept, because they exist or because their state could not be determined.
+// verify requests each record that is missing from a complete list. A record may be
+// missing only because others were deleted while the list was read. verify returns the
+// number of records that were kept, because they exist or their state is unknown.
 func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err error) {
 	asked := 0
-	for k, err := range h.Store.each(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), false) {
+	for some, err := range h.Store.each(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), batch) {
 		if err != nil {
 			return kept, err
 		}
-		gone, page := false, &oaipmh.Page{}
-		if asked++; asked <= maxVerified {
-			if gone, page, err = h.isGone(ctx, k.identifier); err != nil {
+		for _, k := range some {
+			gone, page := false, &oaipmh.Page{}
+			if asked++; asked <= maxVerified {
+				if gone, page, err = h.isGone(ctx, k.identifier); err != nil {
+					return kept, err
+				}
+			}
+			if gone {
+				continue
+			}
+			kept++
+			if err := h.Store.keep(ctx, k.id, page, p); err != nil {
 				return kept, err
 			}
-		}
-		if gone {
-			continue
-		}
-		kept++
-		if err := h.Store.keep(ctx, k.id, page, p); err != nil {
-			return kept, err
 		}
 	}
 	return kept, nil
 }
 
-// isGone requests one record. If the record exists, page contains it.
+// isGone requests a record and reports whether it is deleted. If the record exists,
+// page contains the record.
 func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.Page, error) {
 	page := &oaipmh.Page{}
 	r, err := h.Client.Record(ctx, identifier, h.Prefix)
@@ -144,7 +147,7 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	case errors.Is(err, fetch.Temporary) || ctx.Err() != nil:
 		return false, page, err
 	case err != nil:
-		return false, page, nil // a response of unknown type
+		return false, page, nil // a response that says nothing about the record
 	case r.Deleted, h.Set != "" && !slices.ContainsFunc(r.Sets, func(s string) bool { return s == h.Set || strings.HasPrefix(s, h.Set+":") }):
 		return true, page, nil
 	}
@@ -152,21 +155,21 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// short returns how many records are missing from a list, by the repository's own
-// count. If any are, no record is deleted for not being listed.
+// short returns by how many records the list is shorter than the repository states. If
+// it is shorter, missing records are not deleted.
 func (h *Harvest) short(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
-		return 0, nil // the stated size is that of a part of the list
+		return 0, nil // the repository states the size of a part of the list
 	}
 	var came int64
 	err := h.Store.db.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came)
 	return max(0, p.Size-came), err
 }
 
-// format returns the repository's description of the format. Some repositories do not
-// list all of their formats.
+// format returns the description of the metadata format by the repository, if it lists
+// the format. Some repositories do not list all of their formats.
 func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
-	formats, err := h.Client.Formats(ctx, "")
+	formats, err := h.Client.Formats(ctx)
 	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
 		return oaipmh.Format{}, err
 	}
@@ -178,7 +181,7 @@ func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	return oaipmh.Format{Prefix: h.Prefix}, nil
 }
 
-// begin starts a harvest.
+// begin sets p to the beginning of a harvest.
 func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	every := h.FullEvery
 	if every == 0 && id.Deleted != oaipmh.DeletedPersistent {
@@ -196,13 +199,14 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 		overlap = DefaultOverlap
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
-	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // otherwise earliestDatestamp is wrong
-		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse earlier dates
+	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp after the last datestamp is wrong
+		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse dates before earliestDatestamp
 	}
 }
 
-// see records the highest datestamp. It ignores one that is later than its response,
-// which would exclude later changes.
+// see updates the highest datestamp with those in a response. A datestamp later than
+// its response counts as the time of the response, because otherwise the next harvest
+// would omit changes.
 func (p *progress) see(page *oaipmh.Page) {
 	for i := range page.Records {
 		stamp := page.Records[i].Datestamp
@@ -234,8 +238,8 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// end completes a harvest. The next one starts before the first response of this one,
-// since listed records may have changed in the meantime.
+// end stores the end of a harvest. The next harvest begins before the first response of
+// this one, because listed records may have changed since then.
 func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	p.Running = false
 	start := p.Position.End.Time
@@ -258,7 +262,7 @@ func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	})
 }
 
-// String describes the result for people.
+// String returns a sentence about the harvest.
 func (s Summary) String() string {
 	kind := "the records that changed"
 	if s.Full {
@@ -266,14 +270,14 @@ func (s Summary) String() string {
 	}
 	resumed := ""
 	if s.Resumed {
-		resumed = ", from where the last run ended"
+		resumed = ", continuing the interrupted harvest"
 	}
 	short := ""
 	if s.Short > 0 {
-		short = fmt.Sprintf("; the repository says that there are %d more: nothing is deleted for not being listed", s.Short)
+		short = fmt.Sprintf("; the repository states %d more records, so missing records are not deleted", s.Short)
 	}
 	if s.Kept > 0 {
-		short += "; kept although not listed: " + english.Plural(int(s.Kept), "record", "")
+		short += "; kept although missing from the list: " + english.Plural(int(s.Kept), "record", "")
 	}
 	return fmt.Sprintf("harvested %s: %s in %s, %d of them deleted%s%s", kind, english.Plural(int(s.Records), "record", ""), english.Plural(int(s.Answers), "answer", ""), s.Deleted, resumed, short)
 }

@@ -28,11 +28,13 @@ func harvest(t *testing.T, p *oaipmhtest.Repository, st *Store) (pending map[str
 	h := Harvest{Client: &oaipmh.Client{Fetch: f, BaseURL: s.URL}, Store: st, Prefix: "oai_dc", Now: func() time.Time { return p.Now }}
 	_, err = h.Run(t.Context())
 	pending = map[string]string{}
-	for k, err := range st.each(t.Context(), "NOT deleted", true) {
+	for some, err := range st.each(t.Context(), "NOT deleted", batch) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pending[k.identifier] = string(k.pending)
+		for _, k := range some {
+			pending[k.identifier] = string(k.pending)
+		}
 	}
 	return pending, err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -18,28 +17,29 @@ import (
 	"instep/resourcesync"
 )
 
-// Input publishes the records of a repository as the resources of a set: each is the
-// file with its metadata. Plan harvests, writes the files of new and changed records,
-// and lists all records. Apply records the changes, and then removes the files of
-// deleted records.
+// Input publishes the records of a repository as the resources of a set. The resource
+// of a record is the file with its metadata. Plan harvests, writes the files of new and
+// changed records, and lists all records. Apply records the changes in the catalog, and
+// then removes the files of deleted records.
 type Input struct {
-	*scan.List          // Plan sets its Listing
-	Harvest    *Harvest // Plan sets its Store
-	State      string   // directory
+	*scan.List          // the listing of the set; Plan sets its field Listing
+	Harvest    *Harvest // the harvest; Plan sets its field Store
+	State      string   // the state directory
 	Key        Key
-	Files      blob.Bucket // the directory that List.Tree reads, opened so that files can be written to it
-	WithFiles  *Follower   // finds the files to which records link; nil omits them
-	DryRun     bool        // send no requests and write nothing: list the records already harvested
+	Files      blob.Bucket // the directory that List.Tree reads, for writing files
+	WithFiles  *Follower   // finds the files to which records link; nil if these are not resources
+	DryRun     bool        // list the stored records without a request and without writing
 
 	notes []oaipmh.Note
 }
 
 var _ scan.Input = (*Input)(nil)
 
-// maxNotes is the largest number of different notes of a harvest.
+// maxNotes is the largest number of different notes that are stored.
 const maxNotes = 50
 
-// Observe notes a tolerated fault, once for each kind. It is used as Client.Observe.
+// Observe stores a note about a tolerated fault, or counts it if there is the same note
+// already. It is used as Client.Observe.
 func (in *Input) Observe(n oaipmh.Note) {
 	for i := range in.notes {
 		if in.notes[i].What == n.What {
@@ -79,7 +79,7 @@ func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	return p, nil
 }
 
-// open opens the store; close closes it.
+// open opens the store. The caller calls close, which closes the store.
 func (in *Input) open(ctx context.Context) (close func() error, err error) {
 	in.notes, in.Harvest.Store = nil, nil
 	open := Open
@@ -97,10 +97,10 @@ func (in *Input) open(ctx context.Context) (close func() error, err error) {
 	return st.Close, nil
 }
 
-// tell adds notes about the harvest to a plan.
+// tell adds notes and failures of the harvest to a plan.
 func (in *Input) tell(p *scan.Plan, sum *Summary) {
 	if in.DryRun {
-		p.Notes = append(p.Notes, "a dry run asks the repository for nothing: this is what was harvested by the last run that was none")
+		p.Notes = append(p.Notes, "a dry run sends no requests to the repository, so this is the state after the last harvest")
 		return
 	}
 	p.Notes = append(p.Notes, sum.String())
@@ -128,80 +128,83 @@ func (in *Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	return r, errors.Join(in.remove(ctx), close())
 }
 
-// list implements scan.Listing with all records that are not deleted.
+// list implements scan.Listing. It yields all records that are not deleted, and the
+// files to which they link.
 func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		if in.Harvest.Store == nil {
-			return // a dry run before the first harvest
+			return // dry run before the first harvest
 		}
-		for k, err := range in.Harvest.Store.each(ctx, "NOT deleted OR wrong IS NOT NULL", false) {
-			e := scan.Listed{URI: scan.URI(in.BaseURL, k.path), Path: k.path, Type: mediaType}
-			switch {
-			case err != nil:
-				e = scan.Listed{}
-			case k.wrong != "":
-				err = errors.New(k.wrong)
-			default:
-				e.LastMod = lastMod(k.datestamp)
-			}
-			if !yield(e, err) {
+		for some, err := range in.Harvest.Store.each(ctx, "NOT deleted OR wrong IS NOT NULL", batch) {
+			if err != nil {
+				yield(scan.Listed{}, err)
 				return
+			}
+			for _, k := range some {
+				e, err := scan.Listed{URI: scan.URI(in.BaseURL, k.path), Path: k.path, Type: mediaType}, error(nil)
+				if k.wrong != "" {
+					err = errors.New(k.wrong)
+				} else {
+					e.LastMod = lastMod(k.datestamp)
+				}
+				if !yield(e, err) {
+					return
+				}
 			}
 		}
 		if in.WithFiles == nil {
 			return
 		}
-		for e, err := range in.Harvest.Store.files(ctx) {
-			if !yield(e, err) {
+		for some, err := range in.Harvest.Store.files(ctx) {
+			if err != nil {
+				yield(scan.Listed{}, err)
 				return
+			}
+			for _, e := range some {
+				if !yield(e, nil) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// mediaType is the media type of every record's metadata.
+// mediaType is the media type of the files of records.
 const mediaType = "application/xml"
 
-// settle writes the files of the records that are pending.
+// settle writes the files of pending records.
 func (in *Input) settle(ctx context.Context) error {
-	var some []known
-	for k, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", true) {
+	for some, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", batch) {
+		if err == nil {
+			err = in.write(ctx, some)
+		}
 		if err != nil {
 			return err
 		}
-		if some = append(some, k); len(some) < batch {
-			continue
-		}
-		if err := in.write(ctx, some); err != nil {
-			return err
-		}
-		some = some[:0]
 	}
-	return in.write(ctx, some)
+	return nil
 }
 
-// write writes the files of some records. Before that it records in the store that
-// these files are ours.
+// write writes the files of some records. It first records in the store that these
+// files belong to the harvest.
 func (in *Input) write(ctx context.Context, some []known) (err error) {
-	if len(some) == 0 {
-		return nil
-	}
-	foreign := map[int64]bool{}
+	var own, others []known
 	for i := range some {
-		if foreign[some[i].id], err = in.foreign(ctx, &some[i]); err != nil {
+		foreign, err := in.foreign(ctx, &some[i])
+		if err != nil {
 			return err
+		}
+		if foreign {
+			others = append(others, some[i])
+		} else {
+			own = append(own, some[i])
 		}
 	}
 	st := in.Harvest.Store
-	err = st.in(ctx, func(tx *sql.Tx) error {
-		for i := range some {
-			if err := claim(ctx, tx, &some[i], foreign[some[i].id]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := st.update(ctx, `wrong = 'file "' || path || '": it does not belong to this harvest, so move it elsewhere'`, others); err != nil {
+		return err
+	}
+	if err := st.update(ctx, "written = 1, wrong = NULL", own); err != nil {
 		return err
 	}
 	b, err := in.Files.Begin(ctx)
@@ -209,40 +212,19 @@ func (in *Input) write(ctx context.Context, some []known) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Discard()) }()
-	for i := range some {
-		if foreign[some[i].id] {
-			continue
-		}
-		if err := create(ctx, b, some[i].path, some[i].pending); err != nil {
+	for i := range own {
+		if err := create(ctx, b, own[i].path, own[i].pending); err != nil {
 			return err
 		}
 	}
 	if err := b.Commit(ctx); err != nil {
 		return err
 	}
-	return st.in(ctx, func(tx *sql.Tx) error {
-		for i := range some {
-			if foreign[some[i].id] {
-				continue
-			}
-			if _, err := tx.ExecContext(ctx, "UPDATE record SET pending = NULL WHERE id = ?", some[i].id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return st.update(ctx, "pending = NULL", own)
 }
 
-func claim(ctx context.Context, tx *sql.Tx, k *known, foreign bool) error {
-	if foreign {
-		_, err := tx.ExecContext(ctx, "UPDATE record SET wrong = ? WHERE id = ?", fmt.Sprintf("file %q: it does not belong to this harvest: move it elsewhere", k.path), k.id)
-		return err
-	}
-	_, err := tx.ExecContext(ctx, "UPDATE record SET written = 1, wrong = NULL WHERE id = ?", k.id)
-	return err
-}
-
-// foreign reports whether a file that is not ours has the path of a record's file.
+// foreign reports whether a file that this harvest did not write is at the path of a
+// record's file.
 func (in *Input) foreign(ctx context.Context, k *known) (bool, error) {
 	if k.written {
 		return false, nil
@@ -279,10 +261,9 @@ func create(ctx context.Context, b blob.Batch, key string, text []byte) error {
 
 // remove removes the files of deleted records.
 func (in *Input) remove(ctx context.Context) error {
-	var some []known
-	flush := func() error {
-		if len(some) == 0 {
-			return nil
+	for some, err := range in.Harvest.Store.each(ctx, "deleted AND written AND wrong IS NULL", batch) {
+		if err != nil {
+			return err
 		}
 		b, err := in.Files.Begin(ctx)
 		if err != nil {
@@ -294,34 +275,17 @@ func (in *Input) remove(ctx context.Context) error {
 		if err := b.Commit(ctx); err != nil {
 			return err
 		}
-		err = in.Harvest.Store.in(ctx, func(tx *sql.Tx) error {
-			for i := range some {
-				if _, err := tx.ExecContext(ctx, "UPDATE record SET written = 0 WHERE id = ?", some[i].id); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		some = some[:0]
-		return err
-	}
-	for k, err := range in.Harvest.Store.each(ctx, "deleted AND written AND wrong IS NULL", false) {
-		if err != nil {
+		if err := in.Harvest.Store.update(ctx, "written = 0", some); err != nil {
 			return err
 		}
-		if some = append(some, k); len(some) == batch {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
 	}
-	return flush()
+	return nil
 }
 
-// lastMod converts the datestamp of a record to a W3C Datetime.
+// lastMod returns the datestamp of a record as a W3C Datetime.
 func lastMod(datestamp string) (d resourcesync.Datetime) {
 	if s, err := oaipmh.ParseStamp(datestamp); err == nil {
-		d, _ = resourcesync.ParseDatetime(s.String()) // cannot fail: both forms are W3C Datetimes
+		d, _ = resourcesync.ParseDatetime(s.String()) // no error is possible: both forms of datestamps are W3C Datetimes
 	}
 	return d
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"strconv"
@@ -17,40 +16,39 @@ import (
 	"instep/internal/oaipmh"
 )
 
-// Maps gives Published access to the published Resource Maps, which are items in
-// Catalog.
+// Maps has the published Resource Maps.
 type Maps struct {
 	Items interface {
 		Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
 	}
-	Files fs.FS // the published documents
+	Files fs.FS // the directory with the published documents
 }
 
-// mapKind is the kind of the items, equal to source.ItemMap.
+// mapKind is the kind of items that are Resource Maps. It is equal to source.ItemMap.
 const mapKind = "resourcemap"
 
 // mapFormat is the metadata format for Resource Maps in Atom (ORE alpha §2.1).
 var mapFormat = oaipmh.Format{Prefix: "rem_atom", Schema: "http://www.kbcafe.com/rss/atom.xsd.xml", Namespace: "http://www.w3.org/2005/Atom"}
 
-// mapItem is a published map, decoded from the item of its set.
+// mapItem is a published map, decoded from its item in the journal of the publication.
 type mapItem struct {
 	Number int64
-	Key    string // its name
+	Key    string // name of the map
 	Keys   []string
-	At     time.Time // time of its last change
+	At     time.Time // time of the last change of the map
 }
 
-// mapRecordMark is the part of a map record's identifier between the URI of the map and
-// the number of its item. The identifier must differ from the URI of the map (ORE alpha
-// §2.1).
+// mapRecordMark is a part of the identifier of a map's record. It comes after the URI
+// of the map and before the number of its item, because the identifier must not be the
+// URI of the map (ORE alpha §2.1).
 const mapRecordMark = "#record"
 
 func (p *Published) mapIdentifier(m *mapItem) string {
 	return p.BaseURL + m.Keys[0] + mapRecordMark + strconv.FormatInt(m.Number, 10)
 }
 
-// mapsFrom yields the maps of a set numbered from and above that exist in Atom and are
-// not larger than harvesters accept.
+// mapsFrom yields the maps of a set whose numbers are at least from. It omits maps
+// without an Atom document, and maps that are too large for harvesters.
 func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64) iter.Seq2[*mapItem, error] {
 	return func(yield func(*mapItem, error) bool) {
 		if p.Maps == nil {
@@ -62,7 +60,7 @@ func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64)
 				err = json.Unmarshal([]byte(row.Body), m)
 			}
 			if err == nil && len(m.Keys) == 0 {
-				err = fmt.Errorf("resource map %q has no document", m.Key)
+				err = fmt.Errorf("the Resource Map %q has no document", m.Key)
 			}
 			if err != nil {
 				yield(nil, err)
@@ -79,7 +77,7 @@ func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64)
 	}
 }
 
-// hasMaps reports whether any set has maps.
+// hasMaps reports whether a set has maps.
 func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	for i := range p.Shown {
 		for _, err := range p.mapsFrom(ctx, &p.Shown[i], 0) {
@@ -89,7 +87,7 @@ func (p *Published) hasMaps(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// mapOf finds the map for the identifier of a record; nil if there is none.
+// mapOf finds the map whose record has the identifier; nil if there is none.
 func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet, *mapItem, error) {
 	i := strings.LastIndex(identifier, mapRecordMark)
 	if i < 0 {
@@ -113,7 +111,8 @@ func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet
 	return nil, nil, nil
 }
 
-// mapRecord returns the record of a map, with metadata if requested.
+// mapRecord returns the record of a map in a metadata format, with or without the
+// metadata.
 func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, metadata bool) (r oaipmh.Record, err error) {
 	r.Header = oaipmh.Header{Identifier: p.mapIdentifier(m), Datestamp: oaipmh.Stamp{Time: m.At.UTC().Truncate(time.Second)}}
 	if set.Name != "" {
@@ -129,23 +128,20 @@ func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, meta
 	return r, err
 }
 
-// mapText returns the text of a map without its XML declaration.
+// mapText returns the Atom document of a map without its XML declaration.
 func (p *Published) mapText(m *mapItem) ([]byte, error) {
-	f, err := p.Maps.Files.Open(m.Keys[0])
+	text, err := readRecord(p.Maps.Files, m.Keys[0])
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, oaipmh.MaxRecord+1))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
 	if len(text) > oaipmh.MaxRecord {
-		return nil, fmt.Errorf("file %q: %w: it grew beyond what a record may have", m.Keys[0], fs.ErrNotExist)
+		return nil, fmt.Errorf("file %q: %w: it is now too large for a record", m.Keys[0], fs.ErrNotExist)
 	}
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// maps lists the maps of the set numbered above after.
+// maps yields the records of the maps of the current set whose numbers are greater than
+// after.
 func (l *lister) maps(after int64) error {
 	if l.s.Prefix != mapFormat.Prefix && l.s.Prefix != oaiDC.Prefix {
 		return nil
@@ -159,7 +155,7 @@ func (l *lister) maps(after int64) error {
 		}
 		r, err := l.p.mapRecord(l.at, m, l.s.Prefix, l.metadata)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed in the meantime
+			continue // the map was removed in the meantime
 		}
 		if err != nil {
 			return err

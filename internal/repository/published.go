@@ -23,34 +23,35 @@ import (
 	"instep/resourcesync"
 )
 
-// Catalog is the part of a catalog that Published needs; *catalog.Catalog implements
-// it.
+// Catalog is the part of a catalog that Published needs. It is implemented by
+// *catalog.Facts.
 type Catalog interface {
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
+	LastSeq(ctx context.Context, set catalog.SetID) (int64, time.Time, error)
 	Deletions(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Change, error)
 }
 
 // PublishedSet is a published set.
 type PublishedSet struct {
 	ID      catalog.SetID
-	Name    string // "" is the default set
+	Name    string // name of the set; "" is the default set
 	Title   string
-	Harvest *Key // key of its harvested records; nil if the set is not harvested
+	Harvest *Key // key of the Store with the records of the set; nil if the set is not harvested
 }
 
-// Published is the OAI-PMH repository of a publication. Each resource is a record: the
-// identifier is its URI, and the datestamp the time of its last change. A harvested
-// record keeps its identifier and its metadata format; everything is also available as
-// oai_dc. Resource Maps are records too. Deletions are listed as long as they are in
-// the change log.
+// Published is the OAI-PMH repository of a publication. The record of a resource has
+// the URI of the resource as its identifier, and the time of the last change as its
+// datestamp. Harvested records keep their identifier and their metadata format. All
+// records are available as oai_dc too. Resource Maps are further records. Deletions are
+// listed as long as the change log has them.
 type Published struct {
 	Catalog Catalog
 	Shown   []PublishedSet
-	Stores  map[Key]*Store // stores of the harvested sets
+	Stores  map[Key]*Store // the stores of all harvested sets
 	Files   fs.FS          // the published directory
-	Maps    *Maps          // Resource Maps; nil if there are none
+	Maps    *Maps          // the published Resource Maps; nil if there are none
 	BaseURL string         // base URL of the publication
 	Name    string
 	Emails  []string
@@ -63,7 +64,7 @@ func (p *Published) Identity(context.Context) (oaipmh.Identity, error) {
 	return oaipmh.Identity{Name: p.Name, Emails: p.Emails, Deleted: oaipmh.DeletedTransient, Earliest: oaipmh.Stamp{Time: time.Unix(0, 0).UTC()}}, nil
 }
 
-// oaiDC is the format that every repository must support.
+// oaiDC is the metadata format that every repository must support.
 var oaiDC = oaipmh.Format{Prefix: "oai_dc", Schema: "http://www.openarchives.org/OAI/2.0/oai_dc.xsd", Namespace: "http://www.openarchives.org/OAI/2.0/oai_dc/"}
 
 // Formats implements oaipmh.Repository.
@@ -88,17 +89,18 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 	if _, m, err := p.mapOf(ctx, identifier); m != nil || err != nil {
 		return append(formats, mapFormat), err
 	}
-	set, _, _, err := p.find(ctx, identifier)
+	e, err := p.find(ctx, identifier)
 	if err != nil {
 		return nil, err
 	}
-	if f, ok, err := p.format(ctx, set); err != nil || ok && f.Prefix != oaiDC.Prefix {
+	if f, ok, err := p.format(ctx, &p.Shown[e.place.set]); err != nil || ok && f.Prefix != oaiDC.Prefix {
 		return append(formats, f), err
 	}
 	return formats, nil
 }
 
-// format returns the format in which the records of a set were harvested.
+// format returns the metadata format of the harvested records of a set; false if the
+// set is not harvested.
 func (p *Published) format(ctx context.Context, s *PublishedSet) (f oaipmh.Format, ok bool, err error) {
 	if s.Harvest == nil {
 		return f, false, nil
@@ -120,10 +122,10 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 	return sets, nil
 }
 
-// place is the position of a record in a list: a set, and the ID of a member or the
-// number of a change. Members come first, then the deletions in the change log. If the
-// log has all changes since the requested time, only the log is used. The Resource Maps
-// come last, by number.
+// place is the position of a record in a list: a set, a part of the list of this set,
+// and a number. First come the members by ID, then the deletions in the change log,
+// then the Resource Maps. If the log has all changes since the requested time, the
+// changes in the log come instead of members and deletions.
 type place struct {
 	set  int
 	kind placeKind
@@ -144,14 +146,14 @@ func (p place) String() string { return fmt.Sprintf("%d%c%d", p.set, p.kind, p.n
 func parsePlace(text string, sets int) (p place, err error) {
 	i := strings.IndexAny(text, "mdcr")
 	if i < 0 {
-		return p, &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
+		return p, &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "the resumption token is not one of this repository"}
 	}
 	p.kind = placeKind(text[i])
 	var wrong error
 	p.set, err = strconv.Atoi(text[:i])
 	p.n, wrong = strconv.ParseInt(text[i+1:], 10, 64)
 	if err != nil || wrong != nil || p.set < 0 || p.set >= sets || p.n < 0 || p.n == math.MaxInt64 {
-		err = &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
+		err = &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "the resumption token is not one of this repository"}
 	}
 	return p, err
 }
@@ -186,14 +188,14 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 	}
 }
 
-// listBatch is the number of records looked up at a time. Those that do not fit into
-// the response are wasted.
+// listBatch is the number of records that are looked up at a time. Records that do not
+// fit into the response are looked up again for the next one.
 const listBatch = 125
 
 // errEnough means that the consumer stopped.
 var errEnough = errors.New("enough")
 
-// lister lists the records of a selection.
+// lister yields the records of a selection.
 type lister struct {
 	p        *Published
 	ctx      context.Context
@@ -204,8 +206,8 @@ type lister struct {
 	index    int
 }
 
-// set lists the records of one set after a place; a place without a kind is the
-// beginning.
+// set yields the records of one set after a place. A place without a kind is the
+// beginning of the set.
 func (l *lister) set(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
 	if from.kind == amongMaps {
@@ -217,7 +219,7 @@ func (l *lister) set(from place) error {
 	return l.maps(0)
 }
 
-// resources lists the records of the resources of the set after a place.
+// resources yields the records of the resources of the current set after a place.
 func (l *lister) resources(from place) error {
 	if prefix := l.s.Prefix; prefix != oaiDC.Prefix && (l.at.Harvest == nil || l.at.Harvest.Prefix != prefix) {
 		return nil
@@ -241,43 +243,32 @@ func (l *lister) resources(from place) error {
 	return l.changes(from)
 }
 
-// logReaches reports whether the change log has all changes since from, and the number
-// of a change before them.
+// logReaches reports whether the change log has all changes since the first requested
+// datestamp. seq is then the number of the last change before that datestamp.
 func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	if l.s.From.IsZero() {
 		return false, 0, nil
 	}
 	first, err := l.changeAfter(0)
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
-		return false, 0, err // a resource without a change in the log may have changed at that time too
+		return false, 0, err // a change before the start of the log may be requested too
 	}
-	low, high := first.Seq, first.Seq // invariant: the change after high, if any, is not before from
-	for step := int64(1); ; step *= 2 {
-		c, err := l.changeAfter(high + step)
-		if err != nil {
-			return false, 0, err
-		}
-		if high += step; c.Seq == 0 || !c.Datetime.Before(l.s.From.Time) {
-			break
-		}
-		low = c.Seq
-	}
-	for low+1 < high {
+	low := first.Seq // number of a change before the first datestamp
+	high, _, err := l.p.Catalog.LastSeq(l.ctx, l.at.ID)
+	for err == nil && low < high { // no change with a number above high is before the first datestamp
 		middle := low + (high-low)/2
-		c, err := l.changeAfter(middle)
-		switch {
-		case err != nil:
-			return false, 0, err
-		case c.Seq == 0 || !c.Datetime.Before(l.s.From.Time):
+		var c catalog.Change
+		if c, err = l.changeAfter(middle); c.Seq == 0 || c.Seq > high || !c.Datetime.Before(l.s.From.Time) {
 			high = middle
-		default:
-			low = max(low, middle)
+		} else {
+			low = c.Seq
 		}
 	}
-	return true, low, nil
+	return true, low, err
 }
 
-// changeAfter returns the next change of the set; a zero Change if there is none.
+// changeAfter returns the first change of the current set with a number above seq; a
+// zero Change if there is none.
 func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, seq, math.MaxInt64) {
 		return c, err
@@ -285,13 +276,13 @@ func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	return catalog.Change{}, nil
 }
 
-// in reports whether a time is in the selection.
+// in reports whether the selection includes a datestamp.
 func (l *lister) in(t time.Time) bool {
 	t = t.Truncate(time.Second)
 	return (l.s.From.IsZero() || !t.Before(l.s.From.Time)) && (l.s.Until.IsZero() || !t.After(l.s.Until.Time))
 }
 
-// members lists the members of the set with an ID above after.
+// members yields the members of the current set with an ID above after.
 func (l *lister) members(after int64) error {
 	for {
 		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, listBatch)
@@ -310,7 +301,7 @@ func (l *lister) members(after int64) error {
 	}
 }
 
-// entry is a record that is not yet complete.
+// entry is a resource whose record is yet to be made.
 type entry struct {
 	catalog.Resource
 	place   place
@@ -318,8 +309,9 @@ type entry struct {
 	deleted bool
 }
 
-// changes lists the changes since a place, but only the last change of each resource,
-// and only deletions if so requested.
+// changes yields the records of changes after a place, or only those of deletions,
+// according to the kind of the place. Of several changes of a resource only the last
+// one counts.
 func (l *lister) changes(from place) error {
 	var some []catalog.Change
 	flush := func() error {
@@ -346,7 +338,8 @@ func (l *lister) changes(from place) error {
 	return flush()
 }
 
-// lastChanges returns those changes that no later change of the same resource follows.
+// lastChanges yields the records of those changes that no later change of the same
+// resource follows.
 func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if len(some) == 0 {
 		return nil
@@ -359,8 +352,8 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	// A resource that was created and deleted again has two deletions; the second may
-	// come after these changes, or after until.
+	// A resource that was created again may have a later deletion, which is not
+	// among these changes or is after the last requested datestamp.
 	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
 	if err != nil {
 		return err
@@ -378,7 +371,7 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	return l.give(found)
 }
 
-// give completes records and yields them.
+// give makes the records of entries and yields them.
 func (l *lister) give(some []entry) error {
 	records, err := l.p.complete(l.ctx, l.index, some, l.s)
 	if err != nil {
@@ -392,7 +385,7 @@ func (l *lister) give(some []entry) error {
 		if l.metadata && !it.Deleted {
 			it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // removed in the meantime: the next publication will list the deletion
+				continue // the file was removed in the meantime, and the next publication lists the deletion
 			}
 			if err != nil {
 				return err
@@ -405,8 +398,8 @@ func (l *lister) give(some []entry) error {
 	return nil
 }
 
-// complete turns entries of a set into records. A record that an earlier set already
-// lists gets an empty identifier.
+// complete returns the records of entries of a set. A record that is listed with
+// another set has an empty identifier.
 func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipmh.Selection) ([]oaipmh.Record, error) {
 	records := make([]oaipmh.Record, len(some))
 	uris := make([]string, len(some))
@@ -428,14 +421,14 @@ func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipm
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // another set lists it
+				records[i].Identifier = "" // the record is listed with another set
 			}
 		}
 	}
 	return records, p.identifiers(ctx, &p.Shown[set], some, records)
 }
 
-// identifiers sets the original identifiers of harvested records.
+// identifiers sets the identifiers of harvested records to those in their repository.
 func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []entry, records []oaipmh.Record) error {
 	if set.Harvest == nil {
 		return nil
@@ -467,14 +460,15 @@ func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oa
 		}
 		return p.mapRecord(set, m, prefix, true)
 	}
-	set, index, e, err := p.find(ctx, identifier)
+	e, err := p.find(ctx, identifier)
 	if err != nil {
 		return r, err
 	}
+	set := &p.Shown[e.place.set]
 	if prefix != oaiDC.Prefix && (set.Harvest == nil || set.Harvest.Prefix != prefix) {
 		return r, noFormat(prefix)
 	}
-	all, err := p.complete(ctx, index, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
+	all, err := p.complete(ctx, e.place.set, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
 	if err != nil {
 		return r, err
 	}
@@ -489,35 +483,35 @@ func noFormat(prefix string) error {
 	return &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
 }
 
-// find finds a record by its identifier: in a set, or else the last deletion in a
-// change log (§2.5.1).
-func (p *Published) find(ctx context.Context, identifier string) (set *PublishedSet, index int, e entry, err error) {
+// find returns the record with an identifier: a member of a set, or else the last
+// deletion in the change logs (§2.5.1).
+func (p *Published) find(ctx context.Context, identifier string) (e entry, err error) {
 	for i := range p.Shown {
 		uri := p.uriOf(i, identifier)
 		found, err := p.Catalog.Lookup(ctx, p.Shown[i].ID, []string{uri})
 		if err != nil {
-			return nil, 0, e, err
+			return e, err
 		}
 		if found[0].Member {
-			return &p.Shown[i], i, entry{found[0], place{}, found[0].Changed, false}, nil
+			return entry{found[0], place{set: i}, found[0].Changed, false}, nil
 		}
 	}
 	for i := range p.Shown {
 		last, err := p.Catalog.Deletions(ctx, p.Shown[i].ID, []string{p.uriOf(i, identifier)})
 		if err != nil {
-			return nil, 0, e, err
+			return e, err
 		}
 		if c := last[0]; c.Seq != 0 && c.Datetime.After(e.changed) {
-			set, index, e = &p.Shown[i], i, entry{c.Resource, place{}, c.Datetime, true}
+			e = entry{c.Resource, place{set: i}, c.Datetime, true}
 		}
 	}
-	if set != nil {
-		return set, index, e, nil
+	if e.deleted {
+		return e, nil
 	}
-	return nil, 0, e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "there is no such record"}
+	return e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "the repository has no such record"}
 }
 
-// uriOf returns the URI of the resource that has this record identifier in a set.
+// uriOf returns the URI of the resource in a set whose record has the identifier.
 func (p *Published) uriOf(set int, identifier string) string {
 	if k := p.Shown[set].Harvest; k != nil {
 		return scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
@@ -525,17 +519,13 @@ func (p *Published) uriOf(set int, identifier string) string {
 	return identifier
 }
 
-// metadata returns the metadata of a record in a format.
+// metadata returns the metadata of a record in a metadata format.
 func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte, error) {
 	if set.Harvest == nil || set.Harvest.Prefix != prefix {
 		return dublinCore(e), nil
 	}
-	f, err := p.Files.Open(e.Path)
+	text, err := readRecord(p.Files, e.Path)
 	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, oaipmh.MaxRecord+1<<10))
-	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
 	if sum := e.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
@@ -546,7 +536,18 @@ func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// dublinCore returns the facts about a resource as oai_dc.
+// readRecord reads a file. It stops when the file is longer than the metadata of a
+// record may be.
+func readRecord(files fs.FS, name string) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, oaipmh.MaxRecord+1<<10))
+	return text, errors.Join(err, f.Close())
+}
+
+// dublinCore returns the name, URI, media type and time of a resource as oai_dc.
 func dublinCore(e *entry) []byte {
 	var b bytes.Buffer
 	b.WriteString(`<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +

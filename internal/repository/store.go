@@ -15,13 +15,13 @@ import (
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver of SQLite
+	_ "modernc.org/sqlite" // driver of SQLite
 
 	"instep/internal/oaipmh"
 )
 
-// schema of the database. A record is pending until its metadata has been written to
-// its file.
+// schema has the tables of the database. A record is pending until the file with its
+// metadata has been written.
 const schema = `
 CREATE TABLE IF NOT EXISTS record (
 	id         INTEGER PRIMARY KEY,
@@ -47,35 +47,35 @@ CREATE INDEX IF NOT EXISTS file_uri ON file (uri);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
-// applicationID identifies databases of this package ("inOA").
+// applicationID marks databases of this package ("inOA").
 const applicationID = 0x696e4f41
 
-// Store stores records. Its methods are not safe for concurrent use.
+// Store is a database of records. Its methods are not safe for concurrent use.
 type Store struct {
 	db     *sql.DB
 	prefix string // metadataPrefix
 }
 
-// Key is the selection of a Store: other selections have other stores.
+// Key is the selection of records in a Store. Each Key has a Store of its own.
 type Key struct{ BaseURL, Prefix, Set string }
 
-// FileName returns the name of the database for a Key in a state directory. It begins
-// with the file name of the catalog, so that catalog.IsStateName recognises the file as
-// one of this program.
+// FileName returns the file name of the Store in a state directory. It begins with the
+// file name of the catalog, by which catalog.IsStateName recognises files of a state.
 func (k Key) FileName() string {
 	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
 	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])
 }
 
-// Open opens the store of a Key in a state directory, and creates it if there is none.
+// Open opens the Store of a Key in a state directory. It creates the Store if there is
+// none.
 func Open(ctx context.Context, state string, k Key) (*Store, error) {
 	return open(ctx, filepath.Join(state, k.FileName()), k, url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "mmap_size(0)", "cache_size(-32768)", "journal_size_limit(16777216)",
 	}}, true)
 }
 
-// OpenReadOnly opens the store of a Key for reading. It returns fs.ErrNotExist if there
-// is none.
+// OpenReadOnly opens the Store of a Key for reading. The error is fs.ErrNotExist if
+// there is none.
 func OpenReadOnly(ctx context.Context, state string, k Key) (*Store, error) {
 	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
 	if err != nil {
@@ -94,15 +94,16 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(2) // one connection reads while the other writes
+	db.SetMaxOpenConns(2) // for reading and for writing at the same time
 	s := &Store{db: db, prefix: k.Prefix}
 	if err := s.prepare(ctx, writes); err != nil {
-		return nil, errors.Join(fmt.Errorf("the records harvested, %q: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("open the database of harvested records %q: %w", path, err), db.Close())
 	}
 	return s, nil
 }
 
-// prepare checks that the database is ours, and creates its tables if it may write.
+// prepare checks that the database is one of this package, and creates the tables if it
+// may write.
 func (s *Store) prepare(ctx context.Context, writes bool) error {
 	var id, objects int64
 	if err := s.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
@@ -112,7 +113,7 @@ func (s *Store) prepare(ctx context.Context, writes bool) error {
 		return err
 	}
 	if id != applicationID && (id != 0 || objects > 0) {
-		return fmt.Errorf("it is a database of another program (application id %#x)", id)
+		return fmt.Errorf("the database belongs to another program (application id %#x)", id)
 	}
 	if !writes {
 		return nil
@@ -124,20 +125,20 @@ func (s *Store) prepare(ctx context.Context, writes bool) error {
 // Close closes the store.
 func (s *Store) Close() error { return s.db.Close() }
 
-// progress is how far the store has been brought up to date.
+// progress is the state of the current or last harvest, stored in the database.
 type progress struct {
-	Round    int64           `json:"round"`          // number of the current or last harvest
-	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so records that are not listed have been deleted
+	Round    int64           `json:"round"`          // number of the harvest
+	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so missing records may be deleted
 	Running  bool            `json:"running,omitempty"`
-	Lost     bool            `json:"lost,omitempty"` // the harvest contained records without an identifier
-	From     oaipmh.Stamp    `json:"from,omitzero"`  // start of the listed datestamps
+	Lost     bool            `json:"lost,omitempty"` // the harvest had records without an identifier
+	From     oaipmh.Stamp    `json:"from,omitzero"`  // first datestamp of the harvest
 	Position oaipmh.Position `json:"position,omitzero"`
-	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // the highest datestamp, except those later than their response
-	Began    time.Time       `json:"began,omitzero"`   // start time by our clock
+	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // highest datestamp so far that is not later than its response
+	Began    time.Time       `json:"began,omitzero"`   // time at which the harvest began, by our clock
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
-	Size     int64           `json:"size,omitempty"`    // the largest completeListSize
-	Format   oaipmh.Format   `json:"format,omitzero"`   // format of the metadata, as the repository describes it
+	Size     int64           `json:"size,omitempty"`    // largest completeListSize in a response
+	Format   oaipmh.Format   `json:"format,omitzero"`   // metadata format, as the repository describes it
 }
 
 const progressName = "progress"
@@ -154,7 +155,7 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// in runs do in one transaction. The transaction is durable when in returns nil.
+// in calls do in a transaction. When in returns nil, the transaction is durable.
 func (s *Store) in(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -175,7 +176,8 @@ func setProgress(ctx context.Context, tx *sql.Tx, p *progress) error {
 	return err
 }
 
-// take stores the records of a response and the progress of the harvest.
+// take stores the records in a response and the progress of the harvest, in one
+// transaction.
 func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error {
 	return s.in(ctx, func(tx *sql.Tx) error {
 		if page != nil {
@@ -187,14 +189,15 @@ func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error 
 	})
 }
 
-// upsert stores a record: it is pending only if its metadata changed.
+// upsert stores a record. The record becomes pending if its metadata changed.
 const upsert = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, digest, length, pending)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
 ON CONFLICT (identifier) DO UPDATE SET datestamp = ?2, sets = ?3, deleted = ?4, round = ?5, wrong = NULL,
 	pending = CASE WHEN ?4 THEN NULL WHEN digest IS ?7 AND (written OR pending IS NOT NULL) THEN pending ELSE ?9 END,
 	digest = CASE WHEN ?4 THEN NULL ELSE ?7 END, length = ?8`
 
-// mark records that a record is unusable and keeps its earlier state.
+// mark stores that a record cannot be used, and why. Earlier facts about the record are
+// kept.
 const mark = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
 ON CONFLICT (identifier) DO UPDATE SET round = ?2, wrong = ?4`
 
@@ -234,11 +237,11 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 	return nil
 }
 
-// declaration is the first line of a record's file.
+// declaration is the first line of the files of records.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// keep updates the state of a record that a list lacked, from the page if the record
-// exists.
+// keep stores that a record exists although a list omits it. If page has the record,
+// its facts are stored too.
 func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.in(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
@@ -248,75 +251,79 @@ func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progre
 	})
 }
 
-// sweep marks records as deleted that a complete harvest did not list.
+// sweep marks the records that a complete harvest did not list as deleted.
 func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
 	return err
 }
 
-// known is a record in the store.
+// known is a row of the table record.
 type known struct {
 	id               int64
 	identifier, path string
 	datestamp        string
-	sets             []string
-	length           int64
-	deleted, written bool
+	written          bool
 	wrong            string
 	pending          []byte
 }
 
-// batch is the number of records read from the database at a time.
+// batch is the usual number of rows that are read at a time.
 const batch = 500
 
-const columns = "id, identifier, path, datestamp, sets, ifnull(length, -1), deleted, written, ifnull(wrong, '')"
+// each yields the records that match a condition, in batches of n, by ID. The loop body
+// may write to the store.
+func (s *Store) each(ctx context.Context, where string, n int) iter.Seq2[[]known, error] {
+	query := "SELECT id, identifier, path, datestamp, written, ifnull(wrong, ''), pending FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
+	return batches(ctx, s.db, query, int64(0), n, func(rows *sql.Rows, k *known) (int64, error) {
+		err := rows.Scan(&k.id, &k.identifier, &k.path, &k.datestamp, &k.written, &k.wrong, &k.pending)
+		return k.id, err
+	})
+}
 
-// each yields the records that match a condition, by ID. The loop body may write to the
-// store.
-func (s *Store) each(ctx context.Context, where string, pending bool) iter.Seq2[known, error] {
-	query := "SELECT " + columns + ", NULL FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
-	if pending {
-		query = strings.Replace(query, "NULL FROM", "pending FROM", 1)
+// batches yields the rows of a query in batches of n. The query has two parameters: the
+// key after which to begin, which is first start, and n. scan reads a row and returns
+// the key of the row.
+func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n int, scan func(*sql.Rows, *T) (K, error)) iter.Seq2[[]T, error] {
+	read := func(after K) (some []T, last K, err error) {
+		rows, err := db.QueryContext(ctx, query, after, n)
+		if err != nil {
+			return nil, after, err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var row T
+			if last, err = scan(rows, &row); err != nil {
+				return nil, after, err
+			}
+			some = append(some, row)
+		}
+		return some, last, rows.Err()
 	}
-	return func(yield func(known, error) bool) {
-		for after := int64(0); ; {
-			some, err := s.some(ctx, query, after)
-			if err != nil {
-				yield(known{}, err)
+	return func(yield func([]T, error) bool) {
+		for after := start; ; {
+			some, last, err := read(after)
+			if (err != nil || len(some) > 0) && !yield(some, err) || err != nil || len(some) < n {
 				return
 			}
-			for _, k := range some {
-				if !yield(k, nil) {
-					return
-				}
-				after = k.id
-			}
-			if len(some) < batch {
-				return
-			}
+			after = last
 		}
 	}
 }
 
-func (s *Store) some(ctx context.Context, query string, after int64) (all []known, err error) {
-	rows, err := s.db.QueryContext(ctx, query, after, batch)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var k known
-		var sets string
-		if err := rows.Scan(&k.id, &k.identifier, &k.path, &k.datestamp, &sets, &k.length, &k.deleted, &k.written, &k.wrong, &k.pending); err != nil {
-			return nil, err
+// update applies assignments, as in an UPDATE statement, to records in one transaction.
+func (s *Store) update(ctx context.Context, assignments string, records []known) error {
+	return s.in(ctx, func(tx *sql.Tx) error {
+		for i := range records {
+			if _, err := tx.ExecContext(ctx, "UPDATE record SET "+assignments+" WHERE id = ?", records[i].id); err != nil {
+				return err
+			}
 		}
-		k.sets = strings.Fields(sets)
-		all = append(all, k)
-	}
-	return all, rows.Err()
+		return nil
+	})
 }
 
-// identifiers returns the identifiers of the records with these paths, by path.
+// identifiers returns, by path, the identifiers of the records whose files have these
+// paths.
 func (s *Store) identifiers(ctx context.Context, paths []string) (known map[string]string, err error) {
 	known = make(map[string]string, len(paths))
 	if len(paths) == 0 {

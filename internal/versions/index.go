@@ -75,7 +75,7 @@ func (x *index) prepare(ctx context.Context, writes bool) error {
 		return err
 	}
 	if id != applicationID && (id != 0 || tables > 0) {
-		return fmt.Errorf("it is a database of another program (application id %#x)", id)
+		return fmt.Errorf("the database belongs to another program (application id %#x)", id)
 	}
 	if !writes {
 		return nil

@@ -1,5 +1,5 @@
-// Package oaipmhtest is an OAI-PMH repository for tests, with faults of real
-// repositories. It shares no code with the client and the handler of this program.
+// Package oaipmhtest has an OAI-PMH repository for tests that can behave like faulty
+// repositories. It shares no code with the client and the handler that it tests.
 package oaipmhtest
 
 import (
@@ -21,42 +21,42 @@ type Record struct {
 	Sets       []string
 	Deleted    bool
 	Title      string
-	Link       string // dc:identifier; "" if there is none
-	Metadata   string // metadata instead of generated oai_dc; "" generates it
+	Link       string // dc:identifier in the generated metadata; "" omits it
+	Metadata   string // metadata of the record; "" generates oai_dc
 }
 
-// Repository answers requests. Its fields may be changed between requests, under Lock;
-// after changing Records other than with Put, call Changed.
+// Repository answers requests. Its fields may be changed between requests while it is
+// locked. After a change of Records, except by Put, Changed must be called.
 type Repository struct {
 	sync.Mutex
-	Records  []Record // in any order
-	PageSize int      // 0 is 100
-	Days     bool     // granularity of days
-	Deleted  string   // deletedRecord; "" means persistent
+	Records  []Record // all records, in any order
+	PageSize int      // largest number of records in a response; 0 is 100
+	Days     bool     // the granularity of datestamps is days
+	Deleted  string   // value of deletedRecord; "" is persistent
 	Now      time.Time
 	NoGzip   bool
-	Unsorted bool // lists are in the order of Records instead of datestamps
-	// Fault may send the response instead of the repository; it then returns true. n
-	// counts requests from 1.
+	Unsorted bool // lists have the order of Records, not that of datestamps
+	// Fault may send a response itself, and then returns true. n is the number of
+	// the request, from 1.
 	Fault func(n int, w http.ResponseWriter, r *http.Request) bool
-	// Change modifies each response.
+	// Change returns the response to send instead of answer.
 	Change func(r *http.Request, answer string) string
 
 	requests int
 	queries  []string
 
-	chosen   string   // the last selection, until a record changes
-	selected []Record // the selected records, sorted by datestamp
+	chosen   string   // selection for which selected was computed
+	selected []Record // records of the last selection, sorted by datestamp
 }
 
-// Requests returns the query of each request so far.
+// Requests returns the queries of all requests so far.
 func (p *Repository) Requests() []string {
 	p.Lock()
 	defer p.Unlock()
 	return append([]string(nil), p.queries...)
 }
 
-// Put adds a record, or replaces the one with its identifier.
+// Put adds a record. It replaces the record with the same identifier, if there is one.
 func (p *Repository) Put(r Record) {
 	p.Lock()
 	defer p.Unlock()
@@ -70,10 +70,11 @@ func (p *Repository) Put(r Record) {
 	p.Records = append(p.Records, r)
 }
 
-// Changed resets the cached selection after a change of Records.
+// Changed must be called after a change of Records.
 func (p *Repository) Changed() { p.chosen = "" }
 
-// Fill adds n records oai:example.org:1 and so on, one second apart, starting at begin.
+// Fill adds n records with the identifiers oai:example.org:1 and so on, whose
+// datestamps are one second apart and begin one second after begin.
 func (p *Repository) Fill(n int, begin time.Time) {
 	for i := 1; i <= n; i++ {
 		p.Records = append(p.Records, Record{Identifier: fmt.Sprintf("oai:example.org:%d", i), Datestamp: begin.Add(time.Duration(i) * time.Second),
@@ -195,7 +196,8 @@ func (r *Record) metadata() string {
 		r.Title + "</dc:title><dc:creator>Example, Given</dc:creator><dc:date>2001</dc:date>" + link + "</oai_dc:dc>"
 }
 
-// list answers with a page. A token is the selection and the number of records before it.
+// list returns a page of a list. A resumption token has the selection and the number of
+// records in earlier pages.
 func (p *Repository) list(verb, token, from, until, set string) string {
 	skip := 0
 	if token != "" {
