@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -222,12 +223,8 @@ func nameBelow(base, uri string) string {
 // remaining places.
 func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
-		var last []LatestChange // oldest first
-		for i := len(older) - 1; i >= 0; i-- {
-			if older[i].At.Before(from) {
-				last = append(last, older[i])
-			}
-		}
+		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(from) })
+		slices.Reverse(last) // oldest first
 		for en, err := range changes {
 			if err == nil {
 				last = append(last, LatestChange{en.Loc, en.Change, en.Datetime.Time()})
@@ -237,9 +234,7 @@ func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, change
 				return
 			}
 		}
-		*to = nil
-		for i := len(last) - 1; i >= 0; i-- {
-			*to = append(*to, last[i])
-		}
+		slices.Reverse(last)
+		*to = append([]LatestChange(nil), last...)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"instep/internal/mediatype"
+	"instep/resourcesync"
 )
 
 // maxAccept is the largest number of media ranges that are read from a request.
@@ -30,7 +31,7 @@ func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	best, most := 0, 0
 	ranges := mediaRanges(r.Header.Values("Accept"))
 	for i, one := range all {
-		header.Add("Link", "<"+h.pathOf(one.name)+`>; rel="alternate"; type="`+one.mediaType+`"`)
+		header.Add("Link", linkHeader(&resourcesync.Link{Rel: "alternate", Href: h.pathOf(one.name), Type: one.mediaType}))
 		if q := quality(ranges, one.mediaType); q > most {
 			best, most = i, q
 		}

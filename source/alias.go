@@ -109,25 +109,13 @@ func (m *maker) key(c resourcesync.Capability) string {
 
 // copyTo copies a document to keys if this publication writes that document.
 func (m *maker) copyTo(of string, keys []string) {
-	for _, d := range m.st.docs {
-		if d.Key != of {
-			continue
-		}
-		for _, key := range keys {
-			if !m.st.has(key) {
-				m.st.copy(of, Document{Key: key, Rank: max(d.Rank, rankFixed)})
-			}
-		}
+	d, ok := m.st.find(of)
+	if !ok {
 		return
 	}
-}
-
-// has reports whether this publication writes a document with this key.
-func (s *stage) has(key string) bool {
-	for _, d := range s.docs {
-		if d.Key == key {
-			return true
+	for _, key := range keys {
+		if _, written := m.st.find(key); !written {
+			m.st.copy(of, Document{Key: key, Rank: max(d.Rank, rankFixed)})
 		}
 	}
-	return false
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,29 +18,23 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	}
 	r := retention{
 		now: m.pub.Made, keep: m.p.keep(), generations: m.p.generations(),
-		keepChanges: m.policy.keepChanges(), archive: m.policy.Archive,
+		keepChanges: cmp.Or(m.policy.KeepChanges, DefaultKeepChanges), archive: m.policy.Archive,
 	}
-	items := m.shelf.items
-	o := offered{
-		lists: slices.Clone(items[ItemResourceList]), dumps: slices.Clone(items[ItemResourceDump]),
-		changes: slices.Clone(items[ItemChangeList]), changeDumps: slices.Clone(items[ItemChangeDump]),
+	o := offered{}
+	for _, kind := range ListKinds {
+		o[kind] = slices.Clone(m.shelf.items[kind])
 	}
 	if m.endsDumps(u) {
-		m.endDumps(&o, u)
+		m.endDumps(o, u)
 	}
-	if err := r.retain(&o); err != nil {
+	if err := r.retain(o); err != nil {
 		return err
 	}
-	for _, kind := range []struct {
-		kind  ItemKind
-		after []Item
-	}{
-		{ItemResourceList, o.lists}, {ItemResourceDump, o.dumps}, {ItemChangeList, o.changes}, {ItemChangeDump, o.changeDumps},
-	} {
-		if err := m.settle(ctx, slices.Clone(items[kind.kind]), kind.after); err != nil {
+	for _, kind := range ListKinds {
+		if err := m.settle(ctx, slices.Clone(m.shelf.items[kind]), o[kind]); err != nil {
 			return err
 		}
-		if err := m.archive(ctx, kind.kind); err != nil {
+		if err := m.archive(ctx, kind); err != nil {
 			return err
 		}
 	}
@@ -48,14 +43,14 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 }
 
 // endDumps withdraws the dumps if u switches them off.
-func (m *maker) endDumps(o *offered, u Update) {
-	for i := range o.changeDumps {
-		o.changeDumps[i].Current = false
+func (m *maker) endDumps(o offered, u Update) {
+	for i := range o[ItemChangeDump] {
+		o[ItemChangeDump][i].Current = false
 	}
 	if u.Dump != nil {
 		return
 	}
-	o.dumps = slices.DeleteFunc(o.dumps, func(it Item) bool { return it.Archive == 0 })
+	o[ItemResourceDump] = slices.DeleteFunc(o[ItemResourceDump], func(it Item) bool { return it.Archive == 0 })
 	m.withdraw(resourcesync.CapabilityResourceDump)
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
@@ -74,10 +69,7 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 			}
 		} else {
 			m.shelf.drop(was)
-			if err := m.dropPackages(ctx, was); err != nil {
-				return err
-			}
-			if err := m.dropPatches(ctx, was); err != nil {
+			if err := m.dropParts(ctx, &was); err != nil {
 				return err
 			}
 		}
@@ -111,15 +103,17 @@ func (m *maker) linked(it *Item) (keys []string) {
 	return keys
 }
 
-// dropPackages drops the packages of a Change Dump that has been dropped.
-func (m *maker) dropPackages(ctx context.Context, it Item) error {
-	if it.Kind != ItemChangeDump {
-		return nil
+// dropParts drops the packages of a dropped Change Dump, and the patches of a dropped
+// Change List.
+func (m *maker) dropParts(ctx context.Context, it *Item) error {
+	packages, err := PackagesOf(ctx, m.p.Journal, m.l.set, it)
+	if err != nil {
+		return err
 	}
-	packages, err := m.packagesOf(ctx, it)
-	for _, p := range packages {
-		m.shelf.drop(p)
-		m.retire(p.Keys...)
+	patches, err := PatchesOf(ctx, m.p.Journal, m.l.set, it)
+	for _, part := range slices.Concat(packages, patches) {
+		m.shelf.drop(part)
+		m.retire(part.Keys...)
 	}
 	return err
 }
@@ -230,15 +224,9 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 	return nil
 }
 
-func (m *maker) archiveHeader(kind ItemKind) resourcesync.Header {
-	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}}
-	h.Capability = resourcesync.Capability(kind) + archiveSuffix
-	return h
-}
-
 // archiveDocument writes an archive or a part of one.
 func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document, part bool, items []Item) error {
-	h := m.archiveHeader(kind)
+	h := m.l.header(resourcesync.Capability(kind) + archiveSuffix)
 	if part {
 		h.Links = append(h.Links, resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(m.l.archive(kind))})
 	}
@@ -255,17 +243,14 @@ func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
 		en = m.interval(it, m.l.archived(it.Kind, it.Number))
 	} else {
 		en = resourcesync.Entry{Loc: m.l.uri(it.Key)}
-		en.At = resourcesync.DatetimeOf(it.At)
-		if !it.Completed.IsZero() {
-			en.Completed = resourcesync.DatetimeOf(it.Completed)
-		}
+		en.At, en.Completed = resourcesync.DatetimeOf(it.At), resourcesync.DatetimeOf(it.Completed)
 	}
 	en.ChangeFreq = resourcesync.Never
 	return en
 }
 
 func (m *maker) archiveIndex(ctx context.Context, kind ItemKind, parts []archivePart) error {
-	h := m.archiveHeader(kind)
+	h := m.l.header(resourcesync.Capability(kind) + archiveSuffix)
 	h.Root = resourcesync.SitemapIndex
 	var entries []resourcesync.Entry
 	for _, part := range parts {

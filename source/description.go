@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 
 	"instep/resourcesync"
@@ -60,14 +59,9 @@ func (m *maker) sourceSum() (Sum, error) {
 func (m *maker) describe(ctx context.Context, sets []string) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
 	h.Capability = resourcesync.CapabilityDescription
-	list := series{
-		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
-		whole: Document{Key: descriptionKey, Rank: rankDescription},
-		part: func(n int) Document {
-			return Document{Key: descriptionPart(n), Rank: rankDescriptionParts}
-		},
-	}
-	keys, _, err := list.write(ctx, m.capabilityLists(sets))
+	keys, _, err := m.series(ctx, h, Document{Key: descriptionKey, Rank: rankDescription}, func(n int) Document {
+		return Document{Key: descriptionPart(n), Rank: rankDescriptionParts}
+	}, listed(m.capabilityLists(sets)))
 	if err != nil {
 		return err
 	}
@@ -100,20 +94,16 @@ func (m *maker) wellKnown(ctx context.Context) error {
 	return nil
 }
 
-func (m *maker) capabilityLists(sets []string) iter.Seq2[resourcesync.Entry, error] {
-	return func(yield func(resourcesync.Entry, error) bool) {
-		for _, set := range sets {
-			l := m.p.layout(set)
-			en := resourcesync.Entry{
-				Loc:      l.capabilityListURI(),
-				Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList},
-				Links:    []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: l.uri(l.page())}},
-			}
-			if !yield(en, nil) {
-				return
-			}
-		}
+func (m *maker) capabilityLists(sets []string) (entries []resourcesync.Entry) {
+	for _, set := range sets {
+		l := m.p.layout(set)
+		entries = append(entries, resourcesync.Entry{
+			Loc:      l.capabilityListURI(),
+			Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList},
+			Links:    []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: l.uri(l.page())}},
+		})
 	}
+	return entries
 }
 
 // sets returns the sorted names of the published sets, including the set of this

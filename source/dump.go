@@ -15,12 +15,9 @@ const zipType = "application/zip"
 // parts and index (1.1 §11). It sets Key, Keys, Entries and Bytes of the returned
 // item.
 func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceDump)}
-	h.Capability, h.At = resourcesync.CapabilityResourceDump, resourcesync.DatetimeOf(d.At)
-	if !d.Completed.IsZero() {
-		h.Completed = resourcesync.DatetimeOf(d.Completed)
-	}
-	k := packer{m: m, header: manifestHeader(m.l, resourcesync.CapabilityResourceDumpManifest)}
+	h := m.header(resourcesync.CapabilityResourceDump)
+	h.At, h.Completed = resourcesync.DatetimeOf(d.At), resourcesync.DatetimeOf(d.Completed)
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityResourceDumpManifest)}
 	k.header.At, k.header.Completed = h.At, h.Completed
 	k.keys = func(n int) (zip, manifest string) { return m.l.dumpPackage(m.pub.ID, n) }
 	if err := k.pack(ctx, d.Bitstreams); err != nil {
@@ -36,14 +33,9 @@ func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
 		dump.Keys = append(dump.Keys, p.Keys...)
 		dump.Entries, dump.Bytes = dump.Entries+p.Entries, dump.Bytes+p.Bytes
 	}
-	list := series{
-		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
-		whole: Document{Key: dump.Key, Rank: rankList, Immutable: true},
-		part: func(n int) Document {
-			return Document{Key: m.l.resourceDumpPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
-		},
-	}
-	keys, _, err := list.write(ctx, listed(entries))
+	keys, _, err := m.series(ctx, h, Document{Key: dump.Key, Rank: rankList, Immutable: true}, func(n int) Document {
+		return Document{Key: m.l.resourceDumpPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
+	}, listed(entries))
 	if err != nil {
 		return Item{}, err
 	}
@@ -60,11 +52,8 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	if from.Before(w.From) {
 		from = w.From
 	}
-	k := packer{m: m, header: manifestHeader(m.l, resourcesync.CapabilityChangeDumpManifest)}
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityChangeDumpManifest), until: resourcesync.DatetimeOf(w.Until)}
 	k.header.From = resourcesync.DatetimeOf(from)
-	if !w.Until.IsZero() {
-		k.until = resourcesync.DatetimeOf(w.Until)
-	}
 	k.keys = func(n int) (zip, manifest string) { return m.l.changePackage(m.pub.ID, m.packages+n) }
 	if err := k.pack(ctx, w.Fresh); err != nil {
 		return nil, err
@@ -76,23 +65,13 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	return k.items, nil
 }
 
-// manifestHeader returns the header of a manifest, with the same up link as its dump
-// (1.1 §11.2, §13.2).
-func manifestHeader(l layout, c resourcesync.Capability) resourcesync.Header {
-	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
-	h.Capability = c
-	return h
-}
-
 // writeManifest writes a manifest that lists members.
 func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) error {
-	_, err := encode(w, h, func(yield func(resourcesync.Entry, error) bool) {
-		for i := range members {
-			if !yield(members[i].Entry, nil) {
-				return
-			}
-		}
-	})
+	entries := make([]resourcesync.Entry, len(members))
+	for i := range members {
+		entries[i] = members[i].Entry
+	}
+	_, err := encode(w, h, listed(entries))
 	return err
 }
 

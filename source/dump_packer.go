@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,12 +69,7 @@ func (k *packer) add(ctx context.Context, b Bitstream) error {
 	return err
 }
 
-func (k *packer) limit() int64 {
-	if k.m.policy.PackageBytes > 0 {
-		return k.m.policy.PackageBytes
-	}
-	return defaultPackageBytes
-}
+func (k *packer) limit() int64 { return cmp.Or(max(k.m.policy.PackageBytes, 0), defaultPackageBytes) }
 
 // take adds a bitstream to the package. It also encodes the entry into a trial
 // manifest, to find out whether the manifest still has room for it.
@@ -151,22 +147,21 @@ func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
 // write writes the package to its key and its manifest as a separate document.
 func (k *packer) write(ctx context.Context) (Item, error) {
 	zip, manifest := k.keys(len(k.items) + 1)
-	copied, err := k.m.st.draft(ctx)
+	copied, err := k.m.st.draft(ctx, Document{Key: manifest, Rank: rankManifests, Immutable: true})
 	if err != nil {
 		return Item{}, err
 	}
 	placed, err := k.place(ctx, zip, copied)
 	if err != nil {
-		copied.drop()
+		copied.Discard()
 		return Item{}, err
 	}
-	doc := Document{Key: manifest, Rank: rankManifests, Immutable: true}
-	if err := k.m.st.keep(copied, doc); err != nil {
+	if err := copied.Commit(); err != nil {
 		return Item{}, err
 	}
 	it := Item{
 		Kind: ItemPackage, Key: zip, Keys: []string{zip, manifest}, Entries: int64(len(k.members)),
-		Length: placed.Length, SHA256: placed.SHA256, Bytes: placed.Length + copied.n,
+		Length: placed.Length, SHA256: placed.SHA256, Bytes: placed.Length + copied.doc.Length,
 	}
 	if !k.header.From.IsZero() {
 		it.From, it.Until = k.header.From.Time(), k.header.Until.Time()

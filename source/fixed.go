@@ -1,8 +1,8 @@
 package source
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -32,8 +32,8 @@ func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 		}
 		return nil
 	}
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityChangeList)}
-	h.Capability, h.From = resourcesync.CapabilityChangeList, resourcesync.DatetimeOf(lists[0].From)
+	h := m.header(resourcesync.CapabilityChangeList)
+	h.From = resourcesync.DatetimeOf(lists[0].From)
 	m.pub.FixedChanges = lists[0].Number
 	_, err := m.st.write(ctx, Document{Key: key, Rank: rankFixedChanges}, h, m.changesOf(ctx, lists, u))
 	return err
@@ -52,25 +52,21 @@ func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	for ; first > 0; first-- {
 		it := &current[first-1]
 		entries, bytes = entries+it.Entries, bytes+it.Bytes
-		if entries > m.p.maxFixed() || bytes > maxFixedBytes {
+		if entries > cmp.Or(m.p.fixedMax, resourcesync.MaxEntries) || bytes > maxFixedBytes {
 			break
 		}
-		there, err := m.stands(ctx, it, u)
+		if windowOf(u, it) != nil {
+			continue
+		}
+		unchanged, err := m.p.Wrote(ctx, it.Key)
 		if err != nil {
 			return nil, err
 		}
-		if !there {
+		if !unchanged {
 			break
 		}
 	}
 	return current[first:], nil
-}
-
-func (p *Publisher) maxFixed() int64 {
-	if p.fixedMax > 0 {
-		return p.fixedMax
-	}
-	return resourcesync.MaxEntries
 }
 
 // currentLists returns the Change Lists of the index. It leaves out those that already
@@ -90,23 +86,6 @@ func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 		}
 	}
 	return slices.DeleteFunc(lists, func(it Item) bool { return !it.Current }), nil
-}
-
-// stands reports whether the changes of a list can be read: from u, or from its
-// document in the bucket.
-func (m *maker) stands(ctx context.Context, it *Item, u Update) (bool, error) {
-	if windowOf(u, it) != nil {
-		return true, nil
-	}
-	last, ours, err := m.p.Journal.Document(ctx, it.Key)
-	if err != nil || !ours {
-		return false, err
-	}
-	same, err := m.p.standing(ctx, last)
-	if errors.As(err, new(*NotOursError)) {
-		return false, nil
-	}
-	return same, err
 }
 
 func windowOf(u Update, it *Item) *Window {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -139,8 +138,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer answers a request, unless first has already done so.
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*response) bool) {
-	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.o.Now}
-	out.extend()
+	out := newResponse(w, h.o.Now)
 	defer func() {
 		if cause := recover(); cause != nil {
 			h.panicked(out, r, cause)
@@ -392,8 +390,7 @@ func (h *handler) link(header http.Header, name string) {
 		if s.Covers != nil && !s.Covers(name) || !exists(h.o.Dirs, list) {
 			continue
 		}
-		to := url.URL{Path: path.Join(h.o.Prefix, list)}
-		header.Add("Link", "<"+to.EscapedPath()+`>; rel="resourcesync"`)
+		header.Add("Link", linkHeader(&resourcesync.Link{Rel: "resourcesync", Href: h.pathOf(list)}))
 		if len(header["Link"]) == maxLinks {
 			return
 		}

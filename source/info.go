@@ -67,12 +67,6 @@ func readInfo(r io.Reader) (PublicationInfo, error) {
 	return i, nil
 }
 
-func (i PublicationInfo) write(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(i)
-}
-
 // CheckState returns a *WrongStateError if the bucket holds the publication of another
 // state, and *NotOursError if another program wrote its publication.json.
 func (p *Publisher) CheckState(ctx context.Context) error {

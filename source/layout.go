@@ -123,11 +123,10 @@ func (l layout) changeDump(number int64) string {
 	return fmt.Sprintf("%schangedumps/%d.xml", l.dir(), number)
 }
 
-// changeIndex returns the key of the index of all current Change Lists.
-func (l layout) changeIndex() string { return l.dir() + "changelist-index.xml" }
-
-// changeDumpIndex returns the key of the index of all current Change Dumps.
-func (l layout) changeDumpIndex() string { return l.dir() + "changedump-index.xml" }
+// changeIndex returns the key of the index of all current Change Lists or Change Dumps.
+func (l layout) changeIndex(kind ItemKind) string {
+	return fmt.Sprintf("%s%s-index.xml", l.dir(), kind)
+}
 
 // resourceDump returns the key of a generation's Resource Dump or its index.
 func (l layout) resourceDump(generation int64) string {

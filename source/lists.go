@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 
-	"instep/blob"
 	"instep/resourcesync"
 )
 
@@ -18,11 +17,15 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 		return nil
 	}
 	all := members{all: s.Resources}
-	keys, n, err := m.resourceList(s).write(ctx, all.list)
+	list := m.l.resourceList(m.pub.ID)
+	h := m.header(resourcesync.CapabilityResourceList)
+	h.At, h.Completed = resourcesync.DatetimeOf(s.At), resourcesync.DatetimeOf(s.Completed)
+	keys, n, err := m.series(ctx, h, Document{Key: list, Rank: rankList, Immutable: true}, func(n int) Document {
+		return Document{Key: m.l.resourceListPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
+	}, all.list)
 	if err != nil {
 		return err
 	}
-	list := m.l.resourceList(m.pub.ID)
 	m.st.copy(list, Document{Key: m.l.fixedResourceList(), Rank: rankFixed})
 	m.offer(resourcesync.CapabilityResourceList, list)
 	m.pub.Resources, m.pub.Bytes, m.pub.ListKeys = n, all.bytes, keys
@@ -73,7 +76,9 @@ func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 // plain yields the plain sitemap entries of the resources that list has yielded.
 func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
 	if s.n > len(s.kept) {
-		plainEntries(s.all)(yield)
+		converted(s.all, func(en resourcesync.Entry) resourcesync.Entry {
+			return resourcesync.Entry{Loc: en.Loc, LastMod: en.LastMod}
+		})(yield)
 		return
 	}
 	for _, p := range s.kept {
@@ -101,23 +106,6 @@ func (m *maker) dump(ctx context.Context, u Update) error {
 	return nil
 }
 
-// resourceList returns the series for the Resource List of s: one document, or parts
-// and an index (1.1 §10). All parts have the same at, so the index has it too.
-func (m *maker) resourceList(s *Snapshot) *series {
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceList)}
-	h.Capability, h.At = resourcesync.CapabilityResourceList, resourcesync.DatetimeOf(s.At)
-	if !s.Completed.IsZero() {
-		h.Completed = resourcesync.DatetimeOf(s.Completed)
-	}
-	return &series{
-		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
-		whole: Document{Key: m.l.resourceList(m.pub.ID), Rank: rankList, Immutable: true},
-		part: func(n int) Document {
-			return Document{Key: m.l.resourceListPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
-		},
-	}
-}
-
 // sitemap writes the plain sitemap with URLs and lastmod only, as search engines reject
 // elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
@@ -129,55 +117,21 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 	if foreign {
 		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: the sitemap goes to %q", sitemapName, key))
 	}
-	plain := series{
-		stage: m.st, max: m.p.MaxEntries, uri: m.l.uri,
-		whole: Document{Key: key, Rank: rankFixed},
-		part: func(n int) Document {
-			return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}
-		},
-	}
-	keys, _, err := plain.write(ctx, entries)
+	keys, _, err := m.series(ctx, resourcesync.Header{}, Document{Key: key, Rank: rankFixed}, func(n int) Document {
+		return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}
+	}, entries)
 	if err != nil {
 		return err
 	}
-	for _, key := range m.last.SitemapKeys {
-		if !slices.Contains(keys, key) {
-			m.retire(key)
-		}
-	}
+	m.retire(without(m.last.SitemapKeys, keys)...)
 	m.pub.SitemapKeys = keys
 	return nil
 }
 
-func plainEntries(all iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
-	return func(yield func(resourcesync.Entry, error) bool) {
-		for en, err := range all {
-			if !yield(resourcesync.Entry{Loc: en.Loc, LastMod: en.LastMod}, err) {
-				return
-			}
-		}
-	}
-}
-
 // foreign reports whether a file that we did not write exists at key.
 func (m *maker) foreign(ctx context.Context, key string) (bool, error) {
-	last, ours, err := m.p.Journal.Document(ctx, key)
-	if err != nil {
-		return false, fmt.Errorf("looking up %q: %w", key, err)
-	}
-	if !ours {
-		_, err := m.p.Bucket.Stat(ctx, key)
-		if errors.Is(err, blob.ErrNotExist) {
-			return false, nil
-		}
-		if err != nil && !errors.Is(err, blob.ErrForeign) {
-			return false, fmt.Errorf("looking at %q: %w", key, err)
-		}
-		return true, nil
-	}
-	_, err = m.p.standing(ctx, last)
-	var foreign *NotOursError
-	if errors.As(err, &foreign) {
+	_, err := m.p.standing(ctx, Document{Key: key, Length: -1}) // no file has this length
+	if errors.As(err, new(*NotOursError)) {
 		return true, nil
 	}
 	return false, err

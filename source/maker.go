@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,14 +56,21 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	return m.pub, nil
 }
 
-// links returns the links of a document: the up link, and the link to the archive of
-// its kind if there is one (Archives §2.2).
-func (m *maker) links(c resourcesync.Capability) []resourcesync.Link {
-	links := []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}
+// header returns the header of a document with a capability. It has the link to the
+// archive of its kind if there is one (Archives §2.2).
+func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
+	h := m.l.header(c)
 	if uri := m.last.Offer(c + archiveSuffix); uri != "" {
-		links = append(links, resourcesync.Link{Rel: resourcesync.RelArchives, Href: uri})
+		h.Links = append(h.Links, resourcesync.Link{Rel: resourcesync.RelArchives, Href: uri})
 	}
-	return links
+	return h
+}
+
+// header returns a header with the up link to the Capability List of the set.
+func (l layout) header(c resourcesync.Capability) resourcesync.Header {
+	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
+	h.Capability = c
+	return h
 }
 
 // offer makes the document at key the one that the Capability List names for a
@@ -89,14 +97,14 @@ func (m *maker) retire(keys ...string) { m.pub.Retired = append(m.pub.Retired, k
 
 // absent reports whether any of the keys is missing from the bucket.
 func (m *maker) absent(ctx context.Context, keys ...string) (bool, error) {
-	missing, err := m.p.absent(ctx, keys)
+	missing, err := Absent(ctx, m.p.Bucket, keys...)
 	return len(missing) > 0, err
 }
 
-// absent returns the keys that are missing from the bucket.
-func (p *Publisher) absent(ctx context.Context, keys []string) (missing []string, err error) {
+// Absent returns the keys at which a bucket has neither an object nor anything foreign.
+func Absent(ctx context.Context, b blob.Bucket, keys ...string) (missing []string, err error) {
 	for _, key := range keys {
-		_, err := p.Bucket.Stat(ctx, key)
+		_, err := b.Stat(ctx, key)
 		switch {
 		case errors.Is(err, blob.ErrNotExist):
 			missing = append(missing, key)
@@ -132,6 +140,8 @@ func (m *maker) short(ctx context.Context, doc Document, h resourcesync.Header, 
 
 func (m *maker) info(ctx context.Context, _ Update) error {
 	return m.st.add(ctx, Document{Key: infoKey, Rank: rankInfo}, func(w io.Writer) error {
-		return PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL, Aliases: m.p.Aliases.ifAny()}.write(w)
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL, Aliases: m.p.Aliases.ifAny()})
 	})
 }

@@ -82,8 +82,7 @@ func refuse(status int, format string, args ...any) error {
 }
 
 func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.Now}
-	out.extend()
+	out := newResponse(w, h.Now)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
 	if r.Method != http.MethodPost {
@@ -146,13 +145,13 @@ func (h *onDemand) answer(ctx context.Context, w *response, r *http.Request) err
 // collect returns the entries of the package and the header of its manifest.
 func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resourcesync.Header, []pack.Member, error) {
 	l := layout{base: h.BaseURL, set: wanted.Set}
-	header := manifestHeader(l, resourcesync.CapabilityResourceDumpManifest)
+	header := l.header(resourcesync.CapabilityResourceDumpManifest)
 	var data iter.Seq2[Bitstream, error]
 	if wanted.from.IsZero() {
 		header.At = resourcesync.DatetimeOf(h.Now().UTC())
 		data = h.Data.Resources(ctx, wanted.Set, wanted.URIs)
 	} else {
-		header = manifestHeader(l, resourcesync.CapabilityChangeDumpManifest)
+		header = l.header(resourcesync.CapabilityChangeDumpManifest)
 		header.From = resourcesync.DatetimeOf(wanted.from)
 		data = h.Data.Changes(ctx, wanted.Set, wanted.from)
 	}

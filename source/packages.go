@@ -41,13 +41,13 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	if err != nil {
 		return Document{}, fmt.Errorf("writing %q: %w", key, err)
 	}
-	d := &draft{obj: obj, sum: sha256.New()}
+	d := &draft{doc: Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true}, obj: obj, sum: sha256.New()}
 	err = write(d)
 	if err == nil {
 		err = obj.Close()
 	}
 	if err != nil {
-		d.drop()
+		d.Discard()
 		return Document{}, fmt.Errorf("writing %q: %w", key, err)
 	}
 	batch.Put(obj, blob.Put{Key: key, IfAbsent: true})
@@ -58,10 +58,8 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	if err != nil {
 		return Document{}, fmt.Errorf("writing %q: %w", key, err)
 	}
-	doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: d.n}
-	d.sum.Sum(doc.SHA256[:0])
-	m.st.docs = append(m.st.docs, doc)
-	return doc, nil
+	m.st.docs = append(m.st.docs, d.document())
+	return d.doc, nil
 }
 
 // mark writes the mark once. It fails if objects already exist at the prefixes of the

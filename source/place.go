@@ -35,7 +35,7 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	if d.Placed || ours && isPackage(d.Key) {
 		return true, nil // A package is large and its key is never reused: comparing the size is enough.
 	}
-	sum, err := p.sum(ctx, d.Key)
+	sum, err := SumOf(ctx, p.Bucket, d.Key)
 	switch {
 	case err != nil:
 		return false, err
@@ -47,8 +47,9 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	return false, &NotOursError{d.Key}
 }
 
-func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
-	r, _, err := p.Bucket.Get(ctx, key, 0, -1)
+// SumOf returns the SHA-256 of an object.
+func SumOf(ctx context.Context, b blob.Bucket, key string) (sum Sum, err error) {
+	r, _, err := b.Get(ctx, key, 0, -1)
 	if err != nil {
 		return sum, fmt.Errorf("reading %q: %w", key, err)
 	}
@@ -70,7 +71,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 		keys = append(keys, l.fixedResourceList())
 	}
 	if pub.ChangesNumber != 0 {
-		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex())
+		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex(ItemChangeList))
 	}
 	if pub.FixedChanges != 0 {
 		keys = append(keys, l.fixedChangeList())
@@ -104,7 +105,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 		}
 	}
 	slices.Sort(keys)
-	return p.absent(ctx, slices.Compact(keys))
+	return Absent(ctx, p.Bucket, slices.Compact(keys)...)
 }
 
 // finish writes the documents of a committed publication, rank by rank: a document is
@@ -176,10 +177,7 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 
 // copyOut copies a staged document into a batch and verifies that it is the committed one.
 func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string, d Document) error {
-	from := d.Of
-	if from == "" {
-		from = d.Key
-	}
+	from := cmp.Or(d.Of, d.Key)
 	r, _, err := p.Staging.Get(ctx, prefix+from, 0, -1)
 	if err != nil {
 		return fmt.Errorf("reading the staged %q: %w", from, err)

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,9 +207,4 @@ func (p *Publisher) generations() int {
 	return max(p.KeepGenerations, defaultGenerations)
 }
 
-func (p *Publisher) keep() time.Duration {
-	if p.Keep == 0 {
-		return defaultKeep
-	}
-	return p.Keep
-}
+func (p *Publisher) keep() time.Duration { return cmp.Or(p.Keep, defaultKeep) }

@@ -97,9 +97,7 @@ const (
 // slowly: each piece of the answer has its own deadline, as in NewHandler.
 func Paced(h http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: now}
-		out.extend()
-		h.ServeHTTP(out, r)
+		h.ServeHTTP(newResponse(w, now), r)
 	})
 }
 
@@ -109,6 +107,12 @@ type response struct {
 	control *http.ResponseController
 	now     func() time.Time
 	begun   bool
+}
+
+func newResponse(w http.ResponseWriter, now func() time.Time) *response {
+	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: now}
+	out.extend()
+	return out
 }
 
 // extend moves the write deadline. It does nothing if the writer supports no deadlines.

@@ -63,7 +63,7 @@ func (m *maker) history(ctx context.Context, u Update) error {
 		return nil
 	}
 	m.shelf = shelf{all: true, places: map[ItemKind][]int64{}, items: map[ItemKind][]Item{}, touched: map[ItemID]Item{}}
-	for _, kind := range []ItemKind{ItemResourceList, ItemResourceDump, ItemChangeList, ItemChangeDump} {
+	for _, kind := range ListKinds {
 		for it, err := range m.p.Journal.Items(ctx, m.l.set, kind, 0) {
 			if err != nil {
 				return fmt.Errorf("reading what the set offers: %w", err)
@@ -83,12 +83,13 @@ func (m *maker) goesOn(w *Window) bool {
 	return w.Number == m.last.ChangesNumber && m.last.ChangesUntil.IsZero()
 }
 
-// packagesOf yields the packages of a Change Dump of earlier publications.
-func (m *maker) packagesOf(ctx context.Context, dump Item) (packages []Item, err error) {
-	if dump.Of == 0 {
+// PackagesOf returns the packages of a Change Dump. It returns none for an item of
+// another kind.
+func PackagesOf(ctx context.Context, j Journal, set string, dump *Item) (packages []Item, err error) {
+	if dump.Kind != ItemChangeDump || dump.Of == 0 {
 		return nil, nil
 	}
-	for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemPackage, dump.Of) {
+	for it, err := range j.Items(ctx, set, ItemPackage, dump.Of) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the packages of Change Dump %d: %w", dump.Number, err)
 		}

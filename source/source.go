@@ -103,14 +103,8 @@ type Policy struct {
 	OnDemand    string   // URI that makes packages on demand, named in the Capability List; "" if there is none
 }
 
-const defaultKeepChanges = 30 * 24 * time.Hour
-
-func (p *Policy) keepChanges() time.Duration {
-	if p.KeepChanges == 0 {
-		return defaultKeepChanges
-	}
-	return p.KeepChanges
-}
+// DefaultKeepChanges is the default of Policy.KeepChanges.
+const DefaultKeepChanges = 30 * 24 * time.Hour
 
 // About is text about a set or a Source, for people; fields may be empty.
 type About struct {
