@@ -146,7 +146,7 @@ func (p *Patcher) make(ctx context.Context, base Base, w *harvest.Resource) (ver
 			return nil, fetched, err
 		}
 		kind, _ := patch.KindOf(step.Type)
-		version, err = patch.Apply(ctx, kind, version, data, patch.Bounds{Length: max(0, step.Size.Int64())})
+		version, err = patch.Apply(ctx, kind, version, data, max(0, step.Size.Int64()))
 		if err == nil {
 			err = verify(bytes.NewReader(version), step.Size, step.After)
 		}

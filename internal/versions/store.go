@@ -109,20 +109,13 @@ func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]
 	return nil
 }
 
-// get opens stored bytes without verifying them. It returns ErrNoVersion if they are
-// not stored.
-func (s *Store) get(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, blob.Info, error) {
+// Open opens stored bytes. Reading fails before the end if they no longer match the
+// digest (resourcesync.MismatchError). It returns ErrNoVersion if they are not stored.
+func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
 	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
 	if errors.Is(err, blob.ErrNotExist) {
 		err = fmt.Errorf("%w: bytes %s", ErrNoVersion, sha256)
 	}
-	return body, info, err
-}
-
-// Open opens stored bytes. Reading fails before the end if they no longer match the
-// digest (resourcesync.MismatchError). It returns ErrNoVersion if they are not stored.
-func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
-	body, info, err := s.get(ctx, sha256)
 	if err != nil {
 		return nil, err
 	}
