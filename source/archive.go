@@ -42,7 +42,8 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	return m.changeIndexes(ctx)
 }
 
-// endDumps withdraws the dumps if u switches them off.
+// endDumps withdraws the Change Dumps, and the Resource Dump unless u has a new one,
+// because u switches dumps off.
 func (m *maker) endDumps(o offered, u Update) {
 	for i := range o[ItemChangeDump] {
 		o[ItemChangeDump][i].Current = false
@@ -55,8 +56,8 @@ func (m *maker) endDumps(o offered, u Update) {
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
 
-// settle stores the items of a kind as retention left them. before and after are in
-// ascending order.
+// settle records how retention changed the items of a kind, given as they were before and
+// after, in ascending order. It retires the keys that are no longer linked.
 func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	for _, was := range before {
 		var linked []string
@@ -82,12 +83,12 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	return nil
 }
 
-// linked returns the keys of an item that another document may still link to, or that
-// must be kept.
+// linked returns the keys of an item to which another document may still link, or whose
+// files must be kept.
 func (m *maker) linked(it *Item) (keys []string) {
 	switch it.Kind {
 	case ItemResourceDump:
-		return it.Keys // packages are large and slow to download: kept as long as the item
+		return it.Keys // packages are large and slow to download, so they are kept as long as the item
 	case ItemResourceList:
 		if it.Current || it.Archive > 0 {
 			return it.Keys
@@ -118,10 +119,10 @@ func (m *maker) dropParts(ctx context.Context, it *Item) error {
 	return err
 }
 
-// archive writes the archive of a kind (Archives §3 to §6): one document, or parts
-// and an index. An item never moves to another part, so a publication rewrites only the
-// last part, and the first when its oldest items are dropped. Documents keep linking to
-// an archive once it exists, so it stays even when it is empty.
+// archive writes the archive of a kind (Archives §3 to §6): one document, or parts and an
+// index. An item never moves to another part, so a publication rewrites only the last part,
+// and the first when its oldest items are dropped. Documents keep linking to an archive
+// once it exists, so an archive without items stays.
 func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	c := resourcesync.Capability(kind) + archiveSuffix
 	var archived []Item
@@ -171,14 +172,14 @@ func (m *maker) partSize() int64 {
 	return resourcesync.MaxEntries
 }
 
-// archivePart is a part of an archive: its number, counted from 1, and the range of its
-// items, given by the first and last place. Every place between them is in use.
+// archivePart is a part of an archive: its number, counted from 1, and the places of its
+// first and last item. Every place between them is in use.
 type archivePart struct {
 	number      int64
 	first, last int64 // places
 }
 
-// partsOf divides places, which ascend, into parts of equal size.
+// partsOf divides ascending places into parts of equal size.
 func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1
@@ -237,7 +238,7 @@ func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document
 	return m.short(ctx, doc, h, entries)
 }
 
-// archiveEntry is the entry of an archived document, which never changes again.
+// archiveEntry returns the entry of an archived document, which never changes again.
 func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
 	if it.At.IsZero() {
 		en = m.interval(it, m.l.archived(it.Kind, it.Number))

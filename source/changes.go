@@ -48,7 +48,7 @@ func (m *maker) noGap(windows []Window) error {
 	case m.goesOn(w) && w.From.Equal(m.last.ChangesFrom):
 	case !open && w.Number > m.last.ChangesNumber && w.From.Equal(m.last.ChangesUntil):
 	case open:
-		return fmt.Errorf("publishing: Change List %d from %s: expected to go on with the open one, %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
+		return fmt.Errorf("publishing: Change List %d from %s: expected to continue the open one, %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
 	default:
 		return fmt.Errorf("publishing: Change List %d from %s: expected it to begin where the last one, %d, ends, at %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesUntil)
 	}
@@ -72,8 +72,8 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	return it, err
 }
 
-// changeDocument writes the document of the Change List or Change Dump it for w, and its
-// archive copy if w is closed.
+// changeDocument writes the document of a Change List or Change Dump for the period of w,
+// and its archive copy if w is closed.
 func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
 	h := m.header(resourcesync.Capability(it.Kind))
 	h.From, h.Until = resourcesync.DatetimeOf(it.From), resourcesync.DatetimeOf(w.Until)
@@ -99,7 +99,7 @@ func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries
 	return n, err
 }
 
-// toldAll converts each change with told.
+// toldAll converts each change with told, and updates m.pub.ChangedAt.
 func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return converted(changes, func(en resourcesync.Entry) resourcesync.Entry {
 		if at := en.Datetime.Time(); at.After(m.pub.ChangedAt) {
@@ -109,9 +109,9 @@ func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[
 	})
 }
 
-// told converts an entry to the profile that the Policy sets. Readers of ResourceSync
-// 1.0 take the time of a change from lastmod; version 1.0 has no datetime attribute
-// (1.0 §12.1).
+// told converts the entry of a change to the profile of the Policy. Readers of ResourceSync
+// 1.0 take the time of a change from lastmod; version 1.0 has no datetime attribute (1.0
+// §12.1).
 func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Change == "":
@@ -151,7 +151,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
-		return nil // the window ended before Change Dumps were switched on
+		return nil // the window ends before Change Dumps were switched on
 	}
 	it, packages, err := m.dumpSoFar(ctx, w.Number)
 	if err != nil {
@@ -176,7 +176,8 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	return m.changeDumpDocument(ctx, w, it, packages)
 }
 
-// dumpSoFar returns the open Change Dump and its packages.
+// dumpSoFar returns the Change Dump with a number and its packages of earlier publications.
+// It returns a new item if there is no such Change Dump.
 func (m *maker) dumpSoFar(ctx context.Context, number int64) (Item, []Item, error) {
 	it := Item{Kind: ItemChangeDump, Number: number, Key: m.l.changeDump(number)}
 	if m.last.DumpsSince.IsZero() || number > m.last.ChangesNumber {

@@ -15,9 +15,9 @@ import (
 // relations (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
-// description writes the Source Description and the page about the Source if their
-// content changed; the cost grows with the number of sets. While the page shows the
-// numbers of all sets, every publication rewrites both.
+// description writes the Source Description if its content changed, and the page about the
+// Source if its content may have changed. While the page shows numbers of the sets, every
+// publication rewrites it.
 func (m *maker) description(ctx context.Context, _ Update) error {
 	var err error
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
@@ -44,8 +44,8 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	return m.about(ctx, sets)
 }
 
-// sourceSum returns the digest of everything in the Source Description except the list
-// of published sets. A new set appears in the description with its first publication.
+// sourceSum returns the digest of the settings from which the Source Description and the
+// page about the Source are made.
 func (m *maker) sourceSum() (Sum, error) {
 	sets := slices.Sorted(slices.Values(m.p.Sets))
 	text, err := json.Marshal([]any{m.p.BaseURL, m.p.Generator, m.p.About, m.p.MaxEntries, sets})
@@ -68,7 +68,7 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	if err := m.wellKnown(ctx); err != nil {
 		return err
 	}
-	for n := len(keys); ; n++ { // retire the parts that a description of more sets had
+	for n := len(keys); ; n++ { // retire the parts that a description of more sets had before
 		_, ours, err := m.p.Journal.Document(ctx, descriptionPart(n))
 		if err != nil || !ours {
 			return err
@@ -86,7 +86,7 @@ func (m *maker) wellKnown(ctx context.Context) error {
 			return err
 		}
 		if foreign {
-			m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: readers find the Source Description at %s", wellKnownKey, m.l.descriptionURI()))
+			m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays unchanged: readers find the Source Description at %s", wellKnownKey, m.l.descriptionURI()))
 			return nil
 		}
 	}

@@ -43,10 +43,10 @@ func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
 	return dump, nil
 }
 
-// changePackages packs the new changes of w and writes copies of the manifests (1.1
-// §13). It sets Number, Key, Keys, From, Until, Entries, Bytes, Length and SHA256 of
-// the returned items. Each package covers the time until the next one begins; the last
-// one ends with the window or, while the window is open, at the last change.
+// changePackages packs the new changes of w and writes copies of the manifests (1.1 §13).
+// It sets Number, Key, Keys, From, Until, Entries, Bytes, Length and SHA256 of the returned
+// items. Each package covers the time until the next package begins. The last package ends
+// with the window or, while the window is open, at the last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	from := w.FreshFrom
 	if from.Before(w.From) {
@@ -75,8 +75,8 @@ func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) er
 	return err
 }
 
-// numbered returns the nth member of a package, counted from 1. A deletion has no bytes
-// and therefore no path.
+// numbered returns a bitstream as the nth member of a package, counted from 1. A deletion
+// has no bytes and therefore no path.
 func numbered(b Bitstream, n int) pack.Member {
 	b.Path = ""
 	if b.Open != nil {
@@ -85,8 +85,9 @@ func numbered(b Bitstream, n int) pack.Member {
 	return pack.Member{Entry: b.Entry, Open: b.Open}
 }
 
-// numberedPatch is the patch that an entry links as a member of the package beside it, which no
-// entry of the manifest names; the link gets its path. It is false if there is no patch.
+// numberedPatch returns the patch that an entry links as a member of the same package, or
+// false if there is no patch. It sets the path of the link. The manifest has no entry for a
+// patch.
 func numberedPatch(en *resourcesync.Entry, b Bitstream, n int) (pack.Member, bool) {
 	at := slices.IndexFunc(en.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch })
 	if b.Patch == nil || at < 0 {

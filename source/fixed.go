@@ -10,13 +10,14 @@ import (
 	"instep/resourcesync"
 )
 
-// maxFixedBytes bounds the Change List at a fixed name. The size is estimated before
-// writing, since entries may become longer under another Policy.Profile10.
+// maxFixedBytes is the largest size of the Change List at a fixed name. It is below the
+// limit of the standard, because the size is estimated from the lists that are copied, and
+// their entries may become longer in another profile.
 const maxFixedBytes = 45_000_000
 
-// fixedChanges writes the Change List at a fixed name from the newest current Change
-// Lists, as many as fit into one document. It is replaced last, so that the documents
-// behind its up link always include its changes.
+// fixedChanges writes the Change List at a fixed name, with the changes of the newest
+// current Change Lists, as many as fit into one document. It is written after all other
+// documents, so that the documents to which its up link leads always include its changes.
 func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	key := m.l.fixedChangeList()
 	var lists []Item
@@ -39,8 +40,8 @@ func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	return err
 }
 
-// newestLists returns the Change Lists that go into the one at a fixed name, oldest
-// first: the newest list, and earlier ones while there is room and their files are
+// newestLists returns the Change Lists whose changes the list at a fixed name has, oldest
+// first: the newest list, and earlier lists while there is room and their files are
 // unchanged.
 func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	current, err := m.currentLists(ctx)
@@ -69,8 +70,8 @@ func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	return current[first:], nil
 }
 
-// currentLists returns the Change Lists of the index. It leaves out those that already
-// did not fit into the previous Change List at a fixed name.
+// currentLists returns the current Change Lists, without those that did not fit into the
+// previous Change List at a fixed name.
 func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	lists := slices.Clone(m.shelf.items[ItemChangeList])
 	if !m.shelf.all {
@@ -114,8 +115,8 @@ func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2
 	}
 }
 
-// published reads the changes of one of our Change Lists and reverses the conversion
-// for the Policy in force when it was written.
+// published reads the changes of one of our Change Lists and reverses the conversion to the
+// profile in which the list was written.
 func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		r, _, err := m.p.Bucket.Get(ctx, key, 0, -1)

@@ -23,7 +23,7 @@ type PublicationInfo struct {
 	Format  int    `json:"format_version"`
 	State   string `json:"state"`    // UUID of the state that wrote it
 	BaseURL string `json:"base_url"` // ends in "/"
-	// Aliases of the Publisher; nil is none.
+	// Aliases are those of the Publisher, or nil if it has none.
 	Aliases *Aliases `json:"aliases,omitempty"`
 }
 

@@ -17,7 +17,7 @@ const (
 	wellKnownKey   = ".well-known/resourcesync"
 	sitemapName    = "sitemap.xml"
 
-	fixedChangesName = "changelist.xml" // beside resourcelist.xml, the Resource List at a fixed name
+	fixedChangesName = "changelist.xml" // the Change List at a fixed name
 )
 
 // Values of Document.Rank, in the order of publication.
@@ -25,27 +25,28 @@ const (
 	rankInfo         = iota // publication.json, which names the owner, before all other documents
 	rankMaps                // Resource Maps, before the lists that link them
 	rankMapLists            // documents that list Resource Maps
-	rankPackages            // written to their final keys before the commit
+	rankPackages            // packages, which are written before the commit
 	rankManifests           // copies of the manifests in the packages
-	rankPatches             // Change Lists link them
-	rankChanges             // Change Lists, before the snapshots whose at they cover
-	rankArchiveParts        // of archives
+	rankPatches             // patches, before the Change Lists that link them
+	rankChanges             // Change Lists and Change Dumps, before lists and dumps of later times
+	rankArchiveParts        // parts of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps
 	rankParts               // parts of lists, dumps and sitemaps
 	rankList                // lists, dumps, their indexes
-	rankFixed               // copies under fixed names
-	rankPages               // for people
+	rankFixed               // copies at keys that never change
+	rankPages               // HTML pages
 	rankCapability          // the Capability List
 	rankDescriptionParts
-	rankDescription  // the first document that clients read
+	rankDescription  // Source Description, the first document that clients read
 	rankFixedChanges // Change List at a fixed name, polled by clients that read nothing else; no document links it
 )
 
 // nameForm matches valid set names. A name becomes part of keys and URIs unchanged.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// CheckSet returns an error if name is not a valid set name; "" is the default set.
+// CheckSet returns an error if name is not a valid name of a set. The default set has the
+// name "".
 func CheckSet(name string) error {
 	if name != "" && !nameForm.MatchString(name) {
 		return fmt.Errorf("%q can't name a set: a letter or digit, then at most 99 of A-Z a-z 0-9 . _ -", name)
@@ -70,7 +71,7 @@ func ParseBaseURL(s string) (string, error) {
 	case u.Hostname() == "":
 		return "", fmt.Errorf("base URL %q has no host", s)
 	case u.User != nil:
-		return "", errors.New("a base URL can't hold a user name or password: everybody reads it")
+		return "", errors.New("a base URL can't have a user name or password, because everybody can read it")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(s, "#"):
 		return "", fmt.Errorf("base URL %q: expected no query and no fragment", s)
 	}
@@ -123,7 +124,7 @@ func (l layout) changeDump(number int64) string {
 	return fmt.Sprintf("%schangedumps/%d.xml", l.dir(), number)
 }
 
-// changeIndex returns the key of the index of all current Change Lists or Change Dumps.
+// changeIndex returns the key of the index of the current Change Lists or Change Dumps.
 func (l layout) changeIndex(kind ItemKind) string {
 	return fmt.Sprintf("%s%s-index.xml", l.dir(), kind)
 }
@@ -185,16 +186,16 @@ func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
 // page returns the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }
 
-// fixedResourceList returns the fixed key of the copy of the Resource List, for
-// robots.txt.
+// fixedResourceList returns the key of the copy of the current Resource List, which never
+// changes. robots.txt names it.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
-// fixedChangeList returns the fixed key of the Change List for clients that poll one
-// URI.
+// fixedChangeList returns the key of the Change List at a fixed name, for clients that poll
+// one URI.
 func (l layout) fixedChangeList() string { return l.dir() + fixedChangesName }
 
-// sitemap returns the key of the plain sitemap: where search engines look, or another
-// key if a foreign file exists there.
+// sitemap returns the key of the plain sitemap. For the default set it is sitemap.xml,
+// where search engines look, or another key if a foreign file is there.
 func (l layout) sitemap(foreign bool) string {
 	if l.set == "" && !foreign {
 		return sitemapName
@@ -202,8 +203,8 @@ func (l layout) sitemap(foreign bool) string {
 	return l.dir() + sitemapName
 }
 
-// sitemapPart returns the key of a part of a sitemap. It is in the sitemap's directory,
-// since a sitemap may list only URIs below its own directory.
+// sitemapPart returns the key of a part of a sitemap. A part is in the directory of the
+// sitemap, since a sitemap may list only URIs below its own directory.
 func sitemapPart(sitemap string, generation int64, n int) string {
 	return fmt.Sprintf("%s-%d-%05d.xml", strings.TrimSuffix(sitemap, ".xml"), generation, n)
 }
@@ -217,7 +218,7 @@ func (l layout) stagePrefix() string {
 	return "set/" + l.set + "/"
 }
 
-// owns reports whether a key belongs to this set rather than to another.
+// owns reports whether a key belongs to this set and not to another one.
 func (l layout) owns(key string) bool {
 	if l.set == "" {
 		return !strings.HasPrefix(key, root+"sets/")

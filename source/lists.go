@@ -41,14 +41,14 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	return m.sitemap(ctx, all.plain)
 }
 
-// members iterates over the resources of a snapshot. If their plain sitemap entries fit
-// into one document it keeps them in memory, so that most sets are read only once for
-// both lists.
+// members iterates over the resources of a snapshot. If their entries in the plain sitemap
+// fit into one document it keeps these entries in memory, so that most sets are read once
+// and not twice.
 type members struct {
 	all   iter.Seq2[resourcesync.Entry, error]
 	bytes int64 // total length of the resources that list has yielded
 	n     int
-	kept  []plainMember // their entries for the plain sitemap; nil if there are more than MaxEntries
+	kept  []plainMember // entries for the plain sitemap; nil if there are more than resourcesync.MaxEntries
 }
 
 // plainMember is the entry of a resource in a plain sitemap.
@@ -57,7 +57,7 @@ type plainMember struct {
 	lastMod resourcesync.Datetime
 }
 
-// list yields all entries; it starts again for each range loop.
+// list yields all entries, from the first one on in each range loop.
 func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 	s.bytes, s.n, s.kept = 0, 0, s.kept[:0]
 	for en, err := range s.all {
@@ -106,8 +106,8 @@ func (m *maker) dump(ctx context.Context, u Update) error {
 	return nil
 }
 
-// sitemap writes the plain sitemap with URLs and lastmod only, as search engines reject
-// elements that they do not know.
+// sitemap writes the plain sitemap. It has only URLs and lastmod, because search engines
+// reject elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
 	foreign, err := m.foreign(ctx, m.l.sitemap(false))
 	if err != nil {
@@ -115,7 +115,7 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 	}
 	key := m.l.sitemap(foreign)
 	if foreign {
-		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: the sitemap goes to %q", sitemapName, key))
+		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays unchanged: the sitemap is written to %q", sitemapName, key))
 	}
 	keys, _, err := m.series(ctx, resourcesync.Header{}, Document{Key: key, Rank: rankFixed}, func(n int) Document {
 		return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}

@@ -20,10 +20,10 @@ type maker struct {
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the publication so far
+	pub    Publication // the new publication, as far as it is made
 	shelf  shelf
 
-	placer   *placer // nil in a preview
+	placer   *placer // writes packages; nil in a preview
 	packages int     // number of Change Dump packages so far
 	newMaps  int     // number of new Resource Maps
 }
@@ -31,8 +31,8 @@ type maker struct {
 // preview reports whether the documents are discarded after encoding.
 func (m *maker) preview() bool { return m.placer == nil }
 
-// make writes the documents that u changes into st and returns the new publication.
-// Everything else is carried over from last.
+// make writes the documents that u changes into st and returns the new publication. All
+// other documents are those of last.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
 	if st.batch != nil {
@@ -56,8 +56,8 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	return m.pub, nil
 }
 
-// header returns the header of a document with a capability. It has the link to the
-// archive of its kind if there is one (Archives §2.2).
+// header returns the header of a document with a capability, with the up link and, if there
+// is one, the link to the archive of its kind (Archives §2.2).
 func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
 	h := m.l.header(c)
 	if uri := m.last.Offer(c + archiveSuffix); uri != "" {
@@ -66,15 +66,15 @@ func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
 	return h
 }
 
-// header returns a header with the up link to the Capability List of the set.
+// header returns the header of a document with a capability, with the up link to the
+// Capability List of the set.
 func (l layout) header(c resourcesync.Capability) resourcesync.Header {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
 	h.Capability = c
 	return h
 }
 
-// offer makes the document at key the one that the Capability List names for a
-// capability.
+// offer makes the Capability List name the document at key for a capability.
 func (m *maker) offer(c resourcesync.Capability, key string) {
 	uri := m.l.uri(key)
 	for i := range m.pub.Offers {

@@ -13,10 +13,10 @@ import (
 )
 
 // A package is too large to be written twice. It is written directly to its key in the
-// Bucket, in a directory named after the id of the publication, which no document links
-// before the commit. Before the first package a mark is written to the staging area. It
-// shows the next run where to look for packages of a publication that was never
-// committed.
+// Bucket, in a directory named after the id of the publication, and no document links it
+// before the commit. Before the first package an empty mark is written to the staging area,
+// in which the next run finds the id of a publication that was never committed, to remove
+// its packages.
 const markName = "packages"
 
 // placer writes packages.
@@ -62,8 +62,8 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	return d.doc, nil
 }
 
-// mark writes the mark once. It fails if objects already exist at the prefixes of the
-// packages.
+// mark writes the mark once. It returns a *NotOursError if there are objects in the
+// directories of the packages already.
 func (p *placer) mark(ctx context.Context) error {
 	if p.marked {
 		return nil
@@ -84,8 +84,8 @@ func (p *placer) mark(ctx context.Context) error {
 	return nil
 }
 
-// dropPackages removes the packages of the publication that wrote the mark key in the
-// staging area, unless that publication was committed.
+// dropPackages removes the packages of the publication whose mark is at key in the staging
+// area, unless that publication was committed. It ignores other keys.
 func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, committed int64) error {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(key, l.stagePrefix()), "/"+markName)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"instep/resourcesync"
 )
 
-// patchesOf is the largest number of changes whose patches are in one directory.
+// patchesOf is the number of consecutive changes whose patches are in one directory.
 const patchesOf = 1000
 
 // Patch is a patch of a change: it makes the new version of a resource from the one

@@ -22,20 +22,20 @@ var (
 	ListKinds = slices.Concat(generationKinds, changeKinds)
 )
 
-// retention is the policy of retain. It guarantees that a reader of a current, still
-// readable or archived Resource List or Resource Dump finds every change after its at,
-// without a gap, in the current and archived Change Lists.
+// retention is the policy of retain. It guarantees that the current and archived Change
+// Lists have every change since the oldest Resource List or Resource Dump that is current,
+// still readable or archived.
 type retention struct {
 	now         time.Time
 	keep        time.Duration // minimum time that a superseded Resource List stays readable
-	generations int           // minimum number of readable generations of each kind
+	generations int           // minimum number of generations of each kind that stay readable
 	keepChanges time.Duration
 	archive     *Archive
 	maxIndex    int // limit of Change Lists in an index; 0 is the limit of the standard
 }
 
-// retain moves items of o from the current lists to the archives, and out of the
-// archives. It removes items from o that are in neither.
+// retain decides which items of o are current and which are archived. It removes items from
+// o that are neither.
 func (r *retention) retain(o offered) error {
 	for _, kind := range generationKinds {
 		r.supersede(o[kind])
@@ -113,7 +113,8 @@ func (r *retention) expire(o offered) {
 	r.shrink(o)
 }
 
-// tooMany reports whether the oldest of n archived items, dated at, has to go.
+// tooMany reports whether the oldest of n archived items, with the given time, must leave
+// the archive.
 func (r *retention) tooMany(at time.Time, n int) bool {
 	a := r.archive
 	return a.Age > 0 && r.now.Sub(at) > a.Age || a.Count > 0 && n > a.Count
@@ -128,8 +129,8 @@ func inArchive(of []Item) (archived []*Item) {
 	return archived
 }
 
-// shrink drops the oldest items of all archives until the rest is below the size limit,
-// or will be when readers no longer need some of it.
+// shrink drops the oldest items of all archives until the rest is below the size limit, or
+// will be below it when readers no longer need some of the rest.
 func (r *retention) shrink(o offered) {
 	var queues [][]*Item
 	var bytes int64
@@ -152,7 +153,7 @@ func (r *retention) shrink(o offered) {
 			}
 		}
 		if oldest < 0 {
-			return // the rest is still needed
+			return // readers still need the rest
 		}
 		it := queues[oldest][0]
 		r.leave(it)
@@ -175,8 +176,8 @@ func (r *retention) leaving(o offered) (bytes int64) {
 	return bytes
 }
 
-// leave takes an item out of its archive. A generation stays on record while readers
-// that found it there may still ask for later changes.
+// leave takes an item out of its archive. A generation stays recorded for a while, because
+// readers that found it in the archive may still need later changes.
 func (r *retention) leave(it *Item) {
 	it.Archive = 0
 	if !it.At.IsZero() {
@@ -192,15 +193,15 @@ func momentOf(it *Item) time.Time {
 	return it.At
 }
 
-// needed returns the earliest time from which readers may need changes: the oldest at
-// of the Resource Lists and Resource Dumps that are readable, archived, or recently
-// left an archive.
+// needed returns the earliest time from which readers may need changes: that of the oldest
+// Resource List or Resource Dump that is readable or archived, or has recently left an
+// archive.
 func (r *retention) needed(o offered) time.Time {
 	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
 }
 
 // leftOnly reports whether a generation has recently left an archive that still exists.
-// Without an archive, the Change Lists that its readers would need are gone too.
+// Without an archive, the Change Lists that its readers would need no longer exist.
 func (r *retention) leftOnly(it *Item) bool {
 	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
 }
@@ -218,7 +219,7 @@ func (r *retention) oldest(o offered, counts func(it *Item, readable bool) bool)
 	return oldest
 }
 
-// readable reports whether generation i is current, or readers may still be using it.
+// readable reports whether generation i is current or readers may still be reading it.
 func (r *retention) readable(of []Item, i int) bool {
 	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
 }
@@ -244,7 +245,7 @@ func (r *retention) leaveIndex(o offered) error {
 		it.Current = false
 	}
 	if n := len(changes) - current; n > limit {
-		return fmt.Errorf("%w: %d since the oldest Resource List or Resource Dump that readers may begin with, expected at most %d (publish a new Resource List)", ErrIndexFull, n, limit)
+		return fmt.Errorf("%w: there are %d since the oldest Resource List or Resource Dump with which readers may begin, expected at most %d (publish a new Resource List)", ErrIndexFull, n, limit)
 	}
 	for i := range o[ItemChangeDump] {
 		if it := &o[ItemChangeDump][i]; it.Number < changes[current].Number {

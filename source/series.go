@@ -50,7 +50,7 @@ func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// converted yields the results of convert for all entries.
+// converted yields each entry as convert returns it.
 func converted(entries iter.Seq2[resourcesync.Entry, error], convert func(resourcesync.Entry) resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {

@@ -139,7 +139,7 @@ func TestDumpsRefuseAChangeWithoutBytes(t *testing.T) {
 		want string
 	}{
 		{change(base+"nowhere", "", "1").Resource, "nowhere"},
-		{change("https://example.org/", "", "1").Resource, "made of the files"},
+		{change("https://example.org/", "", "1").Resource, "consists of the files"},
 		{change(base+"room%201/item.txt", "", "item 2").Resource, "hash: given is"},
 		{change(base+"room%201/item.txt", "", "longer than that").Resource, "length: given are 16 bytes"},
 	} {

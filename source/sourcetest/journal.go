@@ -61,7 +61,7 @@ func (s *suite) begin(set string) source.Publication {
 	return source.Publication{ID: id, Set: set, Made: made(id)}
 }
 
-// publish commits a publication that fill completes, and calls Done.
+// publish commits a publication after fill has added its contents, and calls Done.
 func (s *suite) publish(set string, fill func(*source.Publication)) source.Publication {
 	s.t.Helper()
 	p := s.begin(set)
@@ -97,7 +97,7 @@ func (s *suite) wantDocument(key string, length int64) {
 		s.t.Fatal(err)
 	}
 	if want := document(key, length); ok != (length >= 0) || ok && (d.Key != want.Key || d.Length != want.Length || d.SHA256 != want.SHA256 || d.Immutable != want.Immutable) {
-		s.t.Errorf("document %q: got %+v, %t; want %+v", key, d, ok, want)
+		s.t.Errorf("document %q: got %+v, ours %t; want %+v", key, d, ok, want)
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *suite) wantItems(set string, kind source.ItemKind, from int64, want ...
 		got = append(got, it.Number)
 	}
 	if !slices.Equal(got, want) {
-		s.t.Errorf("%s of %q from %d: got %d, want %d", kind, set, from, got, want)
+		s.t.Errorf("numbers of %s of set %q from %d: got %d, want %d", kind, set, from, got, want)
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *suite) ids() {
 	for _, set := range []string{"", "maps", "", "prints"} {
 		p := s.begin(set)
 		if p.ID <= last {
-			s.t.Errorf("publication %d begun after %d", p.ID, last)
+			s.t.Errorf("publication %d was begun after publication %d, expected a greater id", p.ID, last)
 		}
 		last = p.ID
 	}
@@ -186,7 +186,7 @@ func (s *suite) documents() {
 	p := s.begin("")
 	p.Documents = []source.Document{document("a.xml", 1), document("dir/b.xml", 2)}
 	s.must(s.Commit(s.t.Context(), p))
-	s.wantDocument("a.xml", -1) // the document is not in its place yet
+	s.wantDocument("a.xml", -1) // Done has not recorded the document yet
 	s.must(s.Done(s.t.Context(), p))
 	s.wantDocument("a.xml", 1)
 	s.wantDocument("dir/b.xml", 2)
@@ -205,14 +205,14 @@ func (s *suite) retired() {
 	second := s.publish("", func(p *source.Publication) {
 		p.Retired, p.Documents = []string{"a.xml", "b.xml", "never.xml"}, []source.Document{document("d.xml", 4)}
 	})
-	s.wantDocument("a.xml", 1) // the document is ours until it is removed
+	s.wantDocument("a.xml", 1) // a retired document is ours until it is removed
 	s.wantExpired(made(1000), 1000, "a.xml", "b.xml")
 	s.wantExpired(second.Made, 1000)
 	s.wantExpired(made(1000), first.ID)
-	s.publish("", func(p *source.Publication) { // b.xml is linked again
+	s.publish("", func(p *source.Publication) { // b.xml is written and linked again
 		p.Retired, p.Documents = []string{"a.xml"}, []source.Document{document("b.xml", 6)}
 	})
-	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // retired at the time of the first publication
+	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml keeps the time at which it was first retired
 	s.must(s.Forget(s.t.Context(), "a.xml"))
 	s.wantExpired(made(1000), 1000)
 }
