@@ -198,7 +198,7 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 		for _, part := range before {
 			stays := slices.ContainsFunc(now, func(p archivePart) bool { return p.number == part.number })
 			if len(now) < 2 || !stays {
-				m.retire(m.l.archivePart(kind, part.number))
+				m.retire(partKey(m.l.archive(kind), part.number))
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 		return nil
 	}
 	for _, part := range now {
-		key := m.l.archivePart(kind, part.number)
+		key := partKey(m.l.archive(kind), part.number)
 		if len(before) > 1 && slices.Contains(before, part) {
 			if gone, err := m.absent(ctx, key); err != nil || !gone {
 				if err != nil {
@@ -255,7 +255,7 @@ func (m *maker) archiveIndex(ctx context.Context, kind ItemKind, parts []archive
 	h.Root = resourcesync.SitemapIndex
 	var entries []resourcesync.Entry
 	for _, part := range parts {
-		entries = append(entries, resourcesync.Entry{Loc: m.l.uri(m.l.archivePart(kind, part.number))})
+		entries = append(entries, resourcesync.Entry{Loc: m.l.uri(partKey(m.l.archive(kind), part.number))})
 	}
 	return m.short(ctx, Document{Key: m.l.archive(kind), Rank: rankArchives}, h, entries)
 }

@@ -59,9 +59,7 @@ func (m *maker) sourceSum() (Sum, error) {
 func (m *maker) describe(ctx context.Context, sets []string) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
 	h.Capability = resourcesync.CapabilityDescription
-	keys, _, err := m.series(ctx, h, Document{Key: descriptionKey, Rank: rankDescription}, func(n int) Document {
-		return Document{Key: descriptionPart(n), Rank: rankDescriptionParts}
-	}, listed(m.capabilityLists(sets)))
+	keys, _, err := m.series(ctx, h, Document{Key: descriptionKey, Rank: rankDescription}, Document{Key: descriptionKey, Rank: rankDescriptionParts}, listed(m.capabilityLists(sets)))
 	if err != nil {
 		return err
 	}
@@ -69,11 +67,12 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 		return err
 	}
 	for n := len(keys); ; n++ { // retire the parts that a description of more sets had before
-		_, ours, err := m.p.Journal.Document(ctx, descriptionPart(n))
+		key := partKey(descriptionKey, int64(n))
+		_, ours, err := m.p.Journal.Document(ctx, key)
 		if err != nil || !ours {
 			return err
 		}
-		m.retire(descriptionPart(n))
+		m.retire(key)
 	}
 }
 

@@ -17,9 +17,8 @@ const zipType = "application/zip"
 func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
 	h := m.header(resourcesync.CapabilityResourceDump)
 	h.At, h.Completed = resourcesync.DatetimeOf(d.At), resourcesync.DatetimeOf(d.Completed)
-	k := packer{m: m, header: m.l.header(resourcesync.CapabilityResourceDumpManifest)}
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityResourceDumpManifest), dir: m.l.packages(m.pub.ID)[0]}
 	k.header.At, k.header.Completed = h.At, h.Completed
-	k.keys = func(n int) (zip, manifest string) { return m.l.dumpPackage(m.pub.ID, n) }
 	if err := k.pack(ctx, d.Bitstreams); err != nil {
 		return Item{}, err
 	}
@@ -33,9 +32,7 @@ func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
 		dump.Keys = append(dump.Keys, p.Keys...)
 		dump.Entries, dump.Bytes = dump.Entries+p.Entries, dump.Bytes+p.Bytes
 	}
-	keys, _, err := m.series(ctx, h, Document{Key: dump.Key, Rank: rankList, Immutable: true}, func(n int) Document {
-		return Document{Key: m.l.resourceDumpPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
-	}, listed(entries))
+	keys, _, err := m.series(ctx, h, Document{Key: dump.Key, Rank: rankList, Immutable: true}, Document{Key: dump.Key, Rank: rankParts, Immutable: true}, listed(entries))
 	if err != nil {
 		return Item{}, err
 	}
@@ -52,9 +49,8 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	if from.Before(w.From) {
 		from = w.From
 	}
-	k := packer{m: m, header: m.l.header(resourcesync.CapabilityChangeDumpManifest), until: resourcesync.DatetimeOf(w.Until)}
-	k.header.From = resourcesync.DatetimeOf(from)
-	k.keys = func(n int) (zip, manifest string) { return m.l.changePackage(m.pub.ID, m.packages+n) }
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityChangeDumpManifest), dir: m.l.packages(m.pub.ID)[1], earlier: m.packages}
+	k.header.From, k.until = resourcesync.DatetimeOf(from), resourcesync.DatetimeOf(w.Until)
 	if err := k.pack(ctx, w.Fresh); err != nil {
 		return nil, err
 	}

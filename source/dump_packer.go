@@ -20,11 +20,12 @@ const defaultPackageBytes = 1 << 30
 // packer puts bitstreams into packages in the given order. It holds the entries of one
 // package in memory, but not the bytes.
 type packer struct {
-	m      *maker
-	header resourcesync.Header                // header of the next manifest
-	until  resourcesync.Datetime              // end of the period of the last Change Dump package; zero means the time of the last change
-	keys   func(n int) (zip, manifest string) // returns the keys of the nth package, counted from 1
-	items  []Item                             // the packages written so far
+	m       *maker
+	header  resourcesync.Header   // header of the next manifest
+	until   resourcesync.Datetime // end of the period of the last Change Dump package; zero means the time of the last change
+	dir     string                // prefix of the keys of the packages
+	earlier int                   // number of packages in dir that were written before
+	items   []Item                // the packages written so far
 
 	members []pack.Member // members of the next package that have an entry in its manifest
 	patches []pack.Member // patches that these members link
@@ -110,7 +111,7 @@ func (k *packer) longest() resourcesync.Header {
 // end writes the package. next is the first entry of the following package, or nil after
 // the last package.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
-	if k.m.packages+len(k.items) >= maxPackages {
+	if k.earlier+len(k.items) >= maxPackages {
 		return fmt.Errorf("publishing: more than %d packages: expected fewer packages of more than %d bytes each", len(k.items), k.limit())
 	}
 	if !k.header.From.IsZero() {
@@ -147,7 +148,8 @@ func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
 
 // write writes the package to its key and its manifest as a separate document.
 func (k *packer) write(ctx context.Context) (Item, error) {
-	zip, manifest := k.keys(len(k.items) + 1)
+	key := fmt.Sprintf("%s%05d", k.dir, k.earlier+len(k.items)+1)
+	zip, manifest := key+".zip", key+"-manifest.xml"
 	copied, err := k.m.st.draft(ctx, Document{Key: manifest, Rank: rankManifests, Immutable: true})
 	if err != nil {
 		return Item{}, err

@@ -1,12 +1,10 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -229,15 +227,11 @@ const maxRecord = 1 << 30
 
 // record reads the record at a key. It returns false if there is none.
 func record[T any](ctx context.Context, b blob.Bucket, key string) (v T, ok bool, err error) {
-	r, _, err := b.Get(ctx, key, 0, maxRecord)
+	body, err := blob.ReadAll(ctx, b, key, maxRecord)
 	if errors.Is(err, blob.ErrNotExist) {
 		return v, false, nil
 	}
-	if err != nil {
-		return v, false, fmt.Errorf("reading the journal: %w", err)
-	}
-	body, err := io.ReadAll(r)
-	if err = errors.Join(err, r.Close()); err == nil {
+	if err == nil {
 		err = json.Unmarshal(body, &v)
 	}
 	if err != nil {
@@ -284,7 +278,7 @@ func (w *recordWriter) put(key string, v any) {
 		w.err = err
 		return
 	}
-	_, err = io.Copy(o, bytes.NewReader(body))
+	_, err = o.Write(body)
 	if w.err = errors.Join(err, o.Close()); w.err == nil {
 		w.batch.Put(o, blob.Put{Key: key})
 	}

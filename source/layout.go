@@ -115,10 +115,6 @@ func (l layout) resourceList(generation int64) string {
 	return fmt.Sprintf("%slists/%d/resourcelist.xml", l.dir(), generation)
 }
 
-func (l layout) resourceListPart(generation int64, n int) string {
-	return fmt.Sprintf("%slists/%d/resourcelist-%05d.xml", l.dir(), generation, n)
-}
-
 // changeDump returns the key of the Change Dump that belongs to a Change List.
 func (l layout) changeDump(number int64) string {
 	return fmt.Sprintf("%schangedumps/%d.xml", l.dir(), number)
@@ -134,30 +130,15 @@ func (l layout) resourceDump(generation int64) string {
 	return fmt.Sprintf("%sdumps/%d/resourcedump.xml", l.dir(), generation)
 }
 
-func (l layout) resourceDumpPart(generation int64, n int) string {
-	return fmt.Sprintf("%sdumps/%d/resourcedump-%05d.xml", l.dir(), generation, n)
-}
-
 // packages returns the key prefixes of a publication's packages: those of its Resource
 // Dump and of its Change Dumps.
 func (l layout) packages(id int64) [2]string {
 	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
 }
 
-// dumpPackage returns the keys of the nth package of a Resource Dump, counted from 1,
-// and of the copy of its manifest.
-func (l layout) dumpPackage(generation int64, n int) (zip, manifest string) {
-	return packageKeys(l.packages(generation)[0], n)
-}
-
-// changePackage returns the keys of the nth Change Dump package of a publication and of
-// the copy of its manifest.
-func (l layout) changePackage(publication int64, n int) (zip, manifest string) {
-	return packageKeys(l.packages(publication)[1], n)
-}
-
-func packageKeys(dir string, n int) (zip, manifest string) {
-	return fmt.Sprintf("%s%05d.zip", dir, n), fmt.Sprintf("%s%05d-manifest.xml", dir, n)
+// partKey returns the key of part n of the document at key.
+func partKey(key string, n int64) string {
+	return fmt.Sprintf("%s-%05d.xml", strings.TrimSuffix(key, ".xml"), n)
 }
 
 // isPackage reports whether a key is that of a package.
@@ -168,17 +149,10 @@ func (l layout) archive(kind ItemKind) string {
 	return fmt.Sprintf("%sarchives/%s-archive.xml", l.dir(), kind)
 }
 
-func (l layout) archivePart(kind ItemKind, n int64) string {
-	return fmt.Sprintf("%sarchives/%s-archive-%05d.xml", l.dir(), kind, n)
-}
-
 // archived returns the key of the archive copy of a Change List or Change Dump.
 func (l layout) archived(kind ItemKind, number int64) string {
 	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
 }
-
-// descriptionPart returns the key of a part of the Source Description.
-func descriptionPart(n int) string { return fmt.Sprintf("%sdescription-%05d.xml", root, n) }
 
 // mapFile returns the key of a Resource Map file.
 func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
@@ -201,12 +175,6 @@ func (l layout) sitemap(foreign bool) string {
 		return sitemapName
 	}
 	return l.dir() + sitemapName
-}
-
-// sitemapPart returns the key of a part of a sitemap. A part is in the directory of the
-// sitemap, since a sitemap may list only URIs below its own directory.
-func sitemapPart(sitemap string, generation int64, n int) string {
-	return fmt.Sprintf("%s-%d-%05d.xml", strings.TrimSuffix(sitemap, ".xml"), generation, n)
 }
 
 // stagePrefix returns the key prefix under which the documents of a publication are

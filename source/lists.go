@@ -20,9 +20,7 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	list := m.l.resourceList(m.pub.ID)
 	h := m.header(resourcesync.CapabilityResourceList)
 	h.At, h.Completed = resourcesync.DatetimeOf(s.At), resourcesync.DatetimeOf(s.Completed)
-	keys, n, err := m.series(ctx, h, Document{Key: list, Rank: rankList, Immutable: true}, func(n int) Document {
-		return Document{Key: m.l.resourceListPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
-	}, all.list)
+	keys, n, err := m.series(ctx, h, Document{Key: list, Rank: rankList, Immutable: true}, Document{Key: list, Rank: rankParts, Immutable: true}, all.list)
 	if err != nil {
 		return err
 	}
@@ -117,9 +115,10 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 	if foreign {
 		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays unchanged: the sitemap is written to %q", sitemapName, key))
 	}
-	keys, _, err := m.series(ctx, resourcesync.Header{}, Document{Key: key, Rank: rankFixed}, func(n int) Document {
-		return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}
-	}, entries)
+	// Parts are in the directory of the sitemap, since a sitemap may list only URIs below its
+	// own directory.
+	part := Document{Key: partKey(key, m.pub.ID), Rank: rankParts, Immutable: true}
+	keys, _, err := m.series(ctx, resourcesync.Header{}, Document{Key: key, Rank: rankFixed}, part, entries)
 	if err != nil {
 		return err
 	}

@@ -145,9 +145,10 @@ func (h *onDemand) answer(ctx context.Context, w *response, r *http.Request) err
 // collect returns the header of the manifest and the members of the package.
 func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resourcesync.Header, []pack.Member, error) {
 	l := layout{base: h.BaseURL, set: wanted.Set}
-	header := l.header(resourcesync.CapabilityResourceDumpManifest)
+	var header resourcesync.Header
 	var data iter.Seq2[Bitstream, error]
 	if wanted.from.IsZero() {
+		header = l.header(resourcesync.CapabilityResourceDumpManifest)
 		header.At = resourcesync.DatetimeOf(h.Now().UTC())
 		data = h.Data.Resources(ctx, wanted.Set, wanted.URIs)
 	} else {

@@ -10,14 +10,16 @@ import (
 )
 
 // series writes a list as one document, or as parts and an index if one document is not
-// enough (1.1 §10.2). part returns part n, counted from 1. The result is the keys of the
-// written documents, parts first, and the number of entries.
-func (m *maker) series(ctx context.Context, h resourcesync.Header, whole Document, part func(n int) Document, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
+// enough (1.1 §10.2). part is the form of the parts: its key gets the number of a part. The
+// result is the keys of the written documents, parts first, and the number of entries.
+func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part Document, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
 	document := func(n int) Document {
 		if n == 0 {
 			return whole
 		}
-		return part(n)
+		d := part
+		d.Key = partKey(part.Key, int64(n))
+		return d
 	}
 	list := resourcesync.Series{
 		Header:     h,

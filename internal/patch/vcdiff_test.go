@@ -338,7 +338,7 @@ func TestVCDIFFRefuses(t *testing.T) {
 		"data of 16 MiB that are not there":   {vcd(0, []byte{0, 8, 1, 0}, ints(16<<20, 0, 0)), "unexpected end"},
 		"a run of 2^62 bytes":                 {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), append([]byte{0}, ints(1<<62)...), nil)), "exceeds its window"},
 		"a run of nothing":                    {vcd(0, vcdWindowOf(0, 0, 9, nil, []byte{0, 9}, nil)), "unexpected end"},
-		"data that end":                       {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), []byte{3}, nil)), "unexpected end"},
+		"data that end":                       {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), []byte{3}, nil)), "end too early"},
 		"data that are left":                  {vcd(0, vcdWindowOf(0, 0, 1, []byte("xy"), []byte{2}, nil)), "unused"},
 		"addresses that are left":             {vcd(0, vcdWindowOf(0, 0, 1, []byte("x"), []byte{2}, []byte{0})), "unused"},
 		"a window that is not filled":         {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{2}, nil)), "a window of 2 bytes"},

@@ -92,11 +92,3 @@ func (r *run) mapCreator() string { return cmp.Or(r.site.About.Title, r.site.Bas
 func (r *run) mapsTitle() string {
 	return cmp.Or(r.Policy.About.Title, r.Name, r.site.About.Title, r.site.BaseURL)
 }
-
-// checkAggregations returns the first error of the aggregation rules of a set.
-func checkAggregations(set Set) error {
-	if rule, err := aggregate.Check(set.Aggregations); err != nil {
-		return &OptionError{"aggregations", rule.Match, err}
-	}
-	return nil
-}

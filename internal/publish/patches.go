@@ -2,6 +2,7 @@ package publish
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,18 +131,20 @@ func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], erro
 		p.kept, p.places = spool.NewFile("", 0), map[int64]extent{}
 	}
 	return func(yield func(source.Patch, error) bool) {
-		err := r.makePatches(ctx, func(made source.Patch) bool { return yield(made, nil) })
-		if err != nil {
+		stopped := false
+		err := r.makePatches(ctx, func(made *source.Patch) bool {
+			stopped = !yield(*made, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
 			yield(source.Patch{}, err)
 		}
 	}, nil
 }
 
-// errStopped ends makePatches when the consumer of the patches stops.
-var errStopped = errors.New("stopped")
-
-// makePatches makes the patches of the new changes and replaces the bases.
-func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (err error) {
+// makePatches makes the patches of the new changes and replaces the bases. It ends when
+// yield returns false.
+func (r *run) makePatches(ctx context.Context, yield func(*source.Patch) bool) (err error) {
 	p := &r.patching
 	p.bases = baseWriter{bases: r.bases}
 	if r.site.DryRun {
@@ -151,17 +154,15 @@ func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (e
 	}
 	defer func() { err = errors.Join(err, p.bases.discard()) }()
 	for ch, err := range r.facts.Changes(ctx, r.id, r.last.ChangesThrough, r.seq) {
-		if err == nil {
-			err = ctx.Err()
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
 		}
-		if err == nil {
-			err = r.patchOf(ctx, ch, yield)
-		}
-		if errors.Is(err, errStopped) {
-			return nil
-		}
+		made, err := r.patchOf(ctx, ch)
 		if err != nil {
 			return err
+		}
+		if made != nil && !yield(made) {
+			return nil
 		}
 	}
 	return p.bases.flush(ctx)
@@ -169,18 +170,18 @@ func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (e
 
 // patchOf makes the patch of one change if the patch is small enough to be useful, and
 // replaces the base of the resource.
-func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.Patch) bool) (err error) {
+func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patch, err error) {
 	p, key := &r.patching, baseKey(ch.URI)
 	if p.bases.pending[key] {
 		if err := p.bases.flush(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var after []byte // nil if the resource is deleted or long
 	deleted, long := ch.Change == resourcesync.Deleted, isLong(ch.Resource)
 	if !deleted && !long {
 		if after, err = p.contents.whole(ctx, ch.Resource); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if (after != nil || long) && p.wanted(key, ch) {
@@ -191,20 +192,21 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.
 			kind, data, err = r.shortPatch(ctx, key, ch.Type, after)
 		}
 		if err == nil && data != nil {
-			err = r.addPatch(ch, kind, data, yield)
+			made, err = r.newPatch(ch, kind, data)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	switch {
 	case r.site.DryRun:
 		p.touched[key] = true
-		return nil
 	case long && !deleted:
-		return p.bases.copy(ctx, key, p.contents, ch.Resource)
+		err = p.bases.copy(ctx, key, p.contents, ch.Resource)
+	default:
+		err = p.bases.put(ctx, key, after)
 	}
-	return p.bases.put(ctx, key, after)
+	return made, err
 }
 
 // wanted reports whether a patch from the base at key is made for a change.
@@ -222,18 +224,15 @@ func (r *run) shortPatch(ctx context.Context, key, mediaType string, after []byt
 	return patch.Best(ctx, mediaType, before, after)
 }
 
-// addPatch records the link to a new patch and yields the patch.
-func (r *run) addPatch(ch catalog.Change, kind patch.Kind, data []byte, yield func(source.Patch) bool) error {
+// newPatch returns the patch of a change, and records the patch in r.patching.
+func (r *run) newPatch(ch catalog.Change, kind patch.Kind, data []byte) (*source.Patch, error) {
 	p, made := &r.patching, source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
 	if err := p.keep(&made); err != nil {
-		return err
+		return nil, err
 	}
 	p.links[ch.Seq] = made.PatchLink(r.site.BaseURL)
 	p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+ch.Length.Int64()
-	if !yield(made) {
-		return errStopped
-	}
-	return nil
+	return &made, nil
 }
 
 // whole returns the bytes of a resource, or nil if they are longer than patch.MaxBytes or

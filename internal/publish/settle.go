@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"instep/guard"
+	"instep/internal/aggregate"
 	"instep/internal/glob"
 	"instep/internal/scan"
 	"instep/resourcesync"
@@ -136,8 +137,8 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 	if err := s.checkBytes(&set); err != nil {
 		return one, err
 	}
-	if err := checkAggregations(set); err != nil {
-		return one, err
+	if rule, err := aggregate.Check(set.Aggregations); err != nil {
+		return one, &OptionError{"aggregations", rule.Match, err}
 	}
 	return one, checkGlobs(set)
 }
