@@ -48,9 +48,9 @@ func (m *maker) noGap(windows []Window) error {
 	case m.goesOn(w) && w.From.Equal(m.last.ChangesFrom):
 	case !open && w.Number > m.last.ChangesNumber && w.From.Equal(m.last.ChangesUntil):
 	case open:
-		return fmt.Errorf("publishing: Change List %d from %s: expected to continue the open one, %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
+		return fmt.Errorf("publishing: Change List %d from %s: expected it to continue the open Change List %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
 	default:
-		return fmt.Errorf("publishing: Change List %d from %s: expected it to begin where the last one, %d, ends, at %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesUntil)
+		return fmt.Errorf("publishing: Change List %d from %s: expected it to begin at the end of the last Change List %d, %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesUntil)
 	}
 	return nil
 }

@@ -20,16 +20,16 @@
 // These documents are below the base URL. Those of a set with a name are in
 // resourcesync/sets/NAME/.
 //
-//	.well-known/resourcesync                         copy of the description
-//	resourcesync/publication.json                    whose publication this is
-//	resourcesync/about.html, set.html                for people: the Source, a set
+//	.well-known/resourcesync                         copy of the Source Description
+//	resourcesync/publication.json                    UUID of the state that published this
+//	resourcesync/about.html, set.html                pages about the Source and about a set
 //	resourcesync/description.xml                     Source Description (1.1 §8); parts beside it
 //	resourcesync/capabilitylist.xml                  Capability List (1.1 §9)
 //	resourcesync/lists/ID/resourcelist.xml           Resource List (1.1 §10) or its index; parts beside it
-//	resourcesync/resourcelist.xml                    byte copy of the current one
+//	resourcesync/resourcelist.xml                    copy of the current Resource List
 //	resourcesync/changes/NUMBER.xml                  Change List (1.1 §12.1), named by the number of its first change
-//	resourcesync/changelist.xml                      if wanted: the newest Change Lists in one whose name never changes
-//	resourcesync/changelist-index.xml                index of the current ones (1.1 §12.2)
+//	resourcesync/changelist.xml                      optional: the changes of the newest Change Lists, at a fixed name
+//	resourcesync/changelist-index.xml                index of the current Change Lists (1.1 §12.2)
 //	resourcesync/dumps/ID/resourcedump.xml           Resource Dump (1.1 §11) or its index; parts, packages 00001.zip and
 //	                                                 copies of their manifests 00001-manifest.xml beside it
 //	resourcesync/changedumps/NUMBER.xml              Change Dump beside a Change List (1.1 §13)
@@ -38,6 +38,6 @@
 //	resourcesync/archives/KIND-archive.xml           archive of a kind (Archives §3 to §6) or its index; parts beside it
 //	resourcesync/archives/changelists/NUMBER.xml     copy of a closed Change List without a link to the index that it
 //	                                                 leaves; in changedumps/ those of Change Dumps
-//	resourcesync/maps/sitemap.xml                    Resource Maps (OAI-ORE) and what lists them
+//	resourcesync/maps/sitemap.xml                    Resource Maps (OAI-ORE) and the documents that list them
 //	sitemap.xml                                      plain sitemap of the default set; parts beside it
 package source

@@ -38,7 +38,7 @@ type packer struct {
 func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) error {
 	for b, err := range all {
 		if err != nil {
-			return fmt.Errorf("reading what to pack: %w", err)
+			return fmt.Errorf("reading the resources to pack: %w", err)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

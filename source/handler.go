@@ -164,8 +164,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*res
 		http.Redirect(out, r, h.pathOf(aboutKey), http.StatusFound)
 	case !ok:
 		notFound(out)
-	default:
-		h.serve(out, r, name)
+	case h.o.Representations == nil || exists(h.o.Dirs, name) || !h.negotiate(out, r, name):
+		h.send(out, r, name, "")
 	}
 }
 
@@ -242,12 +242,6 @@ func (h *handler) hidden(name string) bool {
 		}
 	}
 	return false
-}
-
-func (h *handler) serve(w *response, r *http.Request, name string) {
-	if h.o.Representations == nil || exists(h.o.Dirs, name) || !h.negotiate(w, r, name) {
-		h.send(w, r, name, "")
-	}
 }
 
 // send sends a file. If variant is not empty it becomes part of the ETag, which

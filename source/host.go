@@ -135,7 +135,7 @@ func (h *hostHandler) describe() ([]byte, error) {
 
 // hostDescription merges the Source Descriptions of a host.
 type hostDescription struct {
-	about []resourcesync.Link  // the pages about the Sources
+	about []resourcesync.Link  // links to the pages about the Sources
 	sets  []resourcesync.Entry // Capability Lists
 	parts []resourcesync.Entry // entries of an index: the Source Descriptions, or their parts if they are indexes
 	many  bool                 // an index is needed, because there are too many sets or a description is an index

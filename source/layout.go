@@ -160,8 +160,8 @@ func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
 // page returns the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }
 
-// fixedResourceList returns the key of the copy of the current Resource List, which never
-// changes. robots.txt names it.
+// fixedResourceList returns the key of the copy of the current Resource List. The key is
+// always the same, and robots.txt names it.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
 // fixedChangeList returns the key of the Change List at a fixed name, for clients that poll

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"instep/resourcesync"
 )
@@ -117,7 +118,7 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 	}
 	// Parts are in the directory of the sitemap, since a sitemap may list only URIs below its
 	// own directory.
-	part := Document{Key: partKey(key, m.pub.ID), Rank: rankParts, Immutable: true}
+	part := Document{Key: fmt.Sprintf("%s-%d.xml", strings.TrimSuffix(key, ".xml"), m.pub.ID), Rank: rankParts, Immutable: true}
 	keys, _, err := m.series(ctx, resourcesync.Header{}, Document{Key: key, Rank: rankFixed}, part, entries)
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (m *maker) absent(ctx context.Context, keys ...string) (bool, error) {
 	return len(missing) > 0, err
 }
 
-// Absent returns the keys at which a bucket has neither an object nor anything foreign.
+// Absent returns those of the keys at which a bucket has nothing, not even a foreign file.
 func Absent(ctx context.Context, b blob.Bucket, keys ...string) (missing []string, err error) {
 	for _, key := range keys {
 		_, err := b.Stat(ctx, key)

@@ -30,7 +30,7 @@ type Map struct {
 }
 
 // MapFile is a map in one format. Its name is one path segment in lower case. Write encodes
-// the map. Its modification time is changed.
+// the map; changed is its modification time.
 type MapFile struct {
 	Name  string
 	Write func(w io.Writer, changed time.Time) error

@@ -94,7 +94,7 @@ func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.turns <- struct{}{}:
 		defer func() { <-h.turns }()
 	default:
-		h.fail(out, refuse(http.StatusServiceUnavailable, "%d packages are being made already, which is the largest number", h.Requests))
+		h.fail(out, refuse(http.StatusServiceUnavailable, "%d packages are being made, which is the limit", h.Requests))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.Time)

@@ -13,8 +13,8 @@ import (
 // patchesOf is the number of consecutive changes whose patches are in one directory.
 const patchesOf = 1000
 
-// Patch is a patch of a change: it makes the new version of a resource from the one
-// before (1.1 §14.4).
+// Patch is the patch of a change, which turns the previous version of a resource into the
+// new one (1.1 §14.4).
 type Patch struct {
 	Item
 	Data []byte

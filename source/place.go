@@ -151,7 +151,7 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 		}
 		switch {
 		case !same && d.Placed:
-			return nil, fmt.Errorf("publishing %q: the package is gone: %w", d.Key, blob.ErrNotExist)
+			return nil, fmt.Errorf("publishing %q: the package no longer exists: %w", d.Key, blob.ErrNotExist)
 		case !same:
 			missing = append(missing, d)
 		}
@@ -210,7 +210,7 @@ func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 	var keys []string
 	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
 		if err != nil {
-			return fmt.Errorf("tidying the staging area: %w", err)
+			return fmt.Errorf("cleaning the staging area: %w", err)
 		}
 		if err := p.dropPackages(ctx, l, info.Key, committed); err != nil {
 			return err
@@ -218,7 +218,7 @@ func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 		keys = append(keys, info.Key)
 	}
 	if err := blob.Remove(ctx, p.Staging, keys); err != nil {
-		return fmt.Errorf("tidying the staging area: %w", err)
+		return fmt.Errorf("cleaning the staging area: %w", err)
 	}
 	return nil
 }

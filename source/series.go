@@ -10,8 +10,9 @@ import (
 )
 
 // series writes a list as one document, or as parts and an index if one document is not
-// enough (1.1 §10.2). part is the form of the parts: its key gets the number of a part. The
-// result is the keys of the written documents, parts first, and the number of entries.
+// enough (1.1 §10.2). part describes the parts, and partKey forms the key of a part from
+// part.Key. The result is the keys of the written documents, parts first, and the number of
+// entries.
 func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part Document, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
 	document := func(n int) Document {
 		if n == 0 {

@@ -29,15 +29,15 @@ import (
 // {stem} the file name without its extension. A resource that lacks a directory used in
 // Name is in no Aggregation of the rule.
 type Rule struct {
-	Match   string // a glob of internal/glob
+	Match   string // glob pattern (internal/glob) that the path of a resource must match
 	Name    string // resources with the same Name are in the same Aggregation
 	Title   string // "" uses Name
 	Creator string // creator of the Aggregation; "" if there is none
 }
 
-// Aggregation is an Aggregation that a rule creates.
+// Aggregation is an OAI-ORE Aggregation, which a rule creates.
 type Aggregation struct {
-	Key                  string // used in file names and URIs
+	Key                  string // part of the file names and URIs of its maps
 	Name, Title, Creator string
 }
 

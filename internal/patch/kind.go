@@ -22,10 +22,10 @@ const MaxBytes = 16 << 20
 
 // Limits of applying a patch.
 const (
-	maxOperations = 10_000 // operations in a JSON Patch
-	maxDepth      = 100    // nesting of JSON values, and steps of a JSON pointer
+	maxOperations = 10_000 // largest number of operations in a JSON Patch
+	maxDepth      = 100    // deepest nesting of JSON values, and largest number of steps of a JSON pointer
 	maxTime       = 10 * time.Second
-	maxGrowth     = 10 // length of the result, divided by that of the old version
+	maxGrowth     = 10 // default limit of the length of the result, as a multiple of that of the old version
 )
 
 // KindOf returns the kind of a patch with a media type, and false if the type is unknown.

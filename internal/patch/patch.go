@@ -67,7 +67,7 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 	return best, patch, nil
 }
 
-// tooLong is the error of a patch whose result exceeds limit.
+// tooLong returns the error for a patch whose result exceeds limit.
 func tooLong(limit int64) error {
 	return fmt.Errorf("%w: the result has more than %d bytes", ErrBounds, limit)
 }

@@ -232,7 +232,7 @@ func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 			return err
 		}
 		if at > d.length || w.segment > d.length-at {
-			return fmt.Errorf("%w: it copies bytes %d to %d of an old version of %d bytes", ErrBase, at, at+w.segment, d.length)
+			return fmt.Errorf("%w: the patch copies bytes %d to %d of an old version of %d bytes", ErrBase, at, at+w.segment, d.length)
 		}
 		w.at = at
 	}

@@ -41,7 +41,7 @@ func (e *AdoptError) Error() string {
 
 func (e *AdoptError) Unwrap() error { return e.Err }
 
-// adoptedSetting is the name of the setting that holds an adopted as JSON.
+// adoptedSetting is the name of the setting that holds the JSON form of type adopted.
 const adoptedSetting = "adopted"
 
 // adopted records the documents of a publication that was adopted.
@@ -180,14 +180,14 @@ var numbered = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|si
 // sitemapForm matches the names of our plain sitemaps.
 var sitemapForm = regexp.MustCompile(`^sitemap(-\d+-\d{5})?\.xml$`)
 
-// count raises a.id and a.changes to the numbers in one of our keys.
+// count raises a.id and a.changes if a key of ours has a higher id or Change List number.
 func (a *adopter) count(key string) {
 	for _, m := range numbered.FindAllStringSubmatch(key, -1) {
 		a.id, a.changes = max(a.id, atoi(cmp.Or(m[2], m[3]))), max(a.changes, atoi(m[5]))
 	}
 }
 
-// atoi parses digits; 0 if there are none.
+// atoi returns the value of digits, or 0 if there are none.
 func atoi(digits string) int64 {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
@@ -220,7 +220,7 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	for _, key := range slices.Sorted(maps.Keys(a.own)) {
 		f.Documents = append(f.Documents, a.own[key])
 	}
-	a.own = nil // the first set records the documents for all sets
+	a.own = nil // the documents of all sets are recorded with the first set
 	if f.Items, err = itemRows(set.items); err != nil {
 		return err
 	}
@@ -396,8 +396,8 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	return list, err
 }
 
-// takeOurs records the documents below one of our prefixes as ours. Any other file
-// there is an error.
+// takeOurs records the documents with a key prefix of ours as our own. It returns an error
+// for any other file with that prefix.
 func (a *adopter) takeOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
 		if err != nil {

@@ -273,7 +273,7 @@ func (a *adopter) description(capabilities *doc) error {
 		if key, err := a.key(up, capabilities); err == nil {
 			keys = append(keys, key)
 		} else {
-			a.note("%q links %s as its Source Description: which is not below the base URL and is replaced by ours", capabilities.key, up)
+			a.note("%q links %s as its Source Description, which is not below the base URL and is replaced by ours", capabilities.key, up)
 		}
 	}
 	for i, key := range append(keys, entrances[1:]...) {

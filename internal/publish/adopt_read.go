@@ -129,7 +129,7 @@ func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// key returns the key of a document from the URI by which the document by links it.
+// key returns the key of the document at the URI loc, to which another document links.
 func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
@@ -292,7 +292,7 @@ func (o *offer) arrange() {
 	for i := len(o.changes) - 1; i > 0; i-- {
 		a, b := o.changes[i-1], o.changes[i]
 		if until := a.header.Until.Time(); !until.IsZero() && until.Before(b.since()) {
-			o.gap = fmt.Sprintf("no Change List has the changes between the end of %q and the begin of %q: only the later lists are continued", a.key, b.key)
+			o.gap = fmt.Sprintf("no Change List has the changes between the end of %q and the beginning of %q: only the later lists are continued", a.key, b.key)
 			o.changes = o.changes[i:]
 			return
 		}

@@ -140,8 +140,8 @@ type baseWriter struct {
 	size    int64           // bytes in the open batch
 }
 
-// replace replaces a base by the size bytes that fill writes, or removes the base if fill
-// returns false.
+// replace calls fill to write a new base of size bytes, or removes the base if fill returns
+// false.
 func (w *baseWriter) replace(ctx context.Context, key string, size int64, fill func(io.Writer) (ok bool, err error)) (err error) {
 	if w.batch == nil {
 		if w.batch, err = w.bases.Begin(ctx); err != nil {
@@ -209,9 +209,9 @@ func (w *baseWriter) discard() error {
 	return err
 }
 
-// settleBases marks the bases as those of the publication that was just written. Before
-// that it copies all of them again if they belonged to another publication than the one
-// before.
+// settleBases marks the bases as those of the publication that was just written. If they
+// did not belong to the publication before that, settleBases first copies all of them
+// again.
 func (r *run) settleBases(ctx context.Context) error {
 	if r.bases == nil {
 		return nil

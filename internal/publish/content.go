@@ -26,8 +26,8 @@ type Opener interface {
 	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
 }
 
-// contentName is the subdirectory of the state that keeps, for each set, the bytes of
-// changes that are in no Change Dump yet, and the bytes of versions of all sets.
+// contentName is the subdirectory of the state that keeps bytes: for each set those of
+// changes that are in no Change Dump yet, and for all sets together those of versions.
 const (
 	contentName = "content"
 	defaultName = "default" // subdirectory of the default set
@@ -56,8 +56,8 @@ func setDir(dir, set string) string {
 }
 
 // openDir opens a directory of the state until the session ends. It returns nil if the
-// directory does not exist and is not to be created. Unless this is a dry run, it removes
-// files that an interrupted run left half written.
+// directory does not exist and create is false. Unless this is a dry run, it removes files
+// that an interrupted run left half written.
 func (s *Session) openDir(ctx context.Context, name string, create bool, o blob.DirOptions) (*blob.Dir, error) {
 	name = filepath.Join(s.site.State, name)
 	if create {
@@ -77,7 +77,7 @@ func (s *Session) openDir(ctx context.Context, name string, create bool, o blob.
 		return dir, nil
 	}
 	if err := dir.Clean(ctx); err != nil {
-		return nil, fmt.Errorf("removing what an interrupted run left: %w", err)
+		return nil, fmt.Errorf("removing files of an interrupted run: %w", err)
 	}
 	return dir, nil
 }
@@ -187,7 +187,7 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 			return nil, err
 		}
 		if m = found[0]; !m.Member {
-			return nil, fmt.Errorf("it has been deleted: %w", source.ErrGone)
+			return nil, fmt.Errorf("the resource has been deleted: %w", source.ErrGone)
 		}
 	}
 	return c.present(ctx, m)

@@ -51,7 +51,7 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	if err := p.putAside(ctx, o); err != nil {
 		return "", fmt.Errorf("renaming the state of the publication at %q: %w", before, err)
 	}
-	return fmt.Sprintf("moved from %s: %s with that base URL removed", before, english.Plural(int(removed), "document", "")), nil
+	return fmt.Sprintf("moved from %s: removed %s of that publication", before, english.Plural(int(removed), "document", "")), nil
 }
 
 // toMove returns the old base URL and the keys of the documents that a move removes. The
@@ -60,7 +60,7 @@ func (p *places) toMove(ctx context.Context, o settled) (before string, keys []s
 	for name, want := range map[string]string{catalog.MirrorSetting: "", dirSetting: p.dir, outSetting: p.outPath} {
 		recorded, _, err := p.facts.Setting(ctx, name)
 		if err != nil || recorded != want {
-			return "", nil, err // if the state belongs to something else, checkSettings returns the error
+			return "", nil, err // checkSettings returns an error if the state belongs to another directory or to a mirror
 		}
 	}
 	before, ok, err := p.facts.Setting(ctx, catalog.PublisherSetting)
@@ -105,7 +105,7 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 			_ = os.Remove(name + movedSuffix + suffix) // remove the file of an earlier move
 		}
 	}
-	for _, of := range []string{defaultName, setName} { // versions stay: they are stored by path
+	for _, of := range []string{defaultName, setName} { // the bytes of versions stay, since versions are stored by path and not by URL
 		if err := os.RemoveAll(filepath.Join(o.State, contentName, of)); err != nil {
 			return err
 		}

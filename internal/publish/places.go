@@ -111,7 +111,7 @@ func (p *places) enter() error {
 	return nil
 }
 
-// root returns the opened directory; nil if there is none.
+// root returns the open root of dir, or nil if there is none.
 func (p *places) root() *os.Root {
 	p.entered.RLock()
 	defer p.entered.RUnlock()
@@ -221,13 +221,13 @@ func (p *places) clean(ctx context.Context) error {
 			continue
 		}
 		if err := d.Clean(ctx); err != nil {
-			return fmt.Errorf("removing what an interrupted run left: %w", err)
+			return fmt.Errorf("removing files of an interrupted run: %w", err)
 		}
 	}
 	return nil
 }
 
-// peek prepares a dry run on a copy of the state. The real state gets no write at all,
+// peek prepares a dry run on a copy of the state. It writes nothing into the real state,
 // not even the files that SQLite keeps next to a database.
 func (p *places) peek(ctx context.Context, o settled) (err error) {
 	p.lock, err = flock.Share(filepath.Join(o.State, lockName))

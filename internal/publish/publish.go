@@ -112,7 +112,7 @@ type SetReport struct {
 	Patches                                      int64            // patches published
 	PatchBytes, Patched                          int64            // bytes of these patches, and bytes of the resources that they produce
 	Failures                                     []Event          // the first failures
-	Excluded                                     map[string]int64 // number of files by reason
+	Excluded                                     map[string]int64 // number of files that are not published, by reason
 
 	Documents []string // keys written below Out, in order
 	Retired   []string // keys of documents that are no longer linked and will be removed later

@@ -37,26 +37,21 @@ func (s *Session) recall(ctx context.Context) error {
 				return fmt.Errorf("reading the recorded description of set %q: %w", set.Name, err)
 			}
 		}
-		recallFields(&s.site.About, last.Source, s.site.Recall)
+		for _, name := range s.site.Recall {
+			switch name {
+			case "title":
+				s.site.About.Title = last.Source.Title
+			case "description":
+				s.site.About.Description = last.Source.Description
+			case "contact":
+				s.site.About.Contact = last.Source.Contact
+			case "licence":
+				s.site.About.Licence = last.Source.Licence
+			}
+		}
 	}
 	if len(s.site.sets) == 1 && set.Policy.About == (source.About{}) {
 		set.Policy.About = s.site.About
 	}
 	return nil
-}
-
-// recallFields copies the named fields of last.
-func recallFields(to *source.About, last source.About, names []string) {
-	for _, name := range names {
-		switch name {
-		case "title":
-			to.Title = last.Title
-		case "description":
-			to.Description = last.Description
-		case "contact":
-			to.Contact = last.Contact
-		case "licence":
-			to.Licence = last.Licence
-		}
-	}
 }

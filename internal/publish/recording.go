@@ -55,7 +55,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 // setFiles gives access to the files of a set.
 type setFiles struct {
 	dir    scan.Dir
-	unsure error // set if it could not be determined whether a file is ours
+	unsure error // error of finding out whether a file is ours
 }
 
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
@@ -177,14 +177,14 @@ func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.
 		return r, nil, err
 	}
 	if told.Path = told.URI; known[0].Member {
-		told.Path, told.Stat = known[0].Path, known[0].Stat // the path at which the bytes are
+		told.Path, told.Stat = known[0].Path, known[0].Stat // the recorded path, at which the bytes can be read
 	}
 	if one.keepsBytes() {
 		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })
 	} else {
 		r = told
 	}
-	r.Stat = "" // makes the next scan check the resource
+	r.Stat = "" // without Stat, the next scan checks the resource
 	return r, release, err
 }
 

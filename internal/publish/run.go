@@ -109,7 +109,7 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 			}
 			return true, nil
 		}
-		r.note("%v: this publication has no dumps, the next one begins them anew", gone)
+		r.note("%v: this publication has no dumps, and the next one begins new dumps", gone)
 		d.dump, d.dumps = false, false
 		pub, err = r.write(ctx, d)
 	}
@@ -348,8 +348,8 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	return t.n, nil
 }
 
-// stale sets rewrite, reword and relabel in s, and r.incomplete: which documents must be
-// written again although no resource has changed.
+// stale finds out which documents must be written again although no resource has changed.
+// It sets rewrite, reword and relabel in s.
 func (r *run) stale(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
 		recorded, _, err := r.facts.Setting(ctx, name)
@@ -381,7 +381,7 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 		s.rewrite, r.incomplete = true, true
 	}
 	if len(missing) > 0 && !(first && r.takenOver) {
-		r.note("%d published documents were missing, such as %q: all documents are written anew", len(missing), missing[0])
+		r.note("%d published documents were missing, such as %q: all documents are written again", len(missing), missing[0])
 	}
 	return nil
 }

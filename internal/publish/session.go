@@ -32,7 +32,7 @@ type Session struct {
 	hasVersions bool            // a set keeps or kept versions; in a dry run versions is nil nevertheless
 
 	withdrawn []string        // sets whose documents were removed from the output by hand
-	foreign   map[string]bool // keys of documents that another program published, and of their copies
+	foreign   map[string]bool // keys of documents of an adopted publication, which are not resources
 	takenOver bool            // this session adopted another program's publication
 	news      []string        // notes not reported yet
 }
@@ -208,7 +208,7 @@ const (
 	outSetting    = "out"     // directory of the documents
 	hashSetting   = "hash "   // followed by the name of a set: the options that its Resource List was written with
 	calledSetting = "called " // followed by the name of a set: catalog.Relabelled when its Resource List was written
-	policySetting = "policy " // followed by the name of a set: a said
+	policySetting = "policy " // followed by the name of a set: the JSON form of type said
 )
 
 // checkSettings returns an error if the state belongs to another site or to a mirror.

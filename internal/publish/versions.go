@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,11 +39,9 @@ const versionsName = "versions"
 // openVersions opens the store of versions if a set of the site keeps or kept versions. A
 // dry run does not open it.
 func (s *Session) openVersions(ctx context.Context) error {
-	keeps := false
-	for _, set := range s.sets {
-		keeps = keeps || set.KeepVersions > 0
-	}
-	if s.hasVersions = keeps || hasVersions(s.site.State); !s.hasVersions || s.site.DryRun {
+	_, err := os.Stat(filepath.Join(s.site.State, versions.FileName))
+	s.hasVersions = err == nil || slices.ContainsFunc(s.sets, func(set *setState) bool { return set.KeepVersions > 0 })
+	if !s.hasVersions || s.site.DryRun {
 		return nil
 	}
 	// These files are hard-linked into the output, where a web server must be able to read
@@ -58,22 +57,10 @@ func (s *Session) openVersions(ctx context.Context) error {
 	return nil
 }
 
-// hasVersions reports whether a state directory has a database of versions.
-func hasVersions(state string) bool {
-	_, err := os.Stat(filepath.Join(state, versions.FileName))
-	return err == nil
-}
-
 // ofVersions reports whether a path below the output is that of a version or of a directory
 // of versions.
 func (s *Session) ofVersions(path string) bool {
 	return s.hasVersions && s.inside && strings.HasPrefix(path+"/", versions.Places)
-}
-
-// ofPlace reports whether a key of the output is the key of a version.
-func (s *Session) ofPlace(key string) bool {
-	_, _, ok := versions.ParsePlace(key)
-	return ok && s.hasVersions
 }
 
 // mementos links entries to the kept versions of their states (1.1 §14.6). The zero
@@ -85,8 +72,8 @@ type mementos struct {
 	until time.Time // versions that ended before this time are not linked by changes, since they are removed after the publication
 }
 
-// link adds the links of an entry to the version that began at the given time or was
-// current then, if that version has the digest of the entry.
+// link adds links from an entry to the version that was current at the given time, if that
+// version has the digest of the entry.
 func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	path, ok := scan.FileOf(m.base, en.Loc)
 	if m.store == nil || !ok || en.Change == resourcesync.Deleted {
@@ -118,7 +105,7 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 // room returns an upper estimate of the length of the links that link adds to the entry of
 // a change.
 func (m *mementos) room(ch *catalog.Change) int64 {
-	const around = 260 // names of elements and attributes, the time, length and place of a version
+	const around = 260 // length of the names of elements and attributes, and of the time, length and place of a version
 	if m.store == nil || ch.Change == resourcesync.Deleted {
 		return 0
 	}
@@ -147,8 +134,8 @@ type relations struct {
 	mementos    mementos
 }
 
-// link adds the links to the Aggregations of an entry and to the version that began at the
-// given time.
+// link adds links from an entry to its Aggregations, and to the version that was current at
+// the given time.
 func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	if l == nil {
 		return nil
@@ -188,7 +175,7 @@ func (r *run) keepVersions(ctx context.Context) error {
 	}
 	if r.incomplete { // the files of versions may have been removed together with the missing documents
 		if err := r.placeVersions(ctx); err != nil {
-			return fmt.Errorf("placing versions anew: %w", err)
+			return fmt.Errorf("placing the files of versions again: %w", err)
 		}
 	}
 	until, err := r.expiry(ctx)

@@ -140,7 +140,7 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 				return
 			}
 		}
-		if err := v.logged(ctx, c.id, from); err != nil { // removed from the log meanwhile
+		if err := v.logged(ctx, c.id, from); err != nil { // changes may have been removed from the log meanwhile
 			yield(source.Bitstream{}, err)
 		}
 	}

@@ -104,8 +104,8 @@ func (d *divider) add(call span) {
 // entryBytes returns an upper estimate of the length of a change in a Change List, without
 // links that are added.
 func entryBytes(ch *catalog.Change) int64 {
-	const around = 350    // names of elements and attributes, datetimes and other short texts
-	const aroundLink = 32 // a link element is longer than its form in a Remainder, by about this length
+	const around = 350    // length of the names of elements and attributes, of datetimes and other short texts
+	const aroundLink = 32 // approximate length by which a link element is longer than its form in a Remainder
 	said := ch.URI + ch.Remainder
 	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))

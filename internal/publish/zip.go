@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"instep/internal/versions"
 	"instep/source"
 )
 
@@ -42,15 +43,12 @@ func (s *Session) documents(ctx context.Context) ([]string, error) {
 		if !source.MayBeDocument(info.Key) {
 			continue
 		}
-		if s.ofPlace(info.Key) {
-			keys = append(keys, info.Key)
-			continue
-		}
 		_, ours, err := journal{s.facts, s.pubs}.Document(ctx, info.Key)
 		if err != nil {
 			return nil, err
 		}
-		if ours {
+		_, _, version := versions.ParsePlace(info.Key)
+		if ours || version && s.hasVersions {
 			keys = append(keys, info.Key)
 		}
 	}

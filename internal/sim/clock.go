@@ -51,7 +51,7 @@ func (k *clock) right() bool {
 	return len(k.turns) == 0
 }
 
-// shows returns the time that the clock shows at the correct time now.
+// shows returns the time that the clock shows at a given correct time.
 func (k *clock) shows(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +62,7 @@ func (k *clock) shows(now time.Time) time.Time {
 }
 
 // said returns the time that the clock showed at a past time. At the exact time of a turn
-// it has the error before the turn.
+// the clock still has the error before the turn.
 func (k *clock) said(t time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()

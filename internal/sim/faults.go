@@ -153,7 +153,7 @@ var documentFaults = []*Switch{
 }
 
 var changeFaults = []*Switch{
-	allDocuments("equal-times", "CHG-01", "all changes of a list have the time of its first", func(_ *call, d *document) {
+	allDocuments("equal-times", "CHG-01", "all changes of a list have the time of its first change", func(_ *call, d *document) {
 		if d.is("changelist") && len(d.entries) > 0 {
 			first := d.entries[0].md().get("datetime")
 			for _, e := range d.entries {

@@ -79,7 +79,7 @@ var shapeFaults = []*Switch{
 			slices.SortStableFunc(d.entries, func(a, b entry) int { return cmp.Compare(a.place(c.base()), b.place(c.base())) })
 		}
 	}),
-	allDocuments("old-deletions", "CHG-01", "deletions have the lastmod of the version that vanished and no datetime", func(c *call, d *document) {
+	allDocuments("old-deletions", "CHG-01", "deletions have the lastmod of the deleted version and no datetime", func(c *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
 			for i, e := range d.entries {
 				if e.md().get("change") == string(resourcesync.Deleted) {
@@ -122,12 +122,12 @@ func inLists(name, rows, says, attr string) *Switch {
 }
 
 var shortFaults = []*Switch{
-	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, at the same moment", func(_ *call, d *document) {
+	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but have the same at", func(_ *call, d *document) {
 		if d.is("resourcelist") && d.root == "urlset" {
 			d.entries = everySecond(d.entries)
 		}
 	}),
-	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, at the same moment", func(_ *call, d *document) {
+	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but have the same at", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("resourcelist-index") && n > 1 {
 			d.entries = d.entries[:n-1]
 		}

@@ -45,7 +45,7 @@ type wire struct {
 func (w *wire) open(s *Source) error {
 	base, err := source.ParseBaseURL(s.o.BaseURL)
 	if err == nil && base != s.o.BaseURL {
-		err = fmt.Errorf("base URL %q: expected it as %q", s.o.BaseURL, base)
+		err = fmt.Errorf("base URL %q: expected the form %q", s.o.BaseURL, base)
 	}
 	if err != nil {
 		return err

@@ -344,7 +344,7 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	defer m.mu.RUnlock()
 	h := &m.logs[set]
 	if seq < h.first || seq > h.last() {
-		return Change{}, fmt.Errorf("change %d of set %d: %w: only numbers %d to %d are", seq, set, ErrForgotten, h.first, h.last())
+		return Change{}, fmt.Errorf("change %d of set %d: %w: only changes %d to %d are stored", seq, set, ErrForgotten, h.first, h.last())
 	}
 	e := &h.events[seq-h.first]
 	return Change{

@@ -21,7 +21,7 @@ const manifestName = "manifest.xml"
 // Switches for packages do not affect packages above 8 MiB.
 
 var packageQuirks = []*Switch{
-	inPackages("52", "members of packages begin with a slash, the manifest is the last", nil, func(m []member) []member {
+	inPackages("52", "names of package members begin with a slash, and the manifest is the last member", nil, func(m []member) []member {
 		for i := range m {
 			if m[i].name != manifestName {
 				m[i].name = "/" + m[i].name
@@ -40,7 +40,7 @@ var packageQuirks = []*Switch{
 			d.entries = d.entries[1:]
 		}
 	}),
-	inPackages("55", "packages have no manifest, and an additional member", nil, func(m []member) []member {
+	inPackages("55", "packages have an additional member and no manifest", nil, func(m []member) []member {
 		m = slices.DeleteFunc(m, func(m member) bool { return m.name == manifestName })
 		return append(m, member{name: "extra.tsv", data: []byte("a\tb\n")})
 	}),

@@ -44,8 +44,8 @@ func inAnswers(number, says string, change func(*call, *answer)) *Switch {
 var documentQuirks = []*Switch{
 	inDocuments("1", "the Sitemap namespace is bound to a prefix", func(_ *call, d *document) { d.prefix = "sm:" }),
 	inDocuments("2", "the ResourceSync namespace lacks the slash at its end", func(_ *call, d *document) { d.rs = strings.TrimSuffix(d.rs, "/") }),
-	inDocuments("3", "documents in the form of D-Lib Magazine 2013, newest change first", dlib),
-	inDocuments("4", "documents in the form of the middle of 2013: modified on the root, rel=\"resourcesync\" for up", mid2013),
+	inDocuments("3", "documents have the form of D-Lib Magazine 2013, with the newest change first", dlib),
+	inDocuments("4", "documents have the form of mid-2013: modified on the root, rel=\"resourcesync\" instead of up", mid2013),
 	inDocuments("5", "an index is a urlset whose entries have the capability of the document", func(_ *call, d *document) {
 		if d.root == "sitemapindex" {
 			d.root = "urlset"
@@ -62,7 +62,7 @@ var documentQuirks = []*Switch{
 			slices.Reverse(e)
 		}
 	}),
-	inDocuments("9", "an xml-stylesheet instruction and xsi:schemaLocation", func(_ *call, d *document) {
+	inDocuments("9", "documents have an xml-stylesheet instruction and xsi:schemaLocation", func(_ *call, d *document) {
 		d.before += "<?xml-stylesheet type=\"text/xsl\" href=\"/style.xsl\"?>\n"
 		d.attrs = append(d.attrs, attr{"xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance"}, attr{"xsi:schemaLocation", sitemapNamespace + " sitemap.xsd"})
 	}),
@@ -91,7 +91,7 @@ var documentQuirks = []*Switch{
 			a.html(http.StatusOK, strings.ReplaceAll(c.home(), "capabilitylist.xml", "description.xml"))
 		}
 	}),
-	inAnswers("16", "robots.txt names several Sitemaps, in any case, a plain one first", func(c *call, a *answer) {
+	inAnswers("16", "robots.txt has several Sitemap lines, in various letter cases, a plain sitemap first", func(c *call, a *answer) {
 		if c.path == "robots.txt" {
 			a.bytes(fmt.Appendf(nil, "SITEMAP: %ssitemap.xml\nsitemap:%sresourcesync/resourcelist.xml\n", c.base(), c.base()))
 		}
@@ -141,7 +141,7 @@ var capabilityQuirks = []*Switch{
 	inDocuments("24", "up is missing", func(_ *call, d *document) {
 		d.head = slices.DeleteFunc(d.head, func(n node) bool { return n.get("rel") == "up" })
 	}),
-	inDocuments("25", "rs:ln without rel, and with a relative href", func(_ *call, d *document) {
+	inDocuments("25", "rs:ln has no rel, and a relative href", func(_ *call, d *document) {
 		d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"hash", "describedby"}, {"href", "about.html"}}})
 	}),
 	inDocuments("26", "relation types have capital letters", func(_ *call, d *document) {

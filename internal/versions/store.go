@@ -109,7 +109,7 @@ func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]
 }
 
 // Open opens stored bytes. If the bytes no longer match the digest, reading them ends with
-// a resourcesync.MismatchError. It returns ErrNoVersion if they are not stored.
+// a resourcesync.MismatchError. Open returns ErrNoVersion if the bytes are not stored.
 func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
 	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
 	if errors.Is(err, blob.ErrNotExist) {
