@@ -44,13 +44,8 @@ func (a Aliases) AllKeys() []string {
 	return keys
 }
 
-// ifAny returns nil if a has no aliases, otherwise a pointer to a.
-func (a Aliases) ifAny() *Aliases {
-	if len(a.AllKeys()) == 0 {
-		return nil
-	}
-	return &a
-}
+// IsZero reports whether there are no aliases.
+func (a Aliases) IsZero() bool { return len(a.AllKeys()) == 0 }
 
 // setOf returns the name of the set whose Capability List has the given key as its alias.
 func (a Aliases) setOf(key string) (name string, ok bool) {
@@ -60,14 +55,6 @@ func (a Aliases) setOf(key string) (name string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// aliases returns the aliases of the publication's documents.
-func (i PublicationInfo) aliases() Aliases {
-	if i.Aliases == nil {
-		return Aliases{}
-	}
-	return *i.Aliases
 }
 
 // Keys returns the aliases of a set and of the Source Description.

@@ -113,11 +113,7 @@ func (h *handler) published() Published {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.site.stamp != now {
-		h.site.stamp = now
-		h.site.published, h.site.err = ReadPublished(h.o.Dirs)
-		if err := h.site.err; err != nil && !errors.Is(err, fs.ErrNotExist) {
-			h.o.Report(err)
-		}
+		h.site = siteInfo{now, h.read()}
 	}
 	return h.site.published
 }
@@ -125,11 +121,16 @@ func (h *handler) published() Published {
 // sitemaps returns the Sitemap lines of robots.txt. It does not use the cache, because
 // sitemaps can change without the Source Description, on which the cache depends.
 func (h *handler) sitemaps() string {
+	return h.read().Sitemaps()
+}
+
+// read reads the current publication, and reports an error.
+func (h *handler) read() Published {
 	p, err := ReadPublished(h.o.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.o.Report(err)
 	}
-	return p.Sitemaps()
+	return p
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

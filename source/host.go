@@ -158,7 +158,7 @@ func (d *hostDescription) add(dirs []fs.FS) error {
 		d.parts, d.many = append(d.parts, entries...), true
 		return nil
 	}
-	uri := layout{base: info.BaseURL, aliases: info.aliases()}.descriptionURI()
+	uri := layout{base: info.BaseURL, aliases: info.Aliases}.descriptionURI()
 	d.parts = append(d.parts, resourcesync.Entry{Loc: uri, Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityDescription}})
 	d.sets = append(d.sets, entries...)
 	d.many = d.many || len(d.sets) > resourcesync.MaxEntries

@@ -20,11 +20,10 @@ const (
 // PublicationInfo is the content of resourcesync/publication.json, which identifies a
 // publication.
 type PublicationInfo struct {
-	Format  int    `json:"format_version"`
-	State   string `json:"state"`    // UUID of the state that wrote it
-	BaseURL string `json:"base_url"` // ends in "/"
-	// Aliases are those of the Publisher, or nil if it has none.
-	Aliases *Aliases `json:"aliases,omitempty"`
+	Format  int     `json:"format_version"`
+	State   string  `json:"state"`    // UUID of the state that wrote it
+	BaseURL string  `json:"base_url"` // ends in "/"
+	Aliases Aliases `json:"aliases,omitzero"`
 }
 
 // Prefix returns the path of the base URL, below which the publication has to be

@@ -23,21 +23,18 @@ type maker struct {
 	pub    Publication // the new publication, as far as it is made
 	shelf  shelf
 
-	placer   *placer // writes packages; nil in a preview
-	packages int     // number of Change Dump packages so far
-	newMaps  int     // number of new Resource Maps
+	marked   bool // the mark of the packages is written
+	packages int  // number of Change Dump packages so far
+	newMaps  int  // number of new Resource Maps
 }
 
 // preview reports whether the documents are discarded after encoding.
-func (m *maker) preview() bool { return m.placer == nil }
+func (m *maker) preview() bool { return m.st.batch == nil }
 
 // make writes the documents that u changes into st and returns the new publication. All
 // other documents are those of last.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
-	if st.batch != nil {
-		m.placer = &placer{p: p, l: m.l, id: id}
-	}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
 	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
 	m.pub.Offers, m.pub.About = slices.Clone(last.Offers), u.Policy.About
@@ -142,6 +139,6 @@ func (m *maker) info(ctx context.Context, _ Update) error {
 	return m.st.add(ctx, Document{Key: infoKey, Rank: rankInfo}, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL, Aliases: m.p.Aliases.ifAny()})
+		return e.Encode(PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL, Aliases: m.p.Aliases})
 	})
 }

@@ -19,17 +19,9 @@ import (
 // its packages.
 const markName = "packages"
 
-// placer writes packages.
-type placer struct {
-	p      *Publisher
-	l      layout
-	id     int64
-	marked bool
-}
-
-// place writes a package to its key. A preview has no placer and places nothing.
+// place writes a package to its key. It is not called in a preview.
 func (m *maker) place(ctx context.Context, key string, write func(io.Writer) error) (Document, error) {
-	if err := m.placer.mark(ctx); err != nil {
+	if err := m.mark(ctx); err != nil {
 		return Document{}, err
 	}
 	batch, err := m.p.Bucket.Begin(ctx)
@@ -64,23 +56,23 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 
 // mark writes the mark once. It returns a *NotOursError if there are objects in the
 // directories of the packages already.
-func (p *placer) mark(ctx context.Context) error {
-	if p.marked {
+func (m *maker) mark(ctx context.Context) error {
+	if m.marked {
 		return nil
 	}
-	for _, dir := range p.l.packages(p.id) {
-		for info, err := range p.p.Bucket.List(ctx, dir) {
+	for _, dir := range m.l.packages(m.pub.ID) {
+		for info, err := range m.p.Bucket.List(ctx, dir) {
 			if err != nil {
 				return fmt.Errorf("looking at %q: %w", dir, err)
 			}
 			return &NotOursError{info.Key}
 		}
 	}
-	key := p.p.staged(p.l.set, p.id) + markName
-	if _, err := blob.Write(ctx, p.p.Staging, strings.NewReader(""), blob.Put{Key: key}); err != nil {
+	key := m.p.staged(m.l.set, m.pub.ID) + markName
+	if _, err := blob.Write(ctx, m.p.Staging, strings.NewReader(""), blob.Put{Key: key}); err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
-	p.marked = true
+	m.marked = true
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	}
 	p := Published{BaseURL: info.BaseURL}
 	for _, name := range names {
-		p.Sets = append(p.Sets, publishedSet(dirs, layout{base: info.BaseURL, set: name, aliases: info.aliases()}))
+		p.Sets = append(p.Sets, publishedSet(dirs, layout{base: info.BaseURL, set: name, aliases: info.Aliases}))
 	}
 	return p, nil
 }
@@ -105,7 +104,23 @@ func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return setsOf(f, info)
+	var names []string
+	for en, err := range resourcesync.NewDecoder(f).Entries() {
+		if err != nil {
+			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
+		}
+		key, ok := strings.CutPrefix(en.Loc, info.BaseURL)
+		name, of := setOf(key)
+		if !of {
+			name, of = info.Aliases.setOf(key)
+		}
+		if ok && of {
+			if names = append(names, name); len(names) == maxNamedSets {
+				break
+			}
+		}
+	}
+	return names, nil
 }
 
 // openDescription opens the Source Description of the first directory that has one.
@@ -120,28 +135,6 @@ func openDescription(dirs []fs.FS) (fs.File, error) {
 		}
 	}
 	return nil, fmt.Errorf("reading %q: %w", descriptionKey, fs.ErrNotExist)
-}
-
-// setsOf reads the names of the sets from a Source Description.
-func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
-	d := resourcesync.NewDecoder(r)
-	var names []string
-	for en, err := range d.Entries() {
-		if err != nil {
-			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
-		}
-		key, ok := strings.CutPrefix(en.Loc, info.BaseURL)
-		name, of := setOf(key)
-		if !of {
-			name, of = info.aliases().setOf(key)
-		}
-		if ok && of {
-			if names = append(names, name); len(names) == maxNamedSets {
-				break
-			}
-		}
-	}
-	return names, nil
 }
 
 // readDescription reads the Source Description of a site into memory. It has at most 50,000
@@ -222,7 +215,6 @@ func (p Published) HTML() string {
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
-	err       error
 }
 
 // stamp identifies a version of a file by time and size.

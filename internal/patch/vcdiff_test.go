@@ -169,11 +169,15 @@ func version(rng *rand.Rand) []byte {
 
 func makeVCDIFF(t testing.TB, before, after []byte) []byte {
 	t.Helper()
-	made, err := Make(t.Context(), VCDIFF, before, after)
-	if err != nil || made == nil {
+	var made bytes.Buffer
+	if _, err := MakeVCDIFF(t.Context(), bytes.NewReader(before), int64(len(before)), bytes.NewReader(after), &made, MaxBytes); err != nil {
 		t.Fatalf("no patch of %d bytes to %d: %v", len(before), len(after), err)
 	}
-	return made
+	got, err := Apply(t.Context(), VCDIFF, before, made.Bytes(), max(int64(len(after)), 1))
+	if err != nil || !bytes.Equal(got, after) {
+		t.Fatalf("the patch makes %d bytes, %v; want %d", len(got), err, len(after))
+	}
+	return made.Bytes()
 }
 
 // Every patch makes the new version, by our decoder and by a plain one.

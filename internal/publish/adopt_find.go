@@ -26,10 +26,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 	if info.BaseURL != a.base {
 		return &AdoptError{infoKey, fmt.Sprintf("belongs to a publication for %s, expected %s", info.BaseURL, a.base), nil}
 	}
-	a.uuid = info.State
-	if info.Aliases != nil {
-		a.kept.Aliases = *info.Aliases
-	}
+	a.uuid, a.kept.Aliases = info.State, info.Aliases
 	if err := a.describedByUs(); err != nil {
 		return err
 	}
