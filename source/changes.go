@@ -161,11 +161,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range fresh {
-		p.Kind, p.Of = ItemPackage, w.Number
-		m.shelf.put(p)
-		packages = append(packages, p)
-	}
+	packages = append(packages, fresh...)
 	if it.Of == 0 && len(packages) > 0 {
 		it.Of = packages[0].Number
 	}

@@ -11,39 +11,47 @@ import (
 
 const zipType = "application/zip"
 
-// resourceDump writes the packages, their manifests and the Resource Dump of d, or its
-// parts and index (1.1 §11). It sets Key, Keys, Entries and Bytes of the returned
-// item.
-func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
+// dump writes the packages, their manifests and the Resource Dump of u, or the parts and
+// the index of the Resource Dump (1.1 §11).
+func (m *maker) dump(ctx context.Context, u Update) error {
+	d := u.Dump
+	if d == nil {
+		return nil
+	}
 	h := m.header(resourcesync.CapabilityResourceDump)
 	h.At, h.Completed = resourcesync.DatetimeOf(d.At), resourcesync.DatetimeOf(d.Completed)
 	k := packer{m: m, header: m.l.header(resourcesync.CapabilityResourceDumpManifest), dir: m.l.packages(m.pub.ID)[0]}
 	k.header.At, k.header.Completed = h.At, h.Completed
 	if err := k.pack(ctx, d.Bitstreams); err != nil {
-		return Item{}, err
+		return err
 	}
-	dump := Item{Key: m.l.resourceDump(m.pub.ID)}
+	it := Item{
+		Kind: ItemResourceDump, Number: m.pub.ID, Key: m.l.resourceDump(m.pub.ID), At: d.At.UTC(), Completed: d.Completed.UTC(),
+		Through: d.Through, Current: true, Since: m.pub.Made,
+	}
 	var entries []resourcesync.Entry
 	for i := range k.items {
 		p := &k.items[i]
 		en := m.packageEntry(p)
 		en.At, en.Completed = h.At, h.Completed
 		entries = append(entries, en)
-		dump.Keys = append(dump.Keys, p.Keys...)
-		dump.Entries, dump.Bytes = dump.Entries+p.Entries, dump.Bytes+p.Bytes
+		it.Keys = append(it.Keys, p.Keys...)
+		it.Entries, it.Bytes = it.Entries+p.Entries, it.Bytes+p.Bytes
 	}
-	keys, _, err := m.series(ctx, h, Document{Key: dump.Key, Rank: rankList, Immutable: true}, Document{Key: dump.Key, Rank: rankParts, Immutable: true}, listed(entries))
+	keys, _, err := m.series(ctx, h, Document{Key: it.Key, Rank: rankList, Immutable: true}, Document{Key: it.Key, Rank: rankParts, Immutable: true}, listed(entries))
 	if err != nil {
-		return Item{}, err
+		return err
 	}
-	dump.Keys, dump.Bytes = append(dump.Keys, keys...), dump.Bytes+m.st.length(keys)
-	return dump, nil
+	it.Keys, it.Bytes = append(it.Keys, keys...), it.Bytes+m.st.length(keys)
+	m.shelf.put(it)
+	m.offer(resourcesync.CapabilityResourceDump, it.Key)
+	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = it.Number, it.At, it.Through
+	return nil
 }
 
-// changePackages packs the new changes of w and writes copies of the manifests (1.1 §13).
-// It sets Number, Key, Keys, From, Until, Entries, Bytes, Length and SHA256 of the returned
-// items. Each package covers the time until the next package begins. The last package ends
-// with the window or, while the window is open, at the last change.
+// changePackages packs the new changes of w, with copies of the manifests (1.1 §13), and
+// records the packages. Each package covers the time until the next package begins. The
+// last package ends with the window or, while the window is open, at the last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	from := w.FreshFrom
 	if from.Before(w.From) {
@@ -56,7 +64,8 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	}
 	for i := range k.items {
 		m.packages++
-		k.items[i].Number = PackageNumber(m.pub.ID, m.packages)
+		k.items[i].Number, k.items[i].Of = PackageNumber(m.pub.ID, m.packages), w.Number
+		m.shelf.put(k.items[i])
 	}
 	return k.items, nil
 }

@@ -87,24 +87,6 @@ func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
 	}
 }
 
-// dump writes the Resource Dump.
-func (m *maker) dump(ctx context.Context, u Update) error {
-	d := u.Dump
-	if d == nil {
-		return nil
-	}
-	it, err := m.resourceDump(ctx, d)
-	if err != nil {
-		return err
-	}
-	it.Kind, it.Number, it.Current, it.Since = ItemResourceDump, m.pub.ID, true, m.pub.Made
-	it.At, it.Completed, it.Through = d.At.UTC(), d.Completed.UTC(), d.Through
-	m.shelf.put(it)
-	m.offer(resourcesync.CapabilityResourceDump, it.Key)
-	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = it.Number, it.At, it.Through
-	return nil
-}
-
 // sitemap writes the plain sitemap. It has only URLs and lastmod, because search engines
 // reject elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
