@@ -2,6 +2,7 @@ package patch
 
 import (
 	"errors"
+	"fmt"
 	"mime"
 	"time"
 )
@@ -49,6 +50,11 @@ var (
 	ErrBase   = errors.New("the patch is for another version of the resource")
 	ErrBounds = errors.New("the patch exceeds its bounds")
 )
+
+// tooLong returns the error for a patch whose result exceeds limit.
+func tooLong(limit int64) error {
+	return fmt.Errorf("%w: the result has more than %d bytes", ErrBounds, limit)
+}
 
 // Extension returns the file name extension of a patch of this kind, with the dot.
 func (k Kind) Extension() string {

@@ -56,11 +56,6 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 	return best, patch, nil
 }
 
-// tooLong returns the error for a patch whose result exceeds limit.
-func tooLong(limit int64) error {
-	return fmt.Errorf("%w: the result has more than %d bytes", ErrBounds, limit)
-}
-
 // Apply returns the result of applying a patch to the old version, which it does not
 // change. limit is the largest length of the result in bytes, at most MaxBytes; 0 is ten
 // times the length of the old version. Apply returns ErrBase if the patch names other bytes
