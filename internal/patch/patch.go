@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 )
 
-// Make returns a patch of kind JSON or Zstd with which Apply turns before into exactly after, or nil
+// Make returns a patch of kind k with which Apply turns before into exactly after, or nil
 // if it finds none.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
@@ -22,6 +23,16 @@ func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 		if made, err = makeZstd(before, after); err != nil {
 			return nil, fmt.Errorf("making a patch: %w", err)
 		}
+	case VCDIFF:
+		var text bytes.Buffer
+		_, err := MakeVCDIFF(ctx, bytes.NewReader(before), int64(len(before)), bytes.NewReader(after), &text, MaxBytes)
+		if errors.Is(err, ErrUnpaid) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("making a patch: %w", err)
+		}
+		made = text.Bytes()
 	}
 	if made == nil {
 		return nil, ctx.Err()

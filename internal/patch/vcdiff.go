@@ -119,7 +119,7 @@ var errVCD = errors.New("the VCDIFF patch is damaged")
 // unexpectedEnd turns io.EOF in the middle of a patch into errVCD.
 func unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: unexpected end", errVCD)
+		return fmt.Errorf("%w: the patch ends too early", errVCD)
 	}
 	return err
 }

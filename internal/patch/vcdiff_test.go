@@ -169,15 +169,11 @@ func version(rng *rand.Rand) []byte {
 
 func makeVCDIFF(t testing.TB, before, after []byte) []byte {
 	t.Helper()
-	var made bytes.Buffer
-	if _, err := MakeVCDIFF(t.Context(), bytes.NewReader(before), int64(len(before)), bytes.NewReader(after), &made, MaxBytes); err != nil {
+	made, err := Make(t.Context(), VCDIFF, before, after)
+	if err != nil || made == nil {
 		t.Fatalf("no patch of %d bytes to %d: %v", len(before), len(after), err)
 	}
-	got, err := Apply(t.Context(), VCDIFF, before, made.Bytes(), max(int64(len(after)), 1))
-	if err != nil || !bytes.Equal(got, after) {
-		t.Fatalf("the patch makes %d bytes, %v; want %d", len(got), err, len(after))
-	}
-	return made.Bytes()
+	return made
 }
 
 // Every patch makes the new version, by our decoder and by a plain one.
@@ -321,16 +317,16 @@ func TestVCDIFFRefuses(t *testing.T) {
 		patch []byte
 		want  string
 	}{
-		"an empty file":                       {nil, "unexpected end"},
+		"an empty file":                       {nil, "too early"},
 		"another file":                        {[]byte("a text of ours"), "begins with d6 c3 c4 00"},
 		"the format of open-vcdiff":           {[]byte("\xd6\xc3\xc4S\x00"), "begins with d6 c3 c4 00"},
 		"a secondary compressor":              {vcd(vcdSecondary, []byte{2}), "-S none"},
 		"a code table":                        {vcd(vcdCodeTable, []byte{0}), "default code table"},
 		"an unknown bit":                      {vcd(8), "unknown bits"},
 		"an application header of 2^62 bytes": {vcd(vcdAppHeader, ints(1<<62)), "application header"},
-		"an application header that is cut":   {vcd(vcdAppHeader, []byte{5, 1}), "unexpected end"},
+		"an application header that is cut":   {vcd(vcdAppHeader, []byte{5, 1}), "too early"},
 		"an integer of 64 bits":               {vcd(vcdAppHeader, bits, []byte{0x7f}), "63 bits"},
-		"an integer without an end":           {vcd(vcdAppHeader, bits[:3]), "unexpected end"},
+		"an integer without an end":           {vcd(vcdAppHeader, bits[:3]), "too early"},
 		"a copy from earlier windows":         {vcd(0, []byte{vcdTarget, 4, 0}), "copy from the old version only"},
 		"an unknown bit of a window":          {vcd(0, []byte{16}), "unknown bits"},
 		"a segment after the end":             {vcd(0, vcdWindowOf(1, 10, 0, nil, nil, nil)), "another version"},
@@ -339,21 +335,21 @@ func TestVCDIFFRefuses(t *testing.T) {
 		"a window of 2^62 bytes":              {vcd(0, vcdWindowOf(0, 0, 1<<62, nil, []byte{0}, nil)), "more than 1000"},
 		"windows that add up":                 {vcd(0, bytes.Repeat(vcdWindowOf(0, 0, 600, []byte("x"), append([]byte{0}, ints(600)...), nil), 2)), "more than 1000"},
 		"data of 2^62 bytes":                  {vcd(0, []byte{0, 20, 1, 0}, ints(1<<62, 0, 0)), "sections"},
-		"data of 16 MiB that are not there":   {vcd(0, []byte{0, 8, 1, 0}, ints(16<<20, 0, 0)), "unexpected end"},
+		"data of 16 MiB that are not there":   {vcd(0, []byte{0, 8, 1, 0}, ints(16<<20, 0, 0)), "too early"},
 		"a run of 2^62 bytes":                 {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), append([]byte{0}, ints(1<<62)...), nil)), "exceeds its window"},
-		"a run of nothing":                    {vcd(0, vcdWindowOf(0, 0, 9, nil, []byte{0, 9}, nil)), "unexpected end"},
+		"a run of nothing":                    {vcd(0, vcdWindowOf(0, 0, 9, nil, []byte{0, 9}, nil)), "too early"},
 		"data that end":                       {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), []byte{3}, nil)), "end too early"},
 		"data that are left":                  {vcd(0, vcdWindowOf(0, 0, 1, []byte("xy"), []byte{2}, nil)), "unused"},
 		"addresses that are left":             {vcd(0, vcdWindowOf(0, 0, 1, []byte("x"), []byte{2}, []byte{0})), "unused"},
 		"a window that is not filled":         {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{2}, nil)), "a window of 2 bytes"},
-		"an instruction that is cut":          {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{1, 0x80}, nil)), "unexpected end"},
+		"an instruction that is cut":          {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{1, 0x80}, nil)), "too early"},
 		"a copy of the future":                {copied(0, 10), "but only 10 bytes are known"},
 		"a copy of the far future":            {copied(0, ints(1<<62)...), "but only 10 bytes are known"},
 		"a copy from before the beginning":    {copied(1, 11), "but only 10 bytes are known"},
 		"a copy from here":                    {copied(1, 0), "but only 10 bytes are known"},
 		"a near copy that overflows":          {vcd(0, vcdWindowOf(10, 0, 8, nil, []byte{20, 19 + 32 + 1}, append([]byte{5}, ints(1<<63-1)...))), "but only 14 bytes are known"},
-		"a copy without an address":           {copied(7), "unexpected end"},
-		"a length that is too small":          {vcd(0, []byte{0, 5, 3, 0, 3, 1, 0}, []byte("abc\x04")), "unexpected end"},
+		"a copy without an address":           {copied(7), "too early"},
+		"a length that is too small":          {vcd(0, []byte{0, 5, 3, 0, 3, 1, 0}, []byte("abc\x04")), "too early"},
 		"a length that is too large":          {vcd(0, []byte{0, 10, 3, 0, 3, 1, 0}, []byte("abc\x04")), "its header says 10"},
 		"a checksum of other bytes":           {vcd(0, []byte{vcdAdler32, 13, 3, 0, 3, 1, 0, 0, 0, 0, 0}, []byte("abc\x04")), "Adler-32"},
 	} {
