@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -29,7 +30,8 @@ const (
 	// Source Description names all of them.
 	maxPageSets = 1000
 	// maxCountedSets is the largest number of sets for which the page about the Source
-	// shows numbers. Every publication of a set then writes that page again.
+	// shows numbers. While it shows them, every publication of a set writes that page
+	// again.
 	maxCountedSets = 100
 	// maxLatest is how many changes a page shows.
 	maxLatest = 10
@@ -56,7 +58,7 @@ type setPage struct {
 	Page, CapabilityList              string // URIs
 	Source, SourceHeading             string // the page about the Source
 	Copy                              copyHint
-	Known                             bool // false hides the numbers: they are unknown
+	Known                             bool // false hides the numbers, because they are unknown
 	Resources, Bytes                  int64
 	At, ChangedAt                     time.Time
 	Latest                            []pageChange
@@ -65,7 +67,7 @@ type setPage struct {
 	Links                             []PageLink
 }
 
-// copyHint is the advice on a page on how to copy the collection.
+// copyHint is the text on a page that says how to copy the collection.
 type copyHint struct {
 	Title, Command string
 	Licensed       bool // the publisher has stated a licence
@@ -75,7 +77,7 @@ type pageOffer struct{ Name, Holds, URI string }
 
 type pageChange struct {
 	LatestChange
-	Name string // the URI in a form for people: without base URL and escapes
+	Name string // the URI without base URL and percent escapes
 }
 
 // LatestChange is a change that pages show.
@@ -117,8 +119,8 @@ func (m *maker) about(ctx context.Context, sets []string) error {
 	return m.page(ctx, aboutKey, "about", p)
 }
 
-// setOnPage describes a set on the page about the Source: with all its numbers if counted,
-// otherwise by name only.
+// setOnPage describes a set on the page about the Source. If counted is true the
+// description has the numbers of the set, otherwise only its name.
 func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPage, error) {
 	if set == m.l.set {
 		return m.setPage(m.l, m.policy.About, &m.pub), nil
@@ -170,7 +172,7 @@ func (m *maker) page(ctx context.Context, key, name string, data any) error {
 	})
 }
 
-// sourceHeading is the title of the Source, or else its host and path.
+// sourceHeading returns the title of the Source, or else its host and path.
 func (m *maker) sourceHeading() string { return cmp.Or(m.p.About.Title, place(m.p.BaseURL)) }
 
 func setHeading(a About, set string) string {
@@ -183,7 +185,7 @@ func setHeading(a About, set string) string {
 	return "Default set"
 }
 
-// place is the host and path of a URL, for people.
+// place returns the host and path of a URL, for people.
 func place(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -192,8 +194,8 @@ func place(uri string) string {
 	return strings.TrimSuffix(u.Host+u.Path, "/")
 }
 
-// copyCommand is the command that copies the Source at uri into a directory named after the
-// Source and the set.
+// copyCommand returns the command that copies the Source or set at uri into a directory
+// named after the Source and the set.
 func copyCommand(base, uri, set string) string {
 	dir := "mirror"
 	if u, err := url.Parse(base); err == nil {
@@ -217,17 +219,13 @@ func nameBelow(base, uri string) string {
 	return name
 }
 
-// keepLatest passes changes on unchanged. After the caller has read them all, *to holds
-// the last maxLatest of them, newest first; older changes from before from fill the
-// remaining places.
+// keepLatest yields changes unchanged. At the end it stores the last maxLatest changes in
+// *to, newest first. If there are fewer, changes in older that are earlier than from fill
+// the list.
 func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
-		var last []LatestChange // oldest first
-		for i := len(older) - 1; i >= 0; i-- {
-			if older[i].At.Before(from) {
-				last = append(last, older[i])
-			}
-		}
+		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(from) })
+		slices.Reverse(last) // oldest first
 		for en, err := range changes {
 			if err == nil {
 				last = append(last, LatestChange{en.Loc, en.Change, en.Datetime.Time()})
@@ -237,9 +235,7 @@ func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, change
 				return
 			}
 		}
-		*to = nil
-		for i := len(last) - 1; i >= 0; i-- {
-			*to = append(*to, last[i])
-		}
+		slices.Reverse(last)
+		*to = append([]LatestChange(nil), last...)
 	}
 }

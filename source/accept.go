@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"instep/internal/mediatype"
+	"instep/resourcesync"
 )
 
 // maxAccept is the largest number of media ranges that are read from a request.
@@ -18,8 +19,8 @@ const maxAccept = 100
 type representation struct{ name, mediaType string }
 
 // negotiate answers a request for a generic URI with the representation that the client
-// accepts best (RFC 9110 §12.5.1). It returns false if the URI has no representation.
-// If several are equally good, it sends the first.
+// prefers (RFC 9110 §12.5.1), the first one if it prefers several equally. It returns false
+// if the URI has no representation.
 func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	all := h.representations(name)
 	if len(all) == 0 {
@@ -30,13 +31,13 @@ func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	best, most := 0, 0
 	ranges := mediaRanges(r.Header.Values("Accept"))
 	for i, one := range all {
-		header.Add("Link", "<"+h.pathOf(one.name)+`>; rel="alternate"; type="`+one.mediaType+`"`)
+		header.Add("Link", linkHeader(&resourcesync.Link{Rel: "alternate", Href: h.pathOf(one.name), Type: one.mediaType}))
 		if q := quality(ranges, one.mediaType); q > most {
 			best, most = i, q
 		}
 	}
 	if most == 0 {
-		http.Error(w, "406: there is no representation of an accepted type here; the Link header names those that there are", http.StatusNotAcceptable)
+		http.Error(w, "406: no representation has an accepted type; the Link header names the existing representations", http.StatusNotAcceptable)
 		return true
 	}
 	header.Set("Content-Location", h.pathOf(all[best].name))
@@ -76,8 +77,9 @@ type mediaRange struct {
 	quality int // 0 to 1000
 }
 
-// mediaRanges parses Accept header fields. It skips invalid elements; if no valid
-// element remains, every media type is accepted. It ignores parameters of media types.
+// mediaRanges parses Accept header fields. It skips invalid elements, and ignores
+// parameters of media types. If there is no valid element it returns a range with every
+// media type.
 func mediaRanges(fields []string) (all []mediaRange) {
 	for element := range strings.SplitSeq(strings.Join(fields, ","), ",") {
 		t, parameters, err := mime.ParseMediaType(element)
@@ -100,8 +102,8 @@ func mediaRanges(fields []string) (all []mediaRange) {
 	return all
 }
 
-// quality returns the quality value of a media type: that of the most specific range
-// that contains it, 0 if none does.
+// quality returns the quality value of the most specific range that contains a media type,
+// or 0 if no range contains it.
 func quality(ranges []mediaRange, mediaType string) (q int) {
 	essence, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
 	essence = strings.TrimSpace(essence)

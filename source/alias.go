@@ -11,8 +11,8 @@ import (
 // an adopted publication. Each publication writes byte copies of its documents there.
 // All fields may be empty.
 type Aliases struct {
-	// Descriptions are the keys of copies of the Source Description. Capability Lists
-	// use the first as their up link, since readers know the Source by that URI.
+	// Descriptions are the keys of copies of the Source Description. The up link of
+	// Capability Lists leads to the first, since readers know the Source by that URI.
 	Descriptions []string              `json:"descriptions,omitempty"`
 	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
 }
@@ -44,15 +44,10 @@ func (a Aliases) AllKeys() []string {
 	return keys
 }
 
-// ifAny returns nil if a has no aliases, otherwise a pointer to a.
-func (a Aliases) ifAny() *Aliases {
-	if len(a.AllKeys()) == 0 {
-		return nil
-	}
-	return &a
-}
+// IsZero reports whether there are no aliases.
+func (a Aliases) IsZero() bool { return len(a.AllKeys()) == 0 }
 
-// setOf returns the name of the set whose Capability List is known by that key.
+// setOf returns the name of the set whose Capability List has the given key as its alias.
 func (a Aliases) setOf(key string) (name string, ok bool) {
 	for name, set := range a.Sets {
 		if key != "" && set.CapabilityList == key {
@@ -62,20 +57,13 @@ func (a Aliases) setOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-// aliases returns the aliases of the publication's documents.
-func (i PublicationInfo) aliases() Aliases {
-	if i.Aliases == nil {
-		return Aliases{}
-	}
-	return *i.Aliases
-}
-
 // Keys returns the aliases of a set and of the Source Description.
 func (a Aliases) Keys(set string) []string {
 	return slices.Concat(a.Descriptions, a.Sets[set].keys())
 }
 
-// descriptionURI is the URI by which readers know the Source.
+// descriptionURI returns the URI of the Source Description, or its alias by which readers
+// know the Source.
 func (l layout) descriptionURI() string {
 	if len(l.aliases.Descriptions) > 0 {
 		return l.uri(l.aliases.Descriptions[0])
@@ -83,7 +71,8 @@ func (l layout) descriptionURI() string {
 	return l.uri(descriptionKey)
 }
 
-// capabilityListURI is the URI by which readers know the set.
+// capabilityListURI returns the URI of the Capability List, or its alias by which readers
+// know the set.
 func (l layout) capabilityListURI() string {
 	if key := l.aliases.Sets[l.set].CapabilityList; key != "" {
 		return l.uri(key)
@@ -107,27 +96,15 @@ func (m *maker) key(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }
 
-// copyTo copies a document to keys if this publication writes that document.
+// copyTo adds copies of a document at keys, if this publication writes that document.
 func (m *maker) copyTo(of string, keys []string) {
-	for _, d := range m.st.docs {
-		if d.Key != of {
-			continue
-		}
-		for _, key := range keys {
-			if !m.st.has(key) {
-				m.st.copy(of, Document{Key: key, Rank: max(d.Rank, rankFixed)})
-			}
-		}
+	d, ok := m.st.find(of)
+	if !ok {
 		return
 	}
-}
-
-// has reports whether this publication writes a document with this key.
-func (s *stage) has(key string) bool {
-	for _, d := range s.docs {
-		if d.Key == key {
-			return true
+	for _, key := range keys {
+		if _, written := m.st.find(key); !written {
+			m.st.copy(of, Document{Key: key, Rank: max(d.Rank, rankFixed)})
 		}
 	}
-	return false
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,29 +18,23 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	}
 	r := retention{
 		now: m.pub.Made, keep: m.p.keep(), generations: m.p.generations(),
-		keepChanges: m.policy.keepChanges(), archive: m.policy.Archive,
+		keepChanges: cmp.Or(m.policy.KeepChanges, DefaultKeepChanges), archive: m.policy.Archive,
 	}
-	items := m.shelf.items
-	o := offered{
-		lists: slices.Clone(items[ItemResourceList]), dumps: slices.Clone(items[ItemResourceDump]),
-		changes: slices.Clone(items[ItemChangeList]), changeDumps: slices.Clone(items[ItemChangeDump]),
+	o := offered{}
+	for _, kind := range ListKinds {
+		o[kind] = slices.Clone(m.shelf.items[kind])
 	}
 	if m.endsDumps(u) {
-		m.endDumps(&o, u)
+		m.endDumps(o, u)
 	}
-	if err := r.retain(&o); err != nil {
+	if err := r.retain(o); err != nil {
 		return err
 	}
-	for _, kind := range []struct {
-		kind  ItemKind
-		after []Item
-	}{
-		{ItemResourceList, o.lists}, {ItemResourceDump, o.dumps}, {ItemChangeList, o.changes}, {ItemChangeDump, o.changeDumps},
-	} {
-		if err := m.settle(ctx, slices.Clone(items[kind.kind]), kind.after); err != nil {
+	for _, kind := range ListKinds {
+		if err := m.settle(ctx, slices.Clone(m.shelf.items[kind]), o[kind]); err != nil {
 			return err
 		}
-		if err := m.archive(ctx, kind.kind); err != nil {
+		if err := m.archive(ctx, kind); err != nil {
 			return err
 		}
 	}
@@ -47,21 +42,22 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	return m.changeIndexes(ctx)
 }
 
-// endDumps withdraws the dumps if u switches them off.
-func (m *maker) endDumps(o *offered, u Update) {
-	for i := range o.changeDumps {
-		o.changeDumps[i].Current = false
+// endDumps withdraws the Change Dumps, and the Resource Dump unless u has a new one,
+// because u switches dumps off.
+func (m *maker) endDumps(o offered, u Update) {
+	for i := range o[ItemChangeDump] {
+		o[ItemChangeDump][i].Current = false
 	}
 	if u.Dump != nil {
 		return
 	}
-	o.dumps = slices.DeleteFunc(o.dumps, func(it Item) bool { return it.Archive == 0 })
+	o[ItemResourceDump] = slices.DeleteFunc(o[ItemResourceDump], func(it Item) bool { return it.Archive == 0 })
 	m.withdraw(resourcesync.CapabilityResourceDump)
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
 
-// settle stores the items of a kind as retention left them. before and after are in
-// ascending order.
+// settle records how retention changed the items of a kind, given as they were before and
+// after, in ascending order. It retires the keys that are no longer linked.
 func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	for _, was := range before {
 		var linked []string
@@ -74,10 +70,7 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 			}
 		} else {
 			m.shelf.drop(was)
-			if err := m.dropPackages(ctx, was); err != nil {
-				return err
-			}
-			if err := m.dropPatches(ctx, was); err != nil {
+			if err := m.dropParts(ctx, &was); err != nil {
 				return err
 			}
 		}
@@ -90,12 +83,12 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	return nil
 }
 
-// linked returns the keys of an item that another document may still link to, or that
-// must be kept.
+// linked returns the keys of an item to which another document may still link, or whose
+// files must be kept.
 func (m *maker) linked(it *Item) (keys []string) {
 	switch it.Kind {
 	case ItemResourceDump:
-		return it.Keys // packages are large and slow to download: kept as long as the item
+		return it.Keys // packages are large and slow to download, so they are kept as long as the item
 	case ItemResourceList:
 		if it.Current || it.Archive > 0 {
 			return it.Keys
@@ -111,23 +104,25 @@ func (m *maker) linked(it *Item) (keys []string) {
 	return keys
 }
 
-// dropPackages drops the packages of a Change Dump that has been dropped.
-func (m *maker) dropPackages(ctx context.Context, it Item) error {
-	if it.Kind != ItemChangeDump {
-		return nil
+// dropParts drops the packages of a dropped Change Dump, and the patches of a dropped
+// Change List.
+func (m *maker) dropParts(ctx context.Context, it *Item) error {
+	packages, err := PackagesOf(ctx, m.p.Journal, m.l.set, it)
+	if err != nil {
+		return err
 	}
-	packages, err := m.packagesOf(ctx, it)
-	for _, p := range packages {
-		m.shelf.drop(p)
-		m.retire(p.Keys...)
+	patches, err := PatchesOf(ctx, m.p.Journal, m.l.set, it)
+	for _, part := range slices.Concat(packages, patches) {
+		m.shelf.drop(part)
+		m.retire(part.Keys...)
 	}
 	return err
 }
 
-// archive writes the archive of a kind (Archives §3 to §6): one document, or parts
-// and an index. An item never moves to another part, so a publication rewrites only the
-// last part, and the first when its oldest items are dropped. Documents keep linking to
-// an archive once it exists, so it stays even when it is empty.
+// archive writes the archive of a kind (Archives §3 to §6): one document, or parts and an
+// index. An item never moves to another part, so a publication rewrites only the last part,
+// and the first when its oldest items are dropped. Documents keep linking to an archive
+// once it exists, so an archive without items stays.
 func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	c := resourcesync.Capability(kind) + archiveSuffix
 	var archived []Item
@@ -177,14 +172,14 @@ func (m *maker) partSize() int64 {
 	return resourcesync.MaxEntries
 }
 
-// archivePart is a part of an archive: its number, counted from 1, and the range of its
-// items, given by the first and last place. Every place between them is in use.
+// archivePart is a part of an archive: its number, counted from 1, and the places of its
+// first and last item. Every place between them is in use.
 type archivePart struct {
 	number      int64
 	first, last int64 // places
 }
 
-// partsOf divides places, which ascend, into parts of equal size.
+// partsOf divides ascending places into parts of equal size.
 func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1
@@ -203,7 +198,7 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 		for _, part := range before {
 			stays := slices.ContainsFunc(now, func(p archivePart) bool { return p.number == part.number })
 			if len(now) < 2 || !stays {
-				m.retire(m.l.archivePart(kind, part.number))
+				m.retire(partKey(m.l.archive(kind), part.number))
 			}
 		}
 	}
@@ -211,7 +206,7 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 		return nil
 	}
 	for _, part := range now {
-		key := m.l.archivePart(kind, part.number)
+		key := partKey(m.l.archive(kind), part.number)
 		if len(before) > 1 && slices.Contains(before, part) {
 			if gone, err := m.absent(ctx, key); err != nil || !gone {
 				if err != nil {
@@ -230,15 +225,9 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 	return nil
 }
 
-func (m *maker) archiveHeader(kind ItemKind) resourcesync.Header {
-	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}}
-	h.Capability = resourcesync.Capability(kind) + archiveSuffix
-	return h
-}
-
 // archiveDocument writes an archive or a part of one.
 func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document, part bool, items []Item) error {
-	h := m.archiveHeader(kind)
+	h := m.l.header(resourcesync.Capability(kind) + archiveSuffix)
 	if part {
 		h.Links = append(h.Links, resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(m.l.archive(kind))})
 	}
@@ -249,27 +238,24 @@ func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document
 	return m.short(ctx, doc, h, entries)
 }
 
-// archiveEntry is the entry of an archived document, which never changes again.
+// archiveEntry returns the entry of an archived document, which never changes again.
 func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
 	if it.At.IsZero() {
 		en = m.interval(it, m.l.archived(it.Kind, it.Number))
 	} else {
 		en = resourcesync.Entry{Loc: m.l.uri(it.Key)}
-		en.At = resourcesync.DatetimeOf(it.At)
-		if !it.Completed.IsZero() {
-			en.Completed = resourcesync.DatetimeOf(it.Completed)
-		}
+		en.At, en.Completed = resourcesync.DatetimeOf(it.At), resourcesync.DatetimeOf(it.Completed)
 	}
 	en.ChangeFreq = resourcesync.Never
 	return en
 }
 
 func (m *maker) archiveIndex(ctx context.Context, kind ItemKind, parts []archivePart) error {
-	h := m.archiveHeader(kind)
+	h := m.l.header(resourcesync.Capability(kind) + archiveSuffix)
 	h.Root = resourcesync.SitemapIndex
 	var entries []resourcesync.Entry
 	for _, part := range parts {
-		entries = append(entries, resourcesync.Entry{Loc: m.l.uri(m.l.archivePart(kind, part.number))})
+		entries = append(entries, resourcesync.Entry{Loc: m.l.uri(partKey(m.l.archive(kind), part.number))})
 	}
 	return m.short(ctx, Document{Key: m.l.archive(kind), Rank: rankArchives}, h, entries)
 }

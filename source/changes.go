@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"instep/resourcesync"
@@ -47,9 +48,9 @@ func (m *maker) noGap(windows []Window) error {
 	case m.goesOn(w) && w.From.Equal(m.last.ChangesFrom):
 	case !open && w.Number > m.last.ChangesNumber && w.From.Equal(m.last.ChangesUntil):
 	case open:
-		return fmt.Errorf("publishing: Change List %d from %s: expected to go on with the open one, %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
+		return fmt.Errorf("publishing: Change List %d from %s: expected it to continue the open Change List %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
 	default:
-		return fmt.Errorf("publishing: Change List %d from %s: expected it to begin where the last one, %d, ends, at %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesUntil)
+		return fmt.Errorf("publishing: Change List %d from %s: expected it to begin at the end of the last Change List %d, %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesUntil)
 	}
 	return nil
 }
@@ -62,14 +63,7 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 		Kind: ItemChangeList, Number: w.Number, Key: m.l.changeList(w.Number),
 		From: w.From.UTC(), Through: w.Through, Current: true,
 	}
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityChangeList)}
-	h.Capability, h.From = resourcesync.CapabilityChangeList, resourcesync.DatetimeOf(w.From)
-	doc := Document{Key: it.Key, Rank: rankChanges}
-	if !w.Until.IsZero() {
-		it.Until, it.Since = w.Until.UTC(), m.pub.Made
-		h.Until, doc.Immutable = resourcesync.DatetimeOf(w.Until), true
-	}
-	n, err := m.withCopy(ctx, &it, doc, h, m.l.changeIndex(), keepLatest(&m.pub.Latest, m.pub.Latest, w.From, m.toldAll(w.Changes)))
+	n, err := m.changeDocument(ctx, w, &it, keepLatest(&m.pub.Latest, m.pub.Latest, w.From, m.toldAll(w.Changes)))
 	if errors.Is(err, resourcesync.ErrFull) {
 		err = fmt.Errorf("%w: %w", ErrChangesFull, err)
 	}
@@ -78,16 +72,23 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	return it, err
 }
 
-// withCopy writes the document of a Change List, and its archive copy if the list is
-// closed.
-func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resourcesync.Header, index string, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
+// changeDocument writes the document of a Change List or Change Dump for the period of w,
+// and its archive copy if w is closed.
+func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
+	h := m.header(resourcesync.Capability(it.Kind))
+	h.From, h.Until = resourcesync.DatetimeOf(it.From), resourcesync.DatetimeOf(w.Until)
+	doc := Document{Key: it.Key, Rank: rankChanges, Immutable: !w.Until.IsZero()}
+	if doc.Immutable {
+		it.Until, it.Since = w.Until.UTC(), m.pub.Made
+	}
 	indexed := h
-	indexed.Links = append(h.Links[:len(h.Links):len(h.Links)], resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(index)})
+	indexed.Links = append(slices.Clip(h.Links), resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(m.l.changeIndex(it.Kind))})
 	n, err := m.st.write(ctx, doc, indexed, entries)
 	if err != nil {
 		return 0, err
 	}
-	it.Keys, it.Bytes = []string{doc.Key}, m.st.lastLength()
+	it.Keys = []string{doc.Key}
+	it.Bytes = m.st.length(it.Keys)
 	if it.Until.IsZero() || m.policy.Archive == nil {
 		return n, nil
 	}
@@ -98,23 +99,19 @@ func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resource
 	return n, err
 }
 
-// toldAll converts each change with told.
+// toldAll converts each change with told, and updates m.pub.ChangedAt.
 func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
-	return func(yield func(resourcesync.Entry, error) bool) {
-		for en, err := range changes {
-			if at := en.Datetime.Time(); at.After(m.pub.ChangedAt) {
-				m.pub.ChangedAt = at
-			}
-			if !yield(m.told(en), err) {
-				return
-			}
+	return converted(changes, func(en resourcesync.Entry) resourcesync.Entry {
+		if at := en.Datetime.Time(); at.After(m.pub.ChangedAt) {
+			m.pub.ChangedAt = at
 		}
-	}
+		return m.told(en)
+	})
 }
 
-// told converts an entry to the profile that the Policy sets. Readers of ResourceSync
-// 1.0 take the time of a change from lastmod; version 1.0 has no datetime attribute
-// (1.0 §12.1).
+// told converts the entry of a change to the profile of the Policy. Readers of ResourceSync
+// 1.0 take the time of a change from lastmod; version 1.0 has no datetime attribute (1.0
+// §12.1).
 func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Change == "":
@@ -154,7 +151,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
-		return nil // the window ended before Change Dumps were switched on
+		return nil // the window ends before Change Dumps were switched on
 	}
 	it, packages, err := m.dumpSoFar(ctx, w.Number)
 	if err != nil {
@@ -164,11 +161,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range fresh {
-		p.Kind, p.Of = ItemPackage, w.Number
-		m.shelf.put(p)
-		packages = append(packages, p)
-	}
+	packages = append(packages, fresh...)
 	if it.Of == 0 && len(packages) > 0 {
 		it.Of = packages[0].Number
 	}
@@ -179,7 +172,8 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	return m.changeDumpDocument(ctx, w, it, packages)
 }
 
-// dumpSoFar returns the open Change Dump and its packages.
+// dumpSoFar returns the Change Dump with a number and its packages of earlier publications.
+// It returns a new item if there is no such Change Dump.
 func (m *maker) dumpSoFar(ctx context.Context, number int64) (Item, []Item, error) {
 	it := Item{Kind: ItemChangeDump, Number: number, Key: m.l.changeDump(number)}
 	if m.last.DumpsSince.IsZero() || number > m.last.ChangesNumber {
@@ -194,25 +188,18 @@ func (m *maker) dumpSoFar(ctx context.Context, number int64) (Item, []Item, erro
 		}
 		break
 	}
-	packages, err := m.packagesOf(ctx, it)
+	packages, err := PackagesOf(ctx, m.p.Journal, m.l.set, &it)
 	return it, packages, err
 }
 
 func (m *maker) changeDumpDocument(ctx context.Context, w *Window, it Item, packages []Item) error {
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityChangeDump)}
-	h.Capability, h.From = resourcesync.CapabilityChangeDump, resourcesync.DatetimeOf(it.From)
-	doc := Document{Key: it.Key, Rank: rankChanges}
-	if !w.Until.IsZero() {
-		it.Until, it.Since = w.Until.UTC(), m.pub.Made
-		h.Until, doc.Immutable = resourcesync.DatetimeOf(w.Until), true
-	}
 	var entries []resourcesync.Entry
 	var bytes int64
 	for i := range packages {
 		entries = append(entries, m.packageEntry(&packages[i]))
 		bytes += packages[i].Bytes
 	}
-	_, err := m.withCopy(ctx, &it, doc, h, m.l.changeDumpIndex(), listed(entries))
+	_, err := m.changeDocument(ctx, w, &it, listed(entries))
 	it.Entries, it.Bytes = int64(len(packages)), it.Bytes+bytes
 	m.shelf.put(it)
 	return err
@@ -221,14 +208,8 @@ func (m *maker) changeDumpDocument(ctx context.Context, w *Window, it Item, pack
 // packageEntry returns the entry for a package in a Change Dump (1.1 §13.1).
 func (m *maker) packageEntry(p *Item) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(p.Key)}
-	en.Type, en.Length = "application/zip", resourcesync.Bytes(p.Length)
-	en.Digests = p.SHA256.digests()
-	if !p.From.IsZero() {
-		en.From = resourcesync.DatetimeOf(p.From)
-	}
-	if !p.Until.IsZero() {
-		en.Until = resourcesync.DatetimeOf(p.Until)
-	}
+	en.Type, en.Length, en.Digests = zipType, resourcesync.Bytes(p.Length), p.SHA256.digests()
+	en.From, en.Until = resourcesync.DatetimeOf(p.From), resourcesync.DatetimeOf(p.Until)
 	for _, key := range p.Keys {
 		if key != p.Key {
 			en.Links = append(en.Links, resourcesync.Link{Rel: resourcesync.RelContents, Href: m.l.uri(key), Type: "application/xml"})
@@ -240,39 +221,33 @@ func (m *maker) packageEntry(p *Item) resourcesync.Entry {
 // changeIndexes writes the indexes of the current Change Lists and Change Dumps. While
 // there is only one list, the Capability List links it directly.
 func (m *maker) changeIndexes(ctx context.Context) error {
-	for _, of := range []struct {
-		kind       ItemKind
-		capability resourcesync.Capability
-		index      string
-	}{
-		{ItemChangeList, resourcesync.CapabilityChangeList, m.l.changeIndex()},
-		{ItemChangeDump, resourcesync.CapabilityChangeDump, m.l.changeDumpIndex()},
-	} {
+	for _, kind := range changeKinds {
+		c, index := resourcesync.Capability(kind), m.l.changeIndex(kind)
 		var entries []resourcesync.Entry
 		var only string
-		for _, it := range m.shelf.items[of.kind] {
+		for _, it := range m.shelf.items[kind] {
 			if it.Current {
 				entries = append(entries, m.interval(&it, it.Key))
 				only = it.Key
 			}
 		}
 		if len(entries) == 0 {
-			if m.pub.Offer(of.capability) != "" {
-				m.withdraw(of.capability)
-				m.retire(of.index)
+			if m.pub.Offer(c) != "" {
+				m.withdraw(c)
+				m.retire(index)
 			}
 			continue
 		}
-		h := resourcesync.Header{Root: resourcesync.SitemapIndex, Links: m.links(of.capability)}
-		h.Capability, h.From = of.capability, entries[0].From
-		if err := m.short(ctx, Document{Key: of.index, Rank: rankIndexes}, h, entries); err != nil {
+		h := m.header(c)
+		h.Root, h.From = resourcesync.SitemapIndex, entries[0].From
+		if err := m.short(ctx, Document{Key: index, Rank: rankIndexes}, h, entries); err != nil {
 			return err
 		}
 		// Keep the index once it exists: readers may have stored its URI.
-		if index := m.l.uri(of.index); len(entries) > 1 || m.last.Offer(of.capability) == index {
-			only = of.index
+		if len(entries) > 1 || m.last.Offer(c) == m.l.uri(index) {
+			only = index
 		}
-		m.offer(of.capability, only)
+		m.offer(c, only)
 	}
 	return nil
 }
@@ -280,9 +255,6 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 // interval returns the entry for a Change List or Change Dump in an index or archive.
 func (m *maker) interval(it *Item, key string) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: m.l.uri(key)}
-	en.From = resourcesync.DatetimeOf(it.From)
-	if !it.Until.IsZero() {
-		en.Until = resourcesync.DatetimeOf(it.Until)
-	}
+	en.From, en.Until = resourcesync.DatetimeOf(it.From), resourcesync.DatetimeOf(it.Until)
 	return en
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 
 	"instep/resourcesync"
@@ -16,9 +15,9 @@ import (
 // relations (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
-// description writes the Source Description and the page about the Source if their
-// content changed; the cost grows with the number of sets. While the page shows the
-// numbers of all sets, every publication rewrites both.
+// description writes the Source Description if its content changed, and the page about the
+// Source if its content may have changed. While the page shows numbers of the sets, every
+// publication rewrites it.
 func (m *maker) description(ctx context.Context, _ Update) error {
 	var err error
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
@@ -45,8 +44,8 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	return m.about(ctx, sets)
 }
 
-// sourceSum returns the digest of everything in the Source Description except the list
-// of published sets. A new set appears in the description with its first publication.
+// sourceSum returns the digest of the settings from which the Source Description and the
+// page about the Source are made.
 func (m *maker) sourceSum() (Sum, error) {
 	sets := slices.Sorted(slices.Values(m.p.Sets))
 	text, err := json.Marshal([]any{m.p.BaseURL, m.p.Generator, m.p.About, m.p.MaxEntries, sets})
@@ -60,26 +59,20 @@ func (m *maker) sourceSum() (Sum, error) {
 func (m *maker) describe(ctx context.Context, sets []string) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
 	h.Capability = resourcesync.CapabilityDescription
-	list := series{
-		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
-		whole: Document{Key: descriptionKey, Rank: rankDescription},
-		part: func(n int) Document {
-			return Document{Key: descriptionPart(n), Rank: rankDescriptionParts}
-		},
-	}
-	keys, _, err := list.write(ctx, m.capabilityLists(sets))
+	keys, _, err := m.series(ctx, h, Document{Key: descriptionKey, Rank: rankDescription}, Document{Key: descriptionKey, Rank: rankDescriptionParts}, listed(m.capabilityLists(sets)))
 	if err != nil {
 		return err
 	}
 	if err := m.wellKnown(ctx); err != nil {
 		return err
 	}
-	for n := len(keys); ; n++ { // retire the parts that a description of more sets had
-		_, ours, err := m.p.Journal.Document(ctx, descriptionPart(n))
+	for n := len(keys); ; n++ { // retire the parts that a description of more sets had before
+		key := partKey(descriptionKey, int64(n))
+		_, ours, err := m.p.Journal.Document(ctx, key)
 		if err != nil || !ours {
 			return err
 		}
-		m.retire(descriptionPart(n))
+		m.retire(key)
 	}
 }
 
@@ -92,7 +85,7 @@ func (m *maker) wellKnown(ctx context.Context) error {
 			return err
 		}
 		if foreign {
-			m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: readers find the Source Description at %s", wellKnownKey, m.l.descriptionURI()))
+			m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays unchanged: readers find the Source Description at %s", wellKnownKey, m.l.descriptionURI()))
 			return nil
 		}
 	}
@@ -100,20 +93,16 @@ func (m *maker) wellKnown(ctx context.Context) error {
 	return nil
 }
 
-func (m *maker) capabilityLists(sets []string) iter.Seq2[resourcesync.Entry, error] {
-	return func(yield func(resourcesync.Entry, error) bool) {
-		for _, set := range sets {
-			l := m.p.layout(set)
-			en := resourcesync.Entry{
-				Loc:      l.capabilityListURI(),
-				Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList},
-				Links:    []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: l.uri(l.page())}},
-			}
-			if !yield(en, nil) {
-				return
-			}
-		}
+func (m *maker) capabilityLists(sets []string) (entries []resourcesync.Entry) {
+	for _, set := range sets {
+		l := m.p.layout(set)
+		entries = append(entries, resourcesync.Entry{
+			Loc:      l.capabilityListURI(),
+			Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList},
+			Links:    []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: l.uri(l.page())}},
+		})
 	}
+	return entries
 }
 
 // sets returns the sorted names of the published sets, including the set of this

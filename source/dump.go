@@ -11,93 +11,77 @@ import (
 
 const zipType = "application/zip"
 
-// resourceDump writes the packages, their manifests and the Resource Dump of d, or its
-// parts and index (1.1 §11). It sets Key, Keys, Entries and Bytes of the returned
-// item.
-func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceDump)}
-	h.Capability, h.At = resourcesync.CapabilityResourceDump, resourcesync.DatetimeOf(d.At)
-	if !d.Completed.IsZero() {
-		h.Completed = resourcesync.DatetimeOf(d.Completed)
+// dump writes the packages, their manifests and the Resource Dump of u, or the parts and
+// the index of the Resource Dump (1.1 §11).
+func (m *maker) dump(ctx context.Context, u Update) error {
+	d := u.Dump
+	if d == nil {
+		return nil
 	}
-	k := packer{m: m, header: manifestHeader(m.l, resourcesync.CapabilityResourceDumpManifest)}
+	h := m.header(resourcesync.CapabilityResourceDump)
+	h.At, h.Completed = resourcesync.DatetimeOf(d.At), resourcesync.DatetimeOf(d.Completed)
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityResourceDumpManifest), dir: m.l.packages(m.pub.ID)[0]}
 	k.header.At, k.header.Completed = h.At, h.Completed
-	k.keys = func(n int) (zip, manifest string) { return m.l.dumpPackage(m.pub.ID, n) }
 	if err := k.pack(ctx, d.Bitstreams); err != nil {
-		return Item{}, err
+		return err
 	}
-	dump := Item{Key: m.l.resourceDump(m.pub.ID)}
+	it := Item{
+		Kind: ItemResourceDump, Number: m.pub.ID, Key: m.l.resourceDump(m.pub.ID), At: d.At.UTC(), Completed: d.Completed.UTC(),
+		Through: d.Through, Current: true, Since: m.pub.Made,
+	}
 	var entries []resourcesync.Entry
 	for i := range k.items {
 		p := &k.items[i]
 		en := m.packageEntry(p)
 		en.At, en.Completed = h.At, h.Completed
 		entries = append(entries, en)
-		dump.Keys = append(dump.Keys, p.Keys...)
-		dump.Entries, dump.Bytes = dump.Entries+p.Entries, dump.Bytes+p.Bytes
+		it.Keys = append(it.Keys, p.Keys...)
+		it.Entries, it.Bytes = it.Entries+p.Entries, it.Bytes+p.Bytes
 	}
-	list := series{
-		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
-		whole: Document{Key: dump.Key, Rank: rankList, Immutable: true},
-		part: func(n int) Document {
-			return Document{Key: m.l.resourceDumpPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
-		},
-	}
-	keys, _, err := list.write(ctx, listed(entries))
+	keys, _, err := m.series(ctx, h, Document{Key: it.Key, Rank: rankList, Immutable: true}, Document{Key: it.Key, Rank: rankParts, Immutable: true}, listed(entries))
 	if err != nil {
-		return Item{}, err
+		return err
 	}
-	dump.Keys, dump.Bytes = append(dump.Keys, keys...), dump.Bytes+m.st.length(keys)
-	return dump, nil
+	it.Keys, it.Bytes = append(it.Keys, keys...), it.Bytes+m.st.length(keys)
+	m.shelf.put(it)
+	m.offer(resourcesync.CapabilityResourceDump, it.Key)
+	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = it.Number, it.At, it.Through
+	return nil
 }
 
-// changePackages packs the new changes of w and writes copies of the manifests (1.1
-// §13). It sets Number, Key, Keys, From, Until, Entries, Bytes, Length and SHA256 of
-// the returned items. Each package covers the time until the next one begins; the last
-// one ends with the window or, while the window is open, at the last change.
+// changePackages packs the new changes of w, with copies of the manifests (1.1 §13), and
+// records the packages. Each package covers the time until the next package begins. The
+// last package ends with the window or, while the window is open, at the last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	from := w.FreshFrom
 	if from.Before(w.From) {
 		from = w.From
 	}
-	k := packer{m: m, header: manifestHeader(m.l, resourcesync.CapabilityChangeDumpManifest)}
-	k.header.From = resourcesync.DatetimeOf(from)
-	if !w.Until.IsZero() {
-		k.until = resourcesync.DatetimeOf(w.Until)
-	}
-	k.keys = func(n int) (zip, manifest string) { return m.l.changePackage(m.pub.ID, m.packages+n) }
+	k := packer{m: m, header: m.l.header(resourcesync.CapabilityChangeDumpManifest), dir: m.l.packages(m.pub.ID)[1], earlier: m.packages}
+	k.header.From, k.until = resourcesync.DatetimeOf(from), resourcesync.DatetimeOf(w.Until)
 	if err := k.pack(ctx, w.Fresh); err != nil {
 		return nil, err
 	}
 	for i := range k.items {
 		m.packages++
-		k.items[i].Number = PackageNumber(m.pub.ID, m.packages)
+		k.items[i].Number, k.items[i].Of = PackageNumber(m.pub.ID, m.packages), w.Number
+		m.shelf.put(k.items[i])
 	}
 	return k.items, nil
 }
 
-// manifestHeader returns the header of a manifest, with the same up link as its dump
-// (1.1 §11.2, §13.2).
-func manifestHeader(l layout, c resourcesync.Capability) resourcesync.Header {
-	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
-	h.Capability = c
-	return h
-}
-
 // writeManifest writes a manifest that lists members.
 func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) error {
-	_, err := encode(w, h, func(yield func(resourcesync.Entry, error) bool) {
-		for i := range members {
-			if !yield(members[i].Entry, nil) {
-				return
-			}
-		}
-	})
+	entries := make([]resourcesync.Entry, len(members))
+	for i := range members {
+		entries[i] = members[i].Entry
+	}
+	_, err := encode(w, h, listed(entries))
 	return err
 }
 
-// numbered returns the nth member of a package, counted from 1. A deletion has no bytes
-// and therefore no path.
+// numbered returns a bitstream as the nth member of a package, counted from 1. A deletion
+// has no bytes and therefore no path.
 func numbered(b Bitstream, n int) pack.Member {
 	b.Path = ""
 	if b.Open != nil {
@@ -106,8 +90,9 @@ func numbered(b Bitstream, n int) pack.Member {
 	return pack.Member{Entry: b.Entry, Open: b.Open}
 }
 
-// numberedPatch is the patch that an entry links as a member of the package beside it, which no
-// entry of the manifest names; the link gets its path. It is false if there is no patch.
+// numberedPatch returns the patch that an entry links as a member of the same package, or
+// false if there is no patch. It sets the path of the link. The manifest has no entry for a
+// patch.
 func numberedPatch(en *resourcesync.Entry, b Bitstream, n int) (pack.Member, bool) {
 	at := slices.IndexFunc(en.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch })
 	if b.Patch == nil || at < 0 {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,24 +20,25 @@ const defaultPackageBytes = 1 << 30
 // packer puts bitstreams into packages in the given order. It holds the entries of one
 // package in memory, but not the bytes.
 type packer struct {
-	m      *maker
-	header resourcesync.Header                // header of the next manifest
-	until  resourcesync.Datetime              // end of the period of the last Change Dump package; zero means the time of the last change
-	keys   func(n int) (zip, manifest string) // returns the keys of the nth package, counted from 1
-	items  []Item                             // the packages written so far
+	m       *maker
+	header  resourcesync.Header   // header of the next manifest
+	until   resourcesync.Datetime // end of the period of the last Change Dump package; zero means the time of the last change
+	dir     string                // prefix of the keys of the packages
+	earlier int                   // number of packages in dir that were written before
+	items   []Item                // the packages written so far
 
-	members []pack.Member // members of the next package that its manifest names
-	patches []pack.Member // the patches that those link
-	bytes   int64         // total length of the members
+	members []pack.Member // members of the next package that have an entry in its manifest
+	patches []pack.Member // patches that these members link
+	bytes   int64         // total length of members and patches
 	trial   *resourcesync.Encoder
 }
 
-// pack writes packages of all bitstreams. It returns a *GoneError if the bytes of one
-// are missing.
+// pack writes packages of all bitstreams. It returns a *GoneError if the bytes of a
+// bitstream no longer exist.
 func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) error {
 	for b, err := range all {
 		if err != nil {
-			return fmt.Errorf("reading what to pack: %w", err)
+			return fmt.Errorf("reading the resources to pack: %w", err)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -68,15 +70,10 @@ func (k *packer) add(ctx context.Context, b Bitstream) error {
 	return err
 }
 
-func (k *packer) limit() int64 {
-	if k.m.policy.PackageBytes > 0 {
-		return k.m.policy.PackageBytes
-	}
-	return defaultPackageBytes
-}
+func (k *packer) limit() int64 { return cmp.Or(max(k.m.policy.PackageBytes, 0), defaultPackageBytes) }
 
-// take adds a bitstream to the package. It also encodes the entry into a trial
-// manifest, to find out whether the manifest still has room for it.
+// take adds a bitstream to the package. It encodes the entry into a trial manifest first,
+// and returns resourcesync.ErrFull if the manifest has no room for it.
 func (k *packer) take(b Bitstream) error {
 	if k.trial == nil {
 		enc, err := resourcesync.NewEncoder(io.Discard, k.longest(), resourcesync.WithMaxEntries(k.m.p.MaxEntries))
@@ -101,8 +98,8 @@ func (k *packer) take(b Bitstream) error {
 	return nil
 }
 
-// longest returns the header of the trial manifest, with the longest possible until:
-// the real one is not known yet.
+// longest returns the header of the trial manifest. Its until is the longest possible one,
+// because the real value is not known yet.
 func (k *packer) longest() resourcesync.Header {
 	h := k.header
 	if !h.From.IsZero() {
@@ -111,11 +108,11 @@ func (k *packer) longest() resourcesync.Header {
 	return h
 }
 
-// end writes the package; next is the first entry of the following one, nil after the
-// last.
+// end writes the package. next is the first entry of the following package, or nil after
+// the last package.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
-	if k.m.packages+len(k.items) >= maxPackages {
-		return fmt.Errorf("publishing: more than %d packages: expected fewer and larger ones, of more than %d bytes", len(k.items), k.limit())
+	if k.earlier+len(k.items) >= maxPackages {
+		return fmt.Errorf("publishing: more than %d packages: expected fewer packages of more than %d bytes each", len(k.items), k.limit())
 	}
 	if !k.header.From.IsZero() {
 		k.header.Until = k.ends(next)
@@ -128,7 +125,7 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 		return gone(err)
 	}
 	k.items = append(k.items, item)
-	clear(k.members) // release the resources that Open functions hold
+	clear(k.members) // release what the Open functions refer to
 	clear(k.patches)
 	k.members, k.patches, k.bytes, k.trial = k.members[:0], k.patches[:0], 0, nil
 	if next != nil && !k.header.From.IsZero() {
@@ -137,7 +134,8 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	return nil
 }
 
-// ends returns the end of the period that the package covers.
+// ends returns the end of the period that the package covers. next is the first entry of
+// the following package, or nil.
 func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
 	switch {
 	case next != nil:
@@ -150,23 +148,23 @@ func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
 
 // write writes the package to its key and its manifest as a separate document.
 func (k *packer) write(ctx context.Context) (Item, error) {
-	zip, manifest := k.keys(len(k.items) + 1)
-	copied, err := k.m.st.draft(ctx)
+	key := fmt.Sprintf("%s%05d", k.dir, k.earlier+len(k.items)+1)
+	zip, manifest := key+".zip", key+"-manifest.xml"
+	copied, err := k.m.st.draft(ctx, Document{Key: manifest, Rank: rankManifests, Immutable: true})
 	if err != nil {
 		return Item{}, err
 	}
 	placed, err := k.place(ctx, zip, copied)
 	if err != nil {
-		copied.drop()
+		copied.Discard()
 		return Item{}, err
 	}
-	doc := Document{Key: manifest, Rank: rankManifests, Immutable: true}
-	if err := k.m.st.keep(copied, doc); err != nil {
+	if err := copied.Commit(); err != nil {
 		return Item{}, err
 	}
 	it := Item{
 		Kind: ItemPackage, Key: zip, Keys: []string{zip, manifest}, Entries: int64(len(k.members)),
-		Length: placed.Length, SHA256: placed.SHA256, Bytes: placed.Length + copied.n,
+		Length: placed.Length, SHA256: placed.SHA256, Bytes: placed.Length + copied.doc.Length,
 	}
 	if !k.header.From.IsZero() {
 		it.From, it.Until = k.header.From.Time(), k.header.Until.Time()
@@ -174,8 +172,8 @@ func (k *packer) write(ctx context.Context) (Item, error) {
 	return it, nil
 }
 
-// place writes the package and a copy of its manifest. A preview reads no bytes: it
-// sums the uncompressed lengths of the members.
+// place writes the package, and a copy of its manifest to copied. A preview reads no bytes:
+// it takes the total length of the members for the length of the package.
 func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Document, error) {
 	if k.m.preview() {
 		doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: k.bytes}

@@ -1,8 +1,8 @@
 package source
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -10,13 +10,14 @@ import (
 	"instep/resourcesync"
 )
 
-// maxFixedBytes bounds the Change List at a fixed name. The size is estimated before
-// writing, since entries may become longer under another Policy.Profile10.
+// maxFixedBytes is the largest size of the Change List at a fixed name. It is below the
+// limit of the standard, because the size is estimated from the lists that are copied, and
+// their entries may become longer in another profile.
 const maxFixedBytes = 45_000_000
 
-// fixedChanges writes the Change List at a fixed name from the newest current Change
-// Lists, as many as fit into one document. It is replaced last, so that the documents
-// behind its up link always include its changes.
+// fixedChanges writes the Change List at a fixed name, with the changes of the newest
+// current Change Lists, as many as fit into one document. It is written after all other
+// documents, so that the documents to which its up link leads always include its changes.
 func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	key := m.l.fixedChangeList()
 	var lists []Item
@@ -32,15 +33,15 @@ func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 		}
 		return nil
 	}
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityChangeList)}
-	h.Capability, h.From = resourcesync.CapabilityChangeList, resourcesync.DatetimeOf(lists[0].From)
+	h := m.header(resourcesync.CapabilityChangeList)
+	h.From = resourcesync.DatetimeOf(lists[0].From)
 	m.pub.FixedChanges = lists[0].Number
 	_, err := m.st.write(ctx, Document{Key: key, Rank: rankFixedChanges}, h, m.changesOf(ctx, lists, u))
 	return err
 }
 
-// newestLists returns the Change Lists that go into the one at a fixed name, oldest
-// first: the newest list, and earlier ones while there is room and their files are
+// newestLists returns the Change Lists whose changes the list at a fixed name has, oldest
+// first: the newest list, and earlier lists while there is room and their files are
 // unchanged.
 func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	current, err := m.currentLists(ctx)
@@ -52,29 +53,25 @@ func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	for ; first > 0; first-- {
 		it := &current[first-1]
 		entries, bytes = entries+it.Entries, bytes+it.Bytes
-		if entries > m.p.maxFixed() || bytes > maxFixedBytes {
+		if entries > cmp.Or(m.p.fixedMax, resourcesync.MaxEntries) || bytes > maxFixedBytes {
 			break
 		}
-		there, err := m.stands(ctx, it, u)
+		if windowOf(u, it) != nil {
+			continue
+		}
+		unchanged, err := m.p.Wrote(ctx, it.Key)
 		if err != nil {
 			return nil, err
 		}
-		if !there {
+		if !unchanged {
 			break
 		}
 	}
 	return current[first:], nil
 }
 
-func (p *Publisher) maxFixed() int64 {
-	if p.fixedMax > 0 {
-		return p.fixedMax
-	}
-	return resourcesync.MaxEntries
-}
-
-// currentLists returns the Change Lists of the index. It leaves out those that already
-// did not fit into the previous Change List at a fixed name.
+// currentLists returns the current Change Lists, without those that did not fit into the
+// previous Change List at a fixed name.
 func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	lists := slices.Clone(m.shelf.items[ItemChangeList])
 	if !m.shelf.all {
@@ -90,23 +87,6 @@ func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 		}
 	}
 	return slices.DeleteFunc(lists, func(it Item) bool { return !it.Current }), nil
-}
-
-// stands reports whether the changes of a list can be read: from u, or from its
-// document in the bucket.
-func (m *maker) stands(ctx context.Context, it *Item, u Update) (bool, error) {
-	if windowOf(u, it) != nil {
-		return true, nil
-	}
-	last, ours, err := m.p.Journal.Document(ctx, it.Key)
-	if err != nil || !ours {
-		return false, err
-	}
-	same, err := m.p.standing(ctx, last)
-	if errors.As(err, new(*NotOursError)) {
-		return false, nil
-	}
-	return same, err
 }
 
 func windowOf(u Update, it *Item) *Window {
@@ -135,8 +115,8 @@ func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2
 	}
 }
 
-// published reads the changes of one of our Change Lists and reverses the conversion
-// for the Policy in force when it was written.
+// published reads the changes of one of our Change Lists and reverses the conversion to the
+// profile in which the list was written.
 func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		r, _, err := m.p.Bucket.Get(ctx, key, 0, -1)

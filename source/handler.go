@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,24 +20,24 @@ import (
 
 // HandlerOptions configures NewHandler. Only Dirs is required.
 type HandlerOptions struct {
-	// Dirs are searched in order: the first that contains a path is used. Each is an
-	// os.Root, which never leads out of its directory. Names that are not UTF-8 can be
-	// requested too, which os.Root.FS does not support.
+	// Dirs are the directories to serve. A path is looked up in each of them, and the first
+	// that has it is used. They should not follow links out of their directory. Unlike
+	// os.Root.FS they may have names that are not UTF-8.
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
 	Prefix string
 	// Sets are the sets published here and the resources that each covers. If nil, they
 	// are the sets in the Source Description, each covering every resource.
 	Sets []ServedSet
-	// Label returns media type, encoding and links of a path if they differ from what
-	// its name and content show; nil if there are none.
+	// Label returns the media type, encoding and links of the file at a path, as far as its
+	// name and content do not show them. If nil, no file has a Label.
 	Label func(path string) Label
 	// Representations returns the paths of the files that may represent the generic URI
 	// with this path, preferred ones first (1.1 §14.3). It is called only if no file
 	// exists at the path. If nil, there are no generic URIs.
 	Representations func(path string) []string
-	// Hidden are slash-separated paths that are never served, nor anything below them:
-	// for example a state directory inside a served one.
+	// Hidden are slash-separated paths that are not served, like everything below them: for
+	// example a state directory inside a served directory.
 	Hidden []string
 	// Now returns the current time for write deadlines; if nil, there are no deadlines.
 	Now func() time.Time
@@ -46,23 +45,23 @@ type HandlerOptions struct {
 	Report func(error)
 }
 
-// ServedSet describes a set as far as serving its resources requires.
+// ServedSet names a set and the resources that are in it.
 type ServedSet struct {
 	Name   string                 // "" is the default set
-	Covers func(path string) bool // nil: every resource is in the set
+	Covers func(path string) bool // reports whether the resource at a path is in the set; if nil, every resource is
 }
 
 // Label describes how to send the bytes of a resource.
 type Label struct {
-	Type     string // media type; if empty, it is found by name and content
+	Type     string // media type; if empty, the name and content of the file determine it
 	Encoding string // Content-Encoding of the stored bytes, such as "gzip"; "" if they are not encoded
 	// Links are sent as Link headers, up to a limit. Their hrefs are URIs.
 	Links []resourcesync.Link
 }
 
-// contentPolicy is the Content-Security-Policy of all served content: no scripts,
-// forms, frames or access to our origin and to other hosts. Pictures, sound and styles
-// from the same site still work, so a plain static page looks as it should.
+// contentPolicy is the Content-Security-Policy of all served content. It allows no scripts,
+// forms, frames, and no access to our origin or other hosts. It allows pictures, sound and
+// styles of the same site, so that plain static pages look right.
 const contentPolicy = "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'"
 
 const (
@@ -77,14 +76,13 @@ const maxRanges = 16
 // NewHandler serves a published site read-only: GET and HEAD of regular files, with
 // byte ranges and conditional requests.
 //
-// A resource links to the Capability Lists of its sets (1.1 §6.3.3). A file whose
-// Label has an encoding is sent as it is stored, whatever the request accepts. If there
-// is no /robots.txt, the handler writes one that names the plain sitemaps (1.1
-// §6.3.4). If there is no index.html, the base URL and the root of the host redirect
-// to the page about the Source. All other paths are 404: directories without
-// index.html, names that begin with a dot except /.well-known/resourcesync, Hidden
-// paths, special files and paths that try to leave the directory. Memory use does not
-// depend on the size of a file.
+// A resource links to the Capability Lists of its sets (1.1 §6.3.3). A file whose Label has
+// an encoding is sent as it is stored, whatever the request accepts. If there is no
+// /robots.txt, the handler writes one that names the plain sitemaps (1.1 §6.3.4). If there
+// is no index.html, the base URL and the root of the host redirect to the page about the
+// Source. All other requests get 404: for directories without index.html, names that begin
+// with a dot except /.well-known/resourcesync, Hidden paths, special files and paths that
+// try to leave the directory. Memory use does not depend on the size of a file.
 //
 // With a Prefix, the handler also answers /.well-known/resourcesync of the host with
 // the Source Description, since readers look there first (1.1 §6.3.2). The caller has
@@ -108,39 +106,40 @@ type handler struct {
 	site siteInfo
 }
 
-// published returns the current publication. It reports a read error only once.
+// published returns the current publication, which it reads again after a change. It
+// reports a read error only once.
 func (h *handler) published() Published {
 	now := stamps(h.o.Dirs)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.site.stamp != now {
-		h.site.stamp = now
-		h.site.published, h.site.err = ReadPublished(h.o.Dirs)
-		if err := h.site.err; err != nil && !errors.Is(err, fs.ErrNotExist) {
-			h.o.Report(err)
-		}
+		h.site = siteInfo{now, h.read()}
 	}
 	return h.site.published
 }
 
-// sitemaps returns the lines of robots.txt. They are not cached: few clients ask for
-// them, and sitemaps can change while the cached Source Description does not.
+// sitemaps returns the Sitemap lines of robots.txt. It does not use the cache, because
+// sitemaps can change without the Source Description, on which the cache depends.
 func (h *handler) sitemaps() string {
+	return h.read().Sitemaps()
+}
+
+// read reads the current publication, and reports an error.
+func (h *handler) read() Published {
 	p, err := ReadPublished(h.o.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		h.o.Report(err)
 	}
-	return p.Sitemaps()
+	return p
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(*response) bool { return false })
 }
 
-// answer answers a request, unless first has already done so.
+// answer answers a request, unless the function first has answered it and returns true.
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*response) bool) {
-	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.o.Now}
-	out.extend()
+	out := newResponse(w, h.o.Now)
 	defer func() {
 		if cause := recover(); cause != nil {
 			h.panicked(out, r, cause)
@@ -166,8 +165,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*res
 		http.Redirect(out, r, h.pathOf(aboutKey), http.StatusFound)
 	case !ok:
 		notFound(out)
-	default:
-		h.serve(out, r, name)
+	case h.o.Representations == nil || exists(h.o.Dirs, name) || !h.negotiate(out, r, name):
+		h.send(out, r, name, "")
 	}
 }
 
@@ -180,21 +179,22 @@ func (h *handler) front(urlPath string) bool {
 	return urlPath == "/" || strings.TrimSuffix(urlPath, "/")+"/" == h.o.Prefix
 }
 
-// panicked ends a request whose handler panicked, and sends no details.
+// panicked ends a request whose handler panicked. It reports the cause, but does not send
+// it to the client.
 func (h *handler) panicked(w *response, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler {
 		panic(cause)
 	}
 	h.o.Report(fmt.Errorf("serving %q: panic: %v", r.URL.Path, cause))
 	if w.begun {
-		panic(http.ErrAbortHandler) // A part has been sent: only a broken connection shows the client the failure.
+		panic(http.ErrAbortHandler) // A part of the response has been sent, so only a broken connection shows the failure to the client.
 	}
 	http.Error(w, "something went wrong", http.StatusInternalServerError)
 }
 
-// name returns the file path for a URL: below the prefix, and without elements that
-// could leave the directory. The well-known URI of the host maps to the Source
-// Description, even if it is outside the prefix.
+// name returns the path of the file for a URL. It returns false if the URL is not below the
+// prefix, is hidden, or has elements that could leave the directory. The well-known URI of
+// the host maps to the Source Description, even if it is outside the prefix.
 func (h *handler) name(u *url.URL) (string, bool) {
 	if u.Path == "/"+wellKnownKey && h.o.Prefix != "/" {
 		return descriptionKey, true
@@ -245,12 +245,6 @@ func (h *handler) hidden(name string) bool {
 	return false
 }
 
-func (h *handler) serve(w *response, r *http.Request, name string) {
-	if h.o.Representations == nil || exists(h.o.Dirs, name) || !h.negotiate(w, r, name) {
-		h.send(w, r, name, "")
-	}
-}
-
 // send sends a file. If variant is not empty it becomes part of the ETag, which
 // distinguishes representations of one URI.
 func (h *handler) send(w *response, r *http.Request, name, variant string) {
@@ -265,7 +259,7 @@ func (h *handler) send(w *response, r *http.Request, name, variant string) {
 	defer f.Close()
 	body, ok := f.(io.ReadSeeker)
 	if !ok {
-		h.o.Report(fmt.Errorf("serving %q: the file can't be read from a given place", name))
+		h.o.Report(fmt.Errorf("serving %q: the file cannot seek", name))
 		notFound(w)
 		return
 	}
@@ -282,7 +276,7 @@ func (h *handler) send(w *response, r *http.Request, name, variant string) {
 	if label.Encoding != "" {
 		header.Set("Content-Encoding", label.Encoding)
 		header.Add("Vary", "Accept-Encoding")
-		// ServeContent sets no Content-Length for encoded bytes.
+		// http.ServeContent sets no Content-Length if there is a Content-Encoding.
 		header.Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	}
 	header.Set("Cache-Control", cacheNever)
@@ -317,8 +311,9 @@ func (h *handler) open(name string) (fs.File, fs.FileInfo, error) {
 	return nil, nil, failed
 }
 
-// openRegular opens a regular file and returns fs.ErrNotExist for anything else. It
-// checks the type before opening, because opening a FIFO blocks, and again afterwards.
+// openRegular opens a regular file and returns fs.ErrNotExist for anything else. It checks
+// the type of the file before opening it, because opening a FIFO blocks, and again
+// afterwards.
 func openRegular(dir fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	info, err := fs.Stat(dir, name)
 	if err != nil {
@@ -342,7 +337,8 @@ func openRegular(dir fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// typeOf returns the same media type as the Resource List: by name, then by content.
+// typeOf returns the media type of a file by its name, or else by its content. The Resource
+// List has the same type.
 func typeOf(name string, body io.ReadSeeker) (string, error) {
 	if name == wellKnownKey {
 		return "application/xml", nil
@@ -360,13 +356,13 @@ func typeOf(name string, body io.ReadSeeker) (string, error) {
 	return mediatype.Sniff(prefix), nil
 }
 
-// etag returns a strong validator made of size and modification time: replacing or
-// rewriting a file changes its time.
+// etag returns a strong validator made of size and modification time, since rewriting a
+// file changes its time.
 func etag(info fs.FileInfo, variant string) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + variant + `"`
 }
 
-// label returns the Label of a resource. Our own documents need no look-up.
+// label returns the Label of a file. Our own documents have none.
 func (h *handler) label(name string) Label {
 	if h.o.Label == nil || ofPublication(name) {
 		return Label{}
@@ -392,8 +388,7 @@ func (h *handler) link(header http.Header, name string) {
 		if s.Covers != nil && !s.Covers(name) || !exists(h.o.Dirs, list) {
 			continue
 		}
-		to := url.URL{Path: path.Join(h.o.Prefix, list)}
-		header.Add("Link", "<"+to.EscapedPath()+`>; rel="resourcesync"`)
+		header.Add("Link", linkHeader(&resourcesync.Link{Rel: "resourcesync", Href: h.pathOf(list)}))
 		if len(header["Link"]) == maxLinks {
 			return
 		}
@@ -428,8 +423,8 @@ func (h *handler) sets() []ServedSet {
 // robotsName is the file that crawlers request from the root of a host.
 const robotsName = "robots.txt"
 
-// robots answers if there is no robots.txt. It serves search engines; ResourceSync
-// clients use the Link header of any resource.
+// robots answers a request for robots.txt if there is no such file. The answer is for
+// search engines, since ResourceSync clients use the Link header of any resource.
 func robots(w http.ResponseWriter, r *http.Request, lines string) {
 	if lines == "" {
 		notFound(w)
@@ -440,7 +435,8 @@ func robots(w http.ResponseWriter, r *http.Request, lines string) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader("User-agent: *\nAllow: /\n\n"+lines))
 }
 
-// limitRanges removes the Range header from a request with too many ranges.
+// limitRanges returns a request without the Range header if the request has too many
+// ranges.
 func limitRanges(r *http.Request) *http.Request {
 	if strings.Count(r.Header.Get("Range"), ",") < maxRanges {
 		return r

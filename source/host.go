@@ -15,11 +15,11 @@ import (
 	"instep/resourcesync"
 )
 
-// NewHostHandler serves several publications of one host, each as NewHandler does below
-// its Prefix. If prefixes are nested, the longest that matches is used. At the root of
-// the host it answers the well-known URI with a Source Description of all sets (1.1
-// §6.3.2), writes a robots.txt with all plain sitemaps and, if no site has the prefix
-// "/", lists the pages about the Sources. For these answers it uses Now and Report of
+// NewHostHandler serves several publications of one host, each as NewHandler does below its
+// Prefix. If several prefixes match a path, the site with the longest one answers. At the
+// root of the host it answers the well-known URI with a Source Description of all sets (1.1
+// §6.3.2), writes a robots.txt with all plain sitemaps and, if no site has the prefix "/",
+// lists links to the pages about the Sources. For these answers it uses Now and Report of
 // the first site.
 func NewHostHandler(sites []HandlerOptions) http.Handler {
 	h := &hostHandler{}
@@ -34,7 +34,7 @@ type hostHandler struct {
 	sites []*handler // sorted by descending length of the prefix
 
 	mu          sync.Mutex // guards the fields below
-	stamps      [][2]stamp // state of the sites when the description was merged
+	stamps      [][2]stamp // stamps of the sites' documents when the description was merged
 	description []byte
 }
 
@@ -92,7 +92,7 @@ func (h *hostHandler) front(w http.ResponseWriter) {
 	}
 }
 
-// wellKnown answers with the description of the host.
+// wellKnown answers with the merged Source Description of the host.
 func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
 	text, err := h.describe()
 	if err != nil {
@@ -107,9 +107,9 @@ func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, limitRanges(r), "", time.Time{}, bytes.NewReader(text))
 }
 
-// describe returns the merged Source Description and merges it again when one of its
-// parts changes. If a part is missing it returns none, since readers would take the
-// missing sets for deleted.
+// describe returns the merged Source Description, and merges it again after a change of a
+// site. If the description of a site cannot be read it returns an error, because readers
+// would take missing sets for deleted.
 func (h *hostHandler) describe() ([]byte, error) {
 	now := make([][2]stamp, len(h.sites))
 	for i, s := range h.sites {
@@ -135,10 +135,10 @@ func (h *hostHandler) describe() ([]byte, error) {
 
 // hostDescription merges the Source Descriptions of a host.
 type hostDescription struct {
-	about []resourcesync.Link  // the pages about the Sources
+	about []resourcesync.Link  // links to the pages about the Sources
 	sets  []resourcesync.Entry // Capability Lists
-	parts []resourcesync.Entry // the Source Descriptions themselves, and the parts of any that are indexes
-	many  bool                 // an index is needed: too many sets, or one description is an index
+	parts []resourcesync.Entry // entries of an index: the Source Descriptions, or their parts if they are indexes
+	many  bool                 // an index is needed, because there are too many sets or a description is an index
 }
 
 // add adds the Source Description of a site.
@@ -158,15 +158,15 @@ func (d *hostDescription) add(dirs []fs.FS) error {
 		d.parts, d.many = append(d.parts, entries...), true
 		return nil
 	}
-	uri := layout{base: info.BaseURL, aliases: info.aliases()}.descriptionURI()
+	uri := layout{base: info.BaseURL, aliases: info.Aliases}.descriptionURI()
 	d.parts = append(d.parts, resourcesync.Entry{Loc: uri, Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityDescription}})
 	d.sets = append(d.sets, entries...)
 	d.many = d.many || len(d.sets) > resourcesync.MaxEntries
 	return nil
 }
 
-// encode encodes the sets, or an index of the Source Descriptions if there are too many
-// sets (1.1 §8).
+// encode returns a Source Description of all sets, or an index of the Source Descriptions
+// if there are too many sets (1.1 §8).
 func (d *hostDescription) encode() ([]byte, error) {
 	h := resourcesync.Header{Links: d.about}
 	h.Capability = resourcesync.CapabilityDescription

@@ -20,11 +20,10 @@ const (
 // PublicationInfo is the content of resourcesync/publication.json, which identifies a
 // publication.
 type PublicationInfo struct {
-	Format  int    `json:"format_version"`
-	State   string `json:"state"`    // UUID of the state that wrote it
-	BaseURL string `json:"base_url"` // ends in "/"
-	// Aliases of the Publisher; nil is none.
-	Aliases *Aliases `json:"aliases,omitempty"`
+	Format  int     `json:"format_version"`
+	State   string  `json:"state"`    // UUID of the state that wrote it
+	BaseURL string  `json:"base_url"` // ends in "/"
+	Aliases Aliases `json:"aliases,omitzero"`
 }
 
 // Prefix returns the path of the base URL, below which the publication has to be
@@ -65,12 +64,6 @@ func readInfo(r io.Reader) (PublicationInfo, error) {
 		return i, fmt.Errorf("%w: reading %q: %w", &NotOursError{infoKey}, infoKey, err)
 	}
 	return i, nil
-}
-
-func (i PublicationInfo) write(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(i)
 }
 
 // CheckState returns a *WrongStateError if the bucket holds the publication of another

@@ -1,12 +1,10 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -18,8 +16,8 @@ import (
 // BucketJournal is a Journal in a bucket that holds nothing else: a directory
 // (blob.OpenDir) for a Source that continues in a later process, memory (blob.NewMem) for
 // one that does not. Each record is one object of the bucket and holds JSON. A publication
-// writes about as many objects as it has documents and items. It is not safe for concurrent
-// use.
+// writes about as many objects as it has documents and items. A BucketJournal is not safe
+// for concurrent use.
 //
 //	begun                    the id of the last publication that was begun
 //	last/SET                 the last committed publication, and whether it is done
@@ -60,7 +58,7 @@ const (
 	setsPrefix    = "sets/"
 )
 
-// setKey returns the part of a key that names a set.
+// setKey returns the part of a key that stands for a set.
 func setKey(set string) string {
 	if set == "" {
 		return "set"
@@ -87,7 +85,7 @@ func (j *BucketJournal) Commit(ctx context.Context, p Publication) error {
 	return j.write(ctx, func(w *recordWriter) { w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p}) })
 }
 
-// Done implements Journal. The record that marks the end is written last, so that Recover
+// Done implements Journal. The record with Done set is written last, so that Recover
 // repeats an interrupted Done.
 func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	retired, err := j.retire(ctx, p)
@@ -96,7 +94,7 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	}
 	return j.write(ctx, func(w *recordWriter) {
 		for _, d := range retired {
-			w.put(retiredPrefix+d.Document.Key, struct{}{}) // a record without a document means nothing
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // without a record of the document this record has no effect
 			w.put(documentsAs+d.Document.Key, d)
 		}
 		for _, d := range p.Documents {
@@ -159,7 +157,7 @@ func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, fr
 		at, _ := slices.BinarySearch(keys, first)
 		for _, key := range keys[at:] {
 			it, ok, err := record[Item](ctx, j.bucket, key)
-			if err == nil && !ok { // dropped after the keys were listed
+			if err == nil && !ok { // the item was dropped after the keys were listed
 				continue
 			}
 			if !yield(it, err) || err != nil {
@@ -173,7 +171,7 @@ func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, fr
 func (j *BucketJournal) Sets(ctx context.Context) ([]string, error) {
 	keys, err := j.keys(ctx, publishedAs)
 	for i, key := range keys {
-		keys[i] = "" // the set without a name, whose key has no slash
+		keys[i] = "" // the default set, whose key has no slash
 		if name, named := strings.CutPrefix(key, publishedAs+setsPrefix); named {
 			keys[i] = name
 		}
@@ -210,7 +208,7 @@ func (j *BucketJournal) Forget(ctx context.Context, key string) error {
 	})
 }
 
-// keys returns the keys that start with prefix, ascending.
+// keys returns the keys that start with prefix, in ascending order.
 func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, error) {
 	var keys []string
 	for info, err := range j.bucket.List(ctx, prefix) {
@@ -227,17 +225,13 @@ func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, erro
 // a publication lists every document.
 const maxRecord = 1 << 30
 
-// record reads a record; false if there is none.
+// record reads the record at a key. It returns false if there is none.
 func record[T any](ctx context.Context, b blob.Bucket, key string) (v T, ok bool, err error) {
-	r, _, err := b.Get(ctx, key, 0, maxRecord)
+	body, err := blob.ReadAll(ctx, b, key, maxRecord)
 	if errors.Is(err, blob.ErrNotExist) {
 		return v, false, nil
 	}
-	if err != nil {
-		return v, false, fmt.Errorf("reading the journal: %w", err)
-	}
-	body, err := io.ReadAll(r)
-	if err = errors.Join(err, r.Close()); err == nil {
+	if err == nil {
 		err = json.Unmarshal(body, &v)
 	}
 	if err != nil {
@@ -246,14 +240,15 @@ func record[T any](ctx context.Context, b blob.Bucket, key string) (v T, ok bool
 	return v, true, nil
 }
 
-// recordWriter collects records that are written in one batch.
+// recordWriter adds records to a batch.
 type recordWriter struct {
 	ctx   context.Context
 	batch blob.Batch
 	err   error // the first error
 }
 
-// write makes the puts and deletes of fill durable, in the order in which fill makes them.
+// write commits the batch that fill fills. Records become durable in the order in which
+// fill puts and deletes them.
 func (j *BucketJournal) write(ctx context.Context, fill func(*recordWriter)) error {
 	batch, err := j.bucket.Begin(ctx)
 	if err != nil {
@@ -283,7 +278,7 @@ func (w *recordWriter) put(key string, v any) {
 		w.err = err
 		return
 	}
-	_, err = io.Copy(o, bytes.NewReader(body))
+	_, err = o.Write(body)
 	if w.err = errors.Join(err, o.Close()); w.err == nil {
 		w.batch.Put(o, blob.Put{Key: key})
 	}

@@ -17,7 +17,7 @@ const (
 	wellKnownKey   = ".well-known/resourcesync"
 	sitemapName    = "sitemap.xml"
 
-	fixedChangesName = "changelist.xml" // beside resourcelist.xml, the Resource List at a fixed name
+	fixedChangesName = "changelist.xml" // the Change List at a fixed name
 )
 
 // Values of Document.Rank, in the order of publication.
@@ -25,27 +25,28 @@ const (
 	rankInfo         = iota // publication.json, which names the owner, before all other documents
 	rankMaps                // Resource Maps, before the lists that link them
 	rankMapLists            // documents that list Resource Maps
-	rankPackages            // written to their final keys before the commit
+	rankPackages            // packages, which are written before the commit
 	rankManifests           // copies of the manifests in the packages
-	rankPatches             // Change Lists link them
-	rankChanges             // Change Lists, before the snapshots whose at they cover
-	rankArchiveParts        // of archives
+	rankPatches             // patches, before the Change Lists that link them
+	rankChanges             // Change Lists and Change Dumps, before lists and dumps of later times
+	rankArchiveParts        // parts of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps
 	rankParts               // parts of lists, dumps and sitemaps
 	rankList                // lists, dumps, their indexes
-	rankFixed               // copies under fixed names
-	rankPages               // for people
+	rankFixed               // copies at keys that never change
+	rankPages               // HTML pages
 	rankCapability          // the Capability List
 	rankDescriptionParts
-	rankDescription  // the first document that clients read
+	rankDescription  // Source Description, the first document that clients read
 	rankFixedChanges // Change List at a fixed name, polled by clients that read nothing else; no document links it
 )
 
 // nameForm matches valid set names. A name becomes part of keys and URIs unchanged.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// CheckSet returns an error if name is not a valid set name; "" is the default set.
+// CheckSet returns an error if name is not a valid name of a set. The default set has the
+// name "".
 func CheckSet(name string) error {
 	if name != "" && !nameForm.MatchString(name) {
 		return fmt.Errorf("%q can't name a set: a letter or digit, then at most 99 of A-Z a-z 0-9 . _ -", name)
@@ -70,7 +71,7 @@ func ParseBaseURL(s string) (string, error) {
 	case u.Hostname() == "":
 		return "", fmt.Errorf("base URL %q has no host", s)
 	case u.User != nil:
-		return "", errors.New("a base URL can't hold a user name or password: everybody reads it")
+		return "", errors.New("a base URL can't have a user name or password, because everybody can read it")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(s, "#"):
 		return "", fmt.Errorf("base URL %q: expected no query and no fragment", s)
 	}
@@ -114,28 +115,19 @@ func (l layout) resourceList(generation int64) string {
 	return fmt.Sprintf("%slists/%d/resourcelist.xml", l.dir(), generation)
 }
 
-func (l layout) resourceListPart(generation int64, n int) string {
-	return fmt.Sprintf("%slists/%d/resourcelist-%05d.xml", l.dir(), generation, n)
-}
-
 // changeDump returns the key of the Change Dump that belongs to a Change List.
 func (l layout) changeDump(number int64) string {
 	return fmt.Sprintf("%schangedumps/%d.xml", l.dir(), number)
 }
 
-// changeIndex returns the key of the index of all current Change Lists.
-func (l layout) changeIndex() string { return l.dir() + "changelist-index.xml" }
-
-// changeDumpIndex returns the key of the index of all current Change Dumps.
-func (l layout) changeDumpIndex() string { return l.dir() + "changedump-index.xml" }
+// changeIndex returns the key of the index of the current Change Lists or Change Dumps.
+func (l layout) changeIndex(kind ItemKind) string {
+	return fmt.Sprintf("%s%s-index.xml", l.dir(), kind)
+}
 
 // resourceDump returns the key of a generation's Resource Dump or its index.
 func (l layout) resourceDump(generation int64) string {
 	return fmt.Sprintf("%sdumps/%d/resourcedump.xml", l.dir(), generation)
-}
-
-func (l layout) resourceDumpPart(generation int64, n int) string {
-	return fmt.Sprintf("%sdumps/%d/resourcedump-%05d.xml", l.dir(), generation, n)
 }
 
 // packages returns the key prefixes of a publication's packages: those of its Resource
@@ -144,20 +136,9 @@ func (l layout) packages(id int64) [2]string {
 	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
 }
 
-// dumpPackage returns the keys of the nth package of a Resource Dump, counted from 1,
-// and of the copy of its manifest.
-func (l layout) dumpPackage(generation int64, n int) (zip, manifest string) {
-	return packageKeys(l.packages(generation)[0], n)
-}
-
-// changePackage returns the keys of the nth Change Dump package of a publication and of
-// the copy of its manifest.
-func (l layout) changePackage(publication int64, n int) (zip, manifest string) {
-	return packageKeys(l.packages(publication)[1], n)
-}
-
-func packageKeys(dir string, n int) (zip, manifest string) {
-	return fmt.Sprintf("%s%05d.zip", dir, n), fmt.Sprintf("%s%05d-manifest.xml", dir, n)
+// partKey returns the key of part n of the document at key.
+func partKey(key string, n int64) string {
+	return fmt.Sprintf("%s-%05d.xml", strings.TrimSuffix(key, ".xml"), n)
 }
 
 // isPackage reports whether a key is that of a package.
@@ -168,17 +149,10 @@ func (l layout) archive(kind ItemKind) string {
 	return fmt.Sprintf("%sarchives/%s-archive.xml", l.dir(), kind)
 }
 
-func (l layout) archivePart(kind ItemKind, n int64) string {
-	return fmt.Sprintf("%sarchives/%s-archive-%05d.xml", l.dir(), kind, n)
-}
-
 // archived returns the key of the archive copy of a Change List or Change Dump.
 func (l layout) archived(kind ItemKind, number int64) string {
 	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
 }
-
-// descriptionPart returns the key of a part of the Source Description.
-func descriptionPart(n int) string { return fmt.Sprintf("%sdescription-%05d.xml", root, n) }
 
 // mapFile returns the key of a Resource Map file.
 func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
@@ -186,27 +160,21 @@ func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
 // page returns the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }
 
-// fixedResourceList returns the fixed key of the copy of the Resource List, for
-// robots.txt.
+// fixedResourceList returns the key of the copy of the current Resource List. The key is
+// always the same, and robots.txt names it.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
-// fixedChangeList returns the fixed key of the Change List for clients that poll one
-// URI.
+// fixedChangeList returns the key of the Change List at a fixed name, for clients that poll
+// one URI.
 func (l layout) fixedChangeList() string { return l.dir() + fixedChangesName }
 
-// sitemap returns the key of the plain sitemap: where search engines look, or another
-// key if a foreign file exists there.
+// sitemap returns the key of the plain sitemap. For the default set it is sitemap.xml,
+// where search engines look, or another key if a foreign file is there.
 func (l layout) sitemap(foreign bool) string {
 	if l.set == "" && !foreign {
 		return sitemapName
 	}
 	return l.dir() + sitemapName
-}
-
-// sitemapPart returns the key of a part of a sitemap. It is in the sitemap's directory,
-// since a sitemap may list only URIs below its own directory.
-func sitemapPart(sitemap string, generation int64, n int) string {
-	return fmt.Sprintf("%s-%d-%05d.xml", strings.TrimSuffix(sitemap, ".xml"), generation, n)
 }
 
 // stagePrefix returns the key prefix under which the documents of a publication are
@@ -218,7 +186,7 @@ func (l layout) stagePrefix() string {
 	return "set/" + l.set + "/"
 }
 
-// owns reports whether a key belongs to this set rather than to another.
+// owns reports whether a key belongs to this set and not to another one.
 func (l layout) owns(key string) bool {
 	if l.set == "" {
 		return !strings.HasPrefix(key, root+"sets/")

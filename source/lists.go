@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
-	"instep/blob"
 	"instep/resourcesync"
 )
 
@@ -18,11 +18,13 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 		return nil
 	}
 	all := members{all: s.Resources}
-	keys, n, err := m.resourceList(s).write(ctx, all.list)
+	list := m.l.resourceList(m.pub.ID)
+	h := m.header(resourcesync.CapabilityResourceList)
+	h.At, h.Completed = resourcesync.DatetimeOf(s.At), resourcesync.DatetimeOf(s.Completed)
+	keys, n, err := m.series(ctx, h, Document{Key: list, Rank: rankList, Immutable: true}, Document{Key: list, Rank: rankParts, Immutable: true}, all.list)
 	if err != nil {
 		return err
 	}
-	list := m.l.resourceList(m.pub.ID)
 	m.st.copy(list, Document{Key: m.l.fixedResourceList(), Rank: rankFixed})
 	m.offer(resourcesync.CapabilityResourceList, list)
 	m.pub.Resources, m.pub.Bytes, m.pub.ListKeys = n, all.bytes, keys
@@ -38,14 +40,14 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	return m.sitemap(ctx, all.plain)
 }
 
-// members iterates over the resources of a snapshot. If their plain sitemap entries fit
-// into one document it keeps them in memory, so that most sets are read only once for
-// both lists.
+// members iterates over the resources of a snapshot. If their entries in the plain sitemap
+// fit into one document it keeps these entries in memory, so that most sets are read once
+// and not twice.
 type members struct {
 	all   iter.Seq2[resourcesync.Entry, error]
 	bytes int64 // total length of the resources that list has yielded
 	n     int
-	kept  []plainMember // their entries for the plain sitemap; nil if there are more than MaxEntries
+	kept  []plainMember // entries for the plain sitemap; nil if there are more than resourcesync.MaxEntries
 }
 
 // plainMember is the entry of a resource in a plain sitemap.
@@ -54,7 +56,7 @@ type plainMember struct {
 	lastMod resourcesync.Datetime
 }
 
-// list yields all entries; it starts again for each range loop.
+// list yields all entries, from the first one on in each range loop.
 func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 	s.bytes, s.n, s.kept = 0, 0, s.kept[:0]
 	for en, err := range s.all {
@@ -73,7 +75,9 @@ func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 // plain yields the plain sitemap entries of the resources that list has yielded.
 func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
 	if s.n > len(s.kept) {
-		plainEntries(s.all)(yield)
+		converted(s.all, func(en resourcesync.Entry) resourcesync.Entry {
+			return resourcesync.Entry{Loc: en.Loc, LastMod: en.LastMod}
+		})(yield)
 		return
 	}
 	for _, p := range s.kept {
@@ -83,43 +87,8 @@ func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
 	}
 }
 
-// dump writes the Resource Dump.
-func (m *maker) dump(ctx context.Context, u Update) error {
-	d := u.Dump
-	if d == nil {
-		return nil
-	}
-	it, err := m.resourceDump(ctx, d)
-	if err != nil {
-		return err
-	}
-	it.Kind, it.Number, it.Current, it.Since = ItemResourceDump, m.pub.ID, true, m.pub.Made
-	it.At, it.Completed, it.Through = d.At.UTC(), d.Completed.UTC(), d.Through
-	m.shelf.put(it)
-	m.offer(resourcesync.CapabilityResourceDump, it.Key)
-	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = it.Number, it.At, it.Through
-	return nil
-}
-
-// resourceList returns the series for the Resource List of s: one document, or parts
-// and an index (1.1 §10). All parts have the same at, so the index has it too.
-func (m *maker) resourceList(s *Snapshot) *series {
-	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceList)}
-	h.Capability, h.At = resourcesync.CapabilityResourceList, resourcesync.DatetimeOf(s.At)
-	if !s.Completed.IsZero() {
-		h.Completed = resourcesync.DatetimeOf(s.Completed)
-	}
-	return &series{
-		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
-		whole: Document{Key: m.l.resourceList(m.pub.ID), Rank: rankList, Immutable: true},
-		part: func(n int) Document {
-			return Document{Key: m.l.resourceListPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
-		},
-	}
-}
-
-// sitemap writes the plain sitemap with URLs and lastmod only, as search engines reject
-// elements that they do not know.
+// sitemap writes the plain sitemap. It has only URLs and lastmod, because search engines
+// reject elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
 	foreign, err := m.foreign(ctx, m.l.sitemap(false))
 	if err != nil {
@@ -127,57 +96,24 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 	}
 	key := m.l.sitemap(foreign)
 	if foreign {
-		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: the sitemap goes to %q", sitemapName, key))
+		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays unchanged: the sitemap is written to %q", sitemapName, key))
 	}
-	plain := series{
-		stage: m.st, max: m.p.MaxEntries, uri: m.l.uri,
-		whole: Document{Key: key, Rank: rankFixed},
-		part: func(n int) Document {
-			return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}
-		},
-	}
-	keys, _, err := plain.write(ctx, entries)
+	// Parts are in the directory of the sitemap, since a sitemap may list only URIs below its
+	// own directory.
+	part := Document{Key: fmt.Sprintf("%s-%d.xml", strings.TrimSuffix(key, ".xml"), m.pub.ID), Rank: rankParts, Immutable: true}
+	keys, _, err := m.series(ctx, resourcesync.Header{}, Document{Key: key, Rank: rankFixed}, part, entries)
 	if err != nil {
 		return err
 	}
-	for _, key := range m.last.SitemapKeys {
-		if !slices.Contains(keys, key) {
-			m.retire(key)
-		}
-	}
+	m.retire(without(m.last.SitemapKeys, keys)...)
 	m.pub.SitemapKeys = keys
 	return nil
 }
 
-func plainEntries(all iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
-	return func(yield func(resourcesync.Entry, error) bool) {
-		for en, err := range all {
-			if !yield(resourcesync.Entry{Loc: en.Loc, LastMod: en.LastMod}, err) {
-				return
-			}
-		}
-	}
-}
-
 // foreign reports whether a file that we did not write exists at key.
 func (m *maker) foreign(ctx context.Context, key string) (bool, error) {
-	last, ours, err := m.p.Journal.Document(ctx, key)
-	if err != nil {
-		return false, fmt.Errorf("looking up %q: %w", key, err)
-	}
-	if !ours {
-		_, err := m.p.Bucket.Stat(ctx, key)
-		if errors.Is(err, blob.ErrNotExist) {
-			return false, nil
-		}
-		if err != nil && !errors.Is(err, blob.ErrForeign) {
-			return false, fmt.Errorf("looking at %q: %w", key, err)
-		}
-		return true, nil
-	}
-	_, err = m.p.standing(ctx, last)
-	var foreign *NotOursError
-	if errors.As(err, &foreign) {
+	_, err := m.p.standing(ctx, Document{Key: key, Length: -1}) // no file has this length
+	if errors.As(err, new(*NotOursError)) {
 		return true, nil
 	}
 	return false, err

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,24 +20,21 @@ type maker struct {
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the publication so far
+	pub    Publication // the new publication, as far as it is made
 	shelf  shelf
 
-	placer   *placer // nil in a preview
-	packages int     // number of Change Dump packages so far
-	newMaps  int     // number of new Resource Maps
+	marked   bool // the mark of the packages is written
+	packages int  // number of Change Dump packages so far
+	newMaps  int  // number of new Resource Maps
 }
 
 // preview reports whether the documents are discarded after encoding.
-func (m *maker) preview() bool { return m.placer == nil }
+func (m *maker) preview() bool { return m.st.batch == nil }
 
-// make writes the documents that u changes into st and returns the new publication.
-// Everything else is carried over from last.
+// make writes the documents that u changes into st and returns the new publication. All
+// other documents are those of last.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
-	if st.batch != nil {
-		m.placer = &placer{p: p, l: m.l, id: id}
-	}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
 	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
 	m.pub.Offers, m.pub.About = slices.Clone(last.Offers), u.Policy.About
@@ -55,18 +53,25 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	return m.pub, nil
 }
 
-// links returns the links of a document: the up link, and the link to the archive of
-// its kind if there is one (Archives §2.2).
-func (m *maker) links(c resourcesync.Capability) []resourcesync.Link {
-	links := []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}
+// header returns the header of a document with a capability, with the up link and, if there
+// is one, the link to the archive of its kind (Archives §2.2).
+func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
+	h := m.l.header(c)
 	if uri := m.last.Offer(c + archiveSuffix); uri != "" {
-		links = append(links, resourcesync.Link{Rel: resourcesync.RelArchives, Href: uri})
+		h.Links = append(h.Links, resourcesync.Link{Rel: resourcesync.RelArchives, Href: uri})
 	}
-	return links
+	return h
 }
 
-// offer makes the document at key the one that the Capability List names for a
-// capability.
+// header returns the header of a document with a capability, with the up link to the
+// Capability List of the set.
+func (l layout) header(c resourcesync.Capability) resourcesync.Header {
+	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
+	h.Capability = c
+	return h
+}
+
+// offer makes the Capability List name the document at key for a capability.
 func (m *maker) offer(c resourcesync.Capability, key string) {
 	uri := m.l.uri(key)
 	for i := range m.pub.Offers {
@@ -89,14 +94,14 @@ func (m *maker) retire(keys ...string) { m.pub.Retired = append(m.pub.Retired, k
 
 // absent reports whether any of the keys is missing from the bucket.
 func (m *maker) absent(ctx context.Context, keys ...string) (bool, error) {
-	missing, err := m.p.absent(ctx, keys)
+	missing, err := Absent(ctx, m.p.Bucket, keys...)
 	return len(missing) > 0, err
 }
 
-// absent returns the keys that are missing from the bucket.
-func (p *Publisher) absent(ctx context.Context, keys []string) (missing []string, err error) {
+// Absent returns those of the keys at which a bucket has nothing, not even a foreign file.
+func Absent(ctx context.Context, b blob.Bucket, keys ...string) (missing []string, err error) {
 	for _, key := range keys {
-		_, err := p.Bucket.Stat(ctx, key)
+		_, err := b.Stat(ctx, key)
 		switch {
 		case errors.Is(err, blob.ErrNotExist):
 			missing = append(missing, key)
@@ -132,6 +137,8 @@ func (m *maker) short(ctx context.Context, doc Document, h resourcesync.Header, 
 
 func (m *maker) info(ctx context.Context, _ Update) error {
 	return m.st.add(ctx, Document{Key: infoKey, Rank: rankInfo}, func(w io.Writer) error {
-		return PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL, Aliases: m.p.Aliases.ifAny()}.write(w)
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL, Aliases: m.p.Aliases})
 	})
 }

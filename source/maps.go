@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// Maps are the Resource Maps of a set, which describe what belongs together, and the
-// documents that list them. The caller writes their text. A Publisher publishes a map
-// only if it changed, and retires maps that All no longer yields.
+// Maps are the Resource Maps of a set, which describe Aggregations of resources, and the
+// documents that list these maps. Functions of the caller encode them. A Publisher
+// publishes a map only if it changed, and retires maps that All no longer yields.
 type Maps struct {
-	All iter.Seq2[Map, error] // ranged over once; each Map is used only until the next one
-	// Lists are rewritten when a map was added, changed or removed. After the last map
-	// is removed they are empty, for readers that know them; a later publication
-	// retires them. The first is the Sitemap.
+	All iter.Seq2[Map, error] // ranged over once; a Map is not used after the next one was yielded
+	// Lists are rewritten when a map was added, changed or removed. When the last map is
+	// removed they are written once more, without maps, and the next publication retires
+	// them. The first of Lists is the Sitemap of the maps.
 	Lists []MapList
 	// Links returns link elements for the HTML pages; nil adds none.
 	Links func(all []MapState) []PageLink
 }
 
-// Map is a Resource Map in one or several formats.
+// Map is a Resource Map in one format or several.
 type Map struct {
 	Name  string // unique in the set
 	Sum   Sum    // digest of the content: a map with an unchanged sum is not rewritten
 	Files []MapFile
 }
 
-// MapFile is a map in one format. Its name is one path segment in lower case. Write
-// encodes the map with changed as its modification time.
+// MapFile is a map in one format. Its name is one path segment in lower case. Write encodes
+// the map; changed is its modification time.
 type MapFile struct {
 	Name  string
 	Write func(w io.Writer, changed time.Time) error
 }
 
-// MapList is a document that lists the maps of a set in the order in which they were
-// added; changed is the time of the last addition, change or removal.
+// MapList is a document that lists the maps of a set. Write gets all maps, in the order in
+// which All yielded them, and the time of the last addition, change or removal.
 type MapList struct {
 	Name  string
 	Write func(w io.Writer, all []MapState, changed time.Time) error
@@ -59,8 +59,8 @@ func MapURI(base, set, name string) string {
 	return l.uri(l.mapFile(name))
 }
 
-// mapsSitemapName is the name of the Sitemap of the maps. It is in the maps' directory,
-// since a Sitemap lists only URIs of its own directory (ORE alpha §2.2).
+// mapsSitemapName is the name of the Sitemap of the maps. The Sitemap is in the directory
+// of the maps, since a Sitemap may list only URIs of its own directory (ORE alpha §2.2).
 const mapsSitemapName = "sitemap.xml"
 
 // maps writes the Resource Maps that changed and the documents that list them.
@@ -72,7 +72,8 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	if err != nil {
 		return err
 	}
-	// RSS times have whole seconds; the new time must be later than the previous one.
+	// The new time must be later than the previous one, and times in RSS have whole
+	// seconds.
 	changed := m.pub.Made.Truncate(time.Second)
 	if !changed.After(m.last.MapsChanged) {
 		changed = m.last.MapsChanged.Add(time.Second)
@@ -114,7 +115,8 @@ func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	return items, nil
 }
 
-// oneMap writes the files of a map if it changed or a file is missing.
+// oneMap writes the files of a map if the map changed or a file is missing. fresh reports
+// whether it wrote them.
 func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, fresh bool, err error) {
 	keys := make([]string, len(one.Files))
 	for i, f := range one.Files {

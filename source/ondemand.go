@@ -18,23 +18,23 @@ import (
 // concurrently. Each yielded entry has a length, and an Open function unless it is a
 // deletion.
 type PackageData interface {
-	// Resources yields those of the requested uris that are in the set now. The error
-	// is ErrNoSet if the set is not published.
+	// Resources yields the resources at uris that are in the set now. The error is ErrNoSet
+	// if the set is not published.
 	Resources(ctx context.Context, set string, uris []string) iter.Seq2[Bitstream, error]
-	// Changes yields the changes of a set since from, oldest first. If a resource
-	// changed several times, the last change is enough. The error is ErrNoSet, or
-	// ErrForgotten if the changes since then are no longer recorded.
+	// Changes yields the changes of a set since a time, oldest first. If a resource changed
+	// several times, the last change is enough. The error is ErrNoSet, or ErrForgotten if
+	// the changes since then are no longer recorded.
 	Changes(ctx context.Context, set string, from time.Time) iter.Seq2[Bitstream, error]
 }
 
 // Errors that a PackageData returns.
 var (
 	ErrNoSet     = errors.New("no such set is published here")
-	ErrForgotten = errors.New("changes that long ago are not known any more")
+	ErrForgotten = errors.New("the changes since that time are no longer recorded")
 )
 
-// OnDemand makes packages on request: an extension of Instep that standard readers do not
-// need (docs/on-demand.md). Data, BaseURL and Now are required; a limit that is 0 takes
+// OnDemand configures NewPackageHandler, an extension of Instep that standard readers do
+// not need (docs/on-demand.md). Data, BaseURL and Now are required; a limit that is 0 takes
 // its default.
 type OnDemand struct {
 	Data    PackageData
@@ -44,14 +44,14 @@ type OnDemand struct {
 
 	Entries  int           // largest number of resources or changes in a package, at most 50,000; 0 is 10,000
 	Bytes    int64         // largest total size of the uncompressed resources; 0 is 1 GiB
-	Requests int           // requests answered concurrently; more get 503; 0 is 2
+	Requests int           // largest number of requests answered concurrently, further ones get 503; 0 is 2
 	Time     time.Duration // longest time for one answer; 0 is 10 minutes
 }
 
-// NewPackageHandler answers a POST with a package that contains the requested
-// resources, or those that changed since a given time: a ZIP file with its manifest
-// (1.1 §11.2, §13.2), which is streamed and not stored. o bounds the memory and the
-// size of the answer. Pages of another origin cannot make a browser send the request.
+// NewPackageHandler answers a POST with a package that contains the requested resources, or
+// those that changed since a given time: a ZIP file with its manifest (1.1 §11.2, §13.2),
+// which is streamed and not stored. o limits the memory and the size of the answer.
+// Requests that a page of another origin makes a browser send are refused.
 func NewPackageHandler(o OnDemand) http.Handler {
 	o.Entries = min(cmp.Or(max(o.Entries, 0), 10_000), resourcesync.MaxEntries)
 	o.Bytes = cmp.Or(max(o.Bytes, 0), 1<<30)
@@ -82,20 +82,19 @@ func refuse(status int, format string, args ...any) error {
 }
 
 func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.Now}
-	out.extend()
+	out := newResponse(w, h.Now)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
 	if r.Method != http.MethodPost {
 		out.Header().Set("Allow", http.MethodPost)
-		http.Error(out, "expected a POST that names resources, or a moment", http.StatusMethodNotAllowed)
+		http.Error(out, "expected a POST that names resources or a time", http.StatusMethodNotAllowed)
 		return
 	}
 	select {
 	case h.turns <- struct{}{}:
 		defer func() { <-h.turns }()
 	default:
-		h.fail(out, refuse(http.StatusServiceUnavailable, "%d packages are being made, which is as many as may at once", h.Requests))
+		h.fail(out, refuse(http.StatusServiceUnavailable, "%d packages are being made, which is the limit", h.Requests))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.Time)
@@ -143,16 +142,17 @@ func (h *onDemand) answer(ctx context.Context, w *response, r *http.Request) err
 	return err
 }
 
-// collect returns the entries of the package and the header of its manifest.
+// collect returns the header of the manifest and the members of the package.
 func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resourcesync.Header, []pack.Member, error) {
 	l := layout{base: h.BaseURL, set: wanted.Set}
-	header := manifestHeader(l, resourcesync.CapabilityResourceDumpManifest)
+	var header resourcesync.Header
 	var data iter.Seq2[Bitstream, error]
 	if wanted.from.IsZero() {
+		header = l.header(resourcesync.CapabilityResourceDumpManifest)
 		header.At = resourcesync.DatetimeOf(h.Now().UTC())
 		data = h.Data.Resources(ctx, wanted.Set, wanted.URIs)
 	} else {
-		header = manifestHeader(l, resourcesync.CapabilityChangeDumpManifest)
+		header = l.header(resourcesync.CapabilityChangeDumpManifest)
 		header.From = resourcesync.DatetimeOf(wanted.from)
 		data = h.Data.Changes(ctx, wanted.Set, wanted.from)
 	}
@@ -173,9 +173,9 @@ func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resources
 		}
 		switch {
 		case len(members) == h.Entries:
-			return header, nil, refuse(http.StatusRequestEntityTooLarge, "a package has at most %d entries, more were asked for", h.Entries)
+			return header, nil, refuse(http.StatusRequestEntityTooLarge, "a package has at most %d entries, but more were requested", h.Entries)
 		case left < 0:
-			return header, nil, refuse(http.StatusRequestEntityTooLarge, "a package has at most %d bytes, more were asked for", h.Bytes)
+			return header, nil, refuse(http.StatusRequestEntityTooLarge, "a package has at most %d bytes, but more were requested", h.Bytes)
 		}
 		members = append(members, numbered(b, len(members)+1))
 	}

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// wantedPackage is a parsed request for a package on demand: either URIs, or the time
-// since which resources changed.
+// wantedPackage is a parsed request for a package on demand. It has either URIs, or the
+// time since which the wanted resources changed.
 type wantedPackage struct {
 	Set  string   `json:"set"`
 	From string   `json:"from"` // a W3C Datetime

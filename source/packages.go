@@ -13,23 +13,15 @@ import (
 )
 
 // A package is too large to be written twice. It is written directly to its key in the
-// Bucket, in a directory named after the id of the publication, which no document links
-// before the commit. Before the first package a mark is written to the staging area. It
-// shows the next run where to look for packages of a publication that was never
-// committed.
+// Bucket, in a directory named after the id of the publication, and no document links it
+// before the commit. Before the first package an empty mark is written to the staging area,
+// in which the next run finds the id of a publication that was never committed, to remove
+// its packages.
 const markName = "packages"
 
-// placer writes packages.
-type placer struct {
-	p      *Publisher
-	l      layout
-	id     int64
-	marked bool
-}
-
-// place writes a package to its key. A preview has no placer and places nothing.
+// place writes a package to its key. It is not called in a preview.
 func (m *maker) place(ctx context.Context, key string, write func(io.Writer) error) (Document, error) {
-	if err := m.placer.mark(ctx); err != nil {
+	if err := m.mark(ctx); err != nil {
 		return Document{}, err
 	}
 	batch, err := m.p.Bucket.Begin(ctx)
@@ -41,13 +33,13 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	if err != nil {
 		return Document{}, fmt.Errorf("writing %q: %w", key, err)
 	}
-	d := &draft{obj: obj, sum: sha256.New()}
+	d := &draft{doc: Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true}, obj: obj, sum: sha256.New()}
 	err = write(d)
 	if err == nil {
 		err = obj.Close()
 	}
 	if err != nil {
-		d.drop()
+		d.Discard()
 		return Document{}, fmt.Errorf("writing %q: %w", key, err)
 	}
 	batch.Put(obj, blob.Put{Key: key, IfAbsent: true})
@@ -58,36 +50,34 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	if err != nil {
 		return Document{}, fmt.Errorf("writing %q: %w", key, err)
 	}
-	doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: d.n}
-	d.sum.Sum(doc.SHA256[:0])
-	m.st.docs = append(m.st.docs, doc)
-	return doc, nil
+	m.st.docs = append(m.st.docs, d.document())
+	return d.doc, nil
 }
 
-// mark writes the mark once. It fails if objects already exist at the prefixes of the
-// packages.
-func (p *placer) mark(ctx context.Context) error {
-	if p.marked {
+// mark writes the mark once. It returns a *NotOursError if there are objects in the
+// directories of the packages already.
+func (m *maker) mark(ctx context.Context) error {
+	if m.marked {
 		return nil
 	}
-	for _, dir := range p.l.packages(p.id) {
-		for info, err := range p.p.Bucket.List(ctx, dir) {
+	for _, dir := range m.l.packages(m.pub.ID) {
+		for info, err := range m.p.Bucket.List(ctx, dir) {
 			if err != nil {
 				return fmt.Errorf("looking at %q: %w", dir, err)
 			}
 			return &NotOursError{info.Key}
 		}
 	}
-	key := p.p.staged(p.l.set, p.id) + markName
-	if _, err := blob.Write(ctx, p.p.Staging, strings.NewReader(""), blob.Put{Key: key}); err != nil {
+	key := m.p.staged(m.l.set, m.pub.ID) + markName
+	if _, err := blob.Write(ctx, m.p.Staging, strings.NewReader(""), blob.Put{Key: key}); err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
-	p.marked = true
+	m.marked = true
 	return nil
 }
 
-// dropPackages removes the packages of the publication that wrote the mark key in the
-// staging area, unless that publication was committed.
+// dropPackages removes the packages of the publication whose mark is at key in the staging
+// area, unless that publication was committed. It ignores other keys.
 func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, committed int64) error {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(key, l.stagePrefix()), "/"+markName)
 	if !ok {

@@ -4,16 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"path"
 
 	"instep/resourcesync"
 )
 
-// patchesOf is the largest number of changes whose patches are in one directory.
+// patchesOf is the number of consecutive changes whose patches are in one directory.
 const patchesOf = 1000
 
-// Patch is a patch of a change: it makes the new version of a resource from the one
-// before (1.1 §14.4).
+// Patch is the patch of a change, which turns the previous version of a resource into the
+// new one (1.1 §14.4).
 type Patch struct {
 	Item
 	Data []byte
@@ -48,30 +49,16 @@ func (m *maker) patches(ctx context.Context, u Update) error {
 		if err != nil {
 			return fmt.Errorf("making a patch: %w", err)
 		}
-		d, err := m.st.draft(ctx)
-		if err != nil {
+		write := func(w io.Writer) error {
+			_, err := w.Write(p.Data)
 			return err
 		}
-		if _, err := d.Write(p.Data); err != nil {
-			d.drop()
-			return fmt.Errorf("writing %q: %w", p.Key, err)
-		}
-		if err := m.st.keep(d, Document{Key: p.Key, Rank: rankPatches, Immutable: true}); err != nil {
+		if err := m.st.add(ctx, Document{Key: p.Key, Rank: rankPatches, Immutable: true}, write); err != nil {
 			return err
 		}
 		m.shelf.put(p.Item)
 	}
 	return nil
-}
-
-// dropPatches removes the patches of a Change List that is being removed.
-func (m *maker) dropPatches(ctx context.Context, list Item) error {
-	patches, err := PatchesOf(ctx, m.p.Journal, m.l.set, &list)
-	for i := range patches {
-		m.shelf.drop(patches[i])
-		m.retire(patches[i].Keys...)
-	}
-	return err
 }
 
 // PatchesOf returns the patches to which the changes of a Change List link. It returns

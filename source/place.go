@@ -14,7 +14,7 @@ import (
 )
 
 // standing compares d with the bytes at its key. It returns true if they are equal, and
-// *NotOursError if they are neither those of d nor those that we last wrote.
+// *NotOursError if the bytes are neither those of d nor those that we last wrote.
 func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	info, err := p.Bucket.Stat(ctx, d.Key)
 	switch {
@@ -33,9 +33,9 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 		return false, &NotOursError{d.Key}
 	}
 	if d.Placed || ours && isPackage(d.Key) {
-		return true, nil // A package is large and its key is never reused: comparing the size is enough.
+		return true, nil // Only the size of a package is compared, because a package is large and its key is never reused.
 	}
-	sum, err := p.sum(ctx, d.Key)
+	sum, err := SumOf(ctx, p.Bucket, d.Key)
 	switch {
 	case err != nil:
 		return false, err
@@ -47,8 +47,9 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	return false, &NotOursError{d.Key}
 }
 
-func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
-	r, _, err := p.Bucket.Get(ctx, key, 0, -1)
+// SumOf returns the SHA-256 of an object.
+func SumOf(ctx context.Context, b blob.Bucket, key string) (sum Sum, err error) {
+	r, _, err := b.Get(ctx, key, 0, -1)
 	if err != nil {
 		return sum, fmt.Errorf("reading %q: %w", key, err)
 	}
@@ -61,8 +62,9 @@ func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
 	return sum, nil
 }
 
-// Missing returns the keys of pub that have no document. It checks only the Change
-// Lists and archives that the Capability List names, and the last Change List.
+// Missing returns the keys of current documents of pub that are not in the bucket. Of
+// Change Lists and archives it checks those that the Capability List names, and the last
+// Change List.
 func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, error) {
 	l := p.layout(pub.Set)
 	keys := slices.Concat([]string{infoKey, aboutKey, descriptionKey, l.capabilityList(), l.page()}, pub.ListKeys, pub.SitemapKeys)
@@ -70,7 +72,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 		keys = append(keys, l.fixedResourceList())
 	}
 	if pub.ChangesNumber != 0 {
-		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex())
+		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex(ItemChangeList))
 	}
 	if pub.FixedChanges != 0 {
 		keys = append(keys, l.fixedChangeList())
@@ -104,11 +106,12 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 		}
 	}
 	slices.Sort(keys)
-	return p.absent(ctx, slices.Compact(keys))
+	return Absent(ctx, p.Bucket, slices.Compact(keys)...)
 }
 
-// finish writes the documents of a committed publication, rank by rank: a document is
-// durable before another one links to it. It can be repeated.
+// finish writes the documents of a committed publication, rank by rank, so that a document
+// is durable before another one links to it. After an interruption finish can be called
+// again.
 func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, error) {
 	for group := range ranks(pub.Documents) {
 		written, err := p.writeRank(ctx, pub, group)
@@ -118,7 +121,7 @@ func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, e
 		}
 	}
 	if err := p.Journal.Done(ctx, pub); err != nil {
-		return pub, fmt.Errorf("ending the publication: %w", err)
+		return pub, fmt.Errorf("recording the end of the publication: %w", err)
 	}
 	return pub, p.wipe(ctx, p.layout(pub.Set), pub.ID)
 }
@@ -148,7 +151,7 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 		}
 		switch {
 		case !same && d.Placed:
-			return nil, fmt.Errorf("publishing %q: the package is gone: %w", d.Key, blob.ErrNotExist)
+			return nil, fmt.Errorf("publishing %q: the package no longer exists: %w", d.Key, blob.ErrNotExist)
 		case !same:
 			missing = append(missing, d)
 		}
@@ -174,12 +177,10 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 	return written, nil
 }
 
-// copyOut copies a staged document into a batch and verifies that it is the committed one.
+// copyOut copies a staged document into a batch and verifies that its bytes are those that
+// were committed.
 func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string, d Document) error {
-	from := d.Of
-	if from == "" {
-		from = d.Key
-	}
+	from := cmp.Or(d.Of, d.Key)
 	r, _, err := p.Staging.Get(ctx, prefix+from, 0, -1)
 	if err != nil {
 		return fmt.Errorf("reading the staged %q: %w", from, err)
@@ -197,7 +198,7 @@ func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string
 		return fmt.Errorf("publishing %q: %w", d.Key, err)
 	}
 	if got := Sum(h.Sum(nil)); got != d.SHA256 {
-		return fmt.Errorf("publishing %q: expected the staged bytes with sha-256 %x, found %x (the state directory was changed by something else)", d.Key, d.SHA256, got)
+		return fmt.Errorf("publishing %q: expected the staged bytes with sha-256 %x, found %x (another program has changed the state directory)", d.Key, d.SHA256, got)
 	}
 	batch.Put(obj, blob.Put{Key: d.Key})
 	return nil
@@ -209,7 +210,7 @@ func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 	var keys []string
 	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
 		if err != nil {
-			return fmt.Errorf("tidying the staging area: %w", err)
+			return fmt.Errorf("cleaning the staging area: %w", err)
 		}
 		if err := p.dropPackages(ctx, l, info.Key, committed); err != nil {
 			return err
@@ -217,14 +218,14 @@ func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 		keys = append(keys, info.Key)
 	}
 	if err := blob.Remove(ctx, p.Staging, keys); err != nil {
-		return fmt.Errorf("tidying the staging area: %w", err)
+		return fmt.Errorf("cleaning the staging area: %w", err)
 	}
 	return nil
 }
 
-// Sweep removes documents that have been unlinked for longer than any download takes:
-// for longer than Keep, and not part of the last KeepGenerations Resource Lists. It
-// leaves files that a person has put in their place.
+// Sweep removes documents that have been unlinked for longer than any download takes: for
+// longer than Keep, and not written since the oldest of the last KeepGenerations Resource
+// Lists. It leaves files that somebody else has written to their keys.
 func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -252,7 +253,7 @@ func (p *Publisher) Sweep(ctx context.Context, set string) error {
 }
 
 // Withdraw removes the documents at keys and returns how many it removed. It leaves files
-// that a person has put in their place.
+// that somebody else has written to these keys.
 func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, err error) {
 	batch, err := p.Bucket.Begin(ctx)
 	if err != nil {
@@ -275,15 +276,15 @@ func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, e
 	}
 	for _, key := range keys {
 		if err := p.Journal.Forget(ctx, key); err != nil {
-			return removed, fmt.Errorf("forgetting the removed %q: %w", key, err)
+			return removed, fmt.Errorf("recording the removal of %q: %w", key, err)
 		}
 	}
 	return removed, nil
 }
 
-// inRemoval orders keys for removal, in the reverse order of publication: documents
-// that name packages come first, and descending order puts an index (resourcelist.xml)
-// before its parts (resourcelist-00001.xml).
+// inRemoval orders keys for removal, so that a document is removed before those that it
+// links: packages and their manifests come last, and descending order puts an index
+// (resourcelist.xml) before its parts (resourcelist-00001.xml).
 func inRemoval(a, b string) int {
 	last := func(key string) int {
 		switch {
@@ -297,7 +298,7 @@ func inRemoval(a, b string) int {
 	return cmp.Or(cmp.Compare(last(a), last(b)), strings.Compare(b, a))
 }
 
-// Wrote reports whether the file at key is the one that this program last wrote there.
+// Wrote reports whether the file at key has the bytes that this program last wrote there.
 func (p *Publisher) Wrote(ctx context.Context, key string) (bool, error) {
 	last, ours, err := p.Journal.Document(ctx, key)
 	if err != nil || !ours {

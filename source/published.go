@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Published lists what readers need to find the documents of a site (1.1 §6.3).
+// Published has the URIs by which readers find the documents of a site (1.1 §6.3).
 type Published struct {
 	BaseURL string         // ends in "/"
 	Sets    []PublishedSet // sets in the order of the Source Description
@@ -27,7 +26,7 @@ type PublishedSet struct {
 	Maps           string // the Sitemap of the Resource Maps
 }
 
-// maxNamedSets bounds the number of sets that are looked up and named. If a Source has
+// maxNamedSets is the largest number of sets that ReadPublished names. If a Source has
 // more, readers use its Source Description.
 const maxNamedSets = 100
 
@@ -44,13 +43,14 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	}
 	p := Published{BaseURL: info.BaseURL}
 	for _, name := range names {
-		p.Sets = append(p.Sets, publishedSet(dirs, layout{base: info.BaseURL, set: name, aliases: info.aliases()}))
+		p.Sets = append(p.Sets, publishedSet(dirs, layout{base: info.BaseURL, set: name, aliases: info.Aliases}))
 	}
 	return p, nil
 }
 
-// overlaidInfo returns the publication.json of the first directory that has one. A
-// foreign file of that name counts only if no directory has one of ours.
+// overlaidInfo returns the publication.json of the first directory that has one. It returns
+// the error about a foreign file of that name only if no directory has a publication.json
+// of ours.
 func overlaidInfo(dirs []fs.FS) (PublicationInfo, error) {
 	missing := fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
 	for _, dir := range dirs {
@@ -76,7 +76,7 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 	if uri(l.capabilityList()) != "" {
 		s.CapabilityList = l.capabilityListURI()
 	}
-	// our sitemap has its second name if a foreign file has the first
+	// if a foreign file has the first name, our sitemap has the second one
 	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
 		s.Sitemap = uri(l.sitemap(false))
 	}
@@ -93,8 +93,8 @@ func exists(dirs []fs.FS, key string) bool {
 	return false
 }
 
-// describedSets returns the names of the sets in the Source Description, or none if
-// that is an index.
+// describedSets returns the names of the sets in the Source Description. It returns none if
+// the Source Description is an index.
 func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
 	f, err := openDescription(dirs)
 	switch {
@@ -104,7 +104,23 @@ func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return setsOf(f, info)
+	var names []string
+	for en, err := range resourcesync.NewDecoder(f).Entries() {
+		if err != nil {
+			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
+		}
+		key, ok := strings.CutPrefix(en.Loc, info.BaseURL)
+		name, of := setOf(key)
+		if !of {
+			name, of = info.Aliases.setOf(key)
+		}
+		if ok && of {
+			if names = append(names, name); len(names) == maxNamedSets {
+				break
+			}
+		}
+	}
+	return names, nil
 }
 
 // openDescription opens the Source Description of the first directory that has one.
@@ -121,30 +137,8 @@ func openDescription(dirs []fs.FS) (fs.File, error) {
 	return nil, fmt.Errorf("reading %q: %w", descriptionKey, fs.ErrNotExist)
 }
 
-// setsOf reads the names of the sets from a Source Description.
-func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
-	d := resourcesync.NewDecoder(r)
-	var names []string
-	for en, err := range d.Entries() {
-		if err != nil {
-			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
-		}
-		key, ok := strings.CutPrefix(en.Loc, info.BaseURL)
-		name, of := setOf(key)
-		if !of {
-			name, of = info.aliases().setOf(key)
-		}
-		if ok && of {
-			if names = append(names, name); len(names) == maxNamedSets {
-				break
-			}
-		}
-	}
-	return names, nil
-}
-
-// readDescription reads the Source Description of a site, which must be one of our
-// documents and have at most 50,000 entries.
+// readDescription reads the Source Description of a site into memory. It has at most 50,000
+// entries, since it is our own.
 func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
 	f, err := openDescription(dirs)
 	if err != nil {
@@ -162,7 +156,7 @@ func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesyn
 	return h, entries, err
 }
 
-// setOf returns the name of the set whose Capability List lies at key.
+// setOf returns the name of the set whose Capability List has this key.
 func setOf(key string) (name string, ok bool) {
 	dir, ok := strings.CutSuffix(key, "capabilitylist.xml")
 	if !ok {
@@ -188,7 +182,7 @@ func (p Published) Robots() string {
 	return text
 }
 
-// Sitemaps returns those lines of Robots that search engines read.
+// Sitemaps returns the lines of Robots that search engines read.
 func (p Published) Sitemaps() (text string) {
 	for _, s := range p.Sets {
 		text += directive(s.Sitemap) + directive(s.Maps)
@@ -216,15 +210,14 @@ func (p Published) HTML() string {
 	return b.String()
 }
 
-// siteInfo caches what the handler knows about a site. It is read again when one of the
-// documents changes.
+// siteInfo caches the publication of a site. The handler reads it again if the stamps of
+// the site's documents change.
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
-	err       error
 }
 
-// stamp identifies a version of a file.
+// stamp identifies a version of a file by time and size.
 type stamp struct {
 	time time.Time
 	size int64

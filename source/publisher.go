@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,27 +11,28 @@ import (
 	"instep/blob"
 )
 
-// Publisher publishes sets of resources into a bucket. Bucket, Staging, Journal,
-// BaseURL, UUID and Now are required. It is not safe for concurrent use, and one
-// Journal and Staging must not be used by two of them: callers hold a lock.
+// Publisher publishes sets of resources into a bucket. Bucket, Staging, Journal, BaseURL,
+// UUID and Now are required. It is not safe for concurrent use. Two Publishers must not use
+// the same Journal and Staging, so callers need a lock.
 type Publisher struct {
 	Bucket  blob.Bucket // bucket in which readers find the documents
 	Staging blob.Bucket // documents are staged here before the commit; used only by this Publisher
 	Journal Journal
 	BaseURL string // URL as ParseBaseURL returns it
-	UUID    string // UUID of the state; a bucket that holds another state's publication is refused
-	// Sets are the names of all sets published here, for the Source Description. Sets
-	// without a publication and the set being published may be left out.
+	UUID    string // UUID of the state; Publish fails if the bucket holds the publication of another state
+	// Sets are the names of all sets that the Source Description may list. It lists those
+	// that are published. The set of an Update need not be in Sets.
 	Sets      []string
 	About     About  // texts about the whole Source, for its HTML page
 	Generator string // the program's name on the HTML pages; may be empty
-	// MaxEntries bounds a Resource List, plain sitemap or package; 0 is the 50,000 of the
-	// standard, which is the upper bound. A document never exceeds 50,000,000 bytes.
+	// MaxEntries is the largest number of entries in a document of a Resource List or plain
+	// sitemap, and in a package. 0 is 50,000, the limit of the standard. A document never
+	// exceeds 50,000,000 bytes.
 	MaxEntries int
 	Aliases    Aliases       // aliases of an adopted publication
 	Keep       time.Duration // minimum time that unlinked documents are kept; 0 is 24 h
 	// KeepGenerations is the number of Resource Lists that stay readable, including the
-	// current one; 0 is 2, the lower bound.
+	// current one; 0 is 2, which is the minimum.
 	KeepGenerations int
 	Now             func() time.Time
 
@@ -67,11 +69,12 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	}
 	pub, err := p.stage(ctx, last, id, u)
 	if err != nil {
-		// Ignore the error: the next run cleans the staging area too.
+		// The error is ignored, because the next run cleans the staging area, too.
 		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set), last.ID)
 		return Publication{}, err
 	}
-	// A failed Commit may have taken effect: keep the staged documents, Recover checks.
+	// A failed Commit may have taken effect, so the staged documents stay until Recover has
+	// checked that.
 	if err := p.Journal.Commit(ctx, pub); err != nil {
 		return Publication{}, fmt.Errorf("committing the publication: %w", err)
 	}
@@ -115,8 +118,8 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	return pub, nil
 }
 
-// pending returns foreign, unless foreign concerns a document of pub. In that case it
-// returns the result of standing for that document.
+// pending returns foreign, unless its key is that of a document of pub. In that case it
+// returns the error of standing for that document.
 func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOursError) error {
 	for _, d := range pub.Documents {
 		if d.Key == foreign.Key {
@@ -127,9 +130,9 @@ func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOu
 	return foreign
 }
 
-// Recover completes a publication of a set that was committed but not written, and
-// removes staged documents without a commit. It returns the completed publication, or a
-// zero one. Every run begins with it.
+// Recover completes a publication of a set that was committed but not written, and removes
+// staged documents without a commit. It returns the completed publication, or a zero one.
+// Every publication begins with Recover.
 func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error) {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -165,14 +168,14 @@ func (p *Publisher) check(u Update) error {
 		case w.Number <= 0 || i > 0 && w.Number <= u.Changes[i-1].Number:
 			return fmt.Errorf("publishing: Change List %d: expected a positive number, greater than that of the list before", w.Number)
 		case i > 0 && !w.From.Equal(u.Changes[i-1].Until):
-			return fmt.Errorf("publishing: Change List %d: expected it to begin where the one before ends", w.Number)
+			return fmt.Errorf("publishing: Change List %d: expected it to begin where the previous one ends", w.Number)
 		}
 	}
 	return CheckSet(u.Set)
 }
 
-// stage writes the documents of u durably to the staging bucket, unless a foreign file
-// is in the place of one.
+// stage writes the documents of u durably to the staging bucket. It returns a *NotOursError
+// if a foreign file is at the key of a document.
 func (p *Publisher) stage(ctx context.Context, last Publication, id int64, u Update) (Publication, error) {
 	batch, err := p.Staging.Begin(ctx)
 	if err != nil {
@@ -206,9 +209,4 @@ func (p *Publisher) generations() int {
 	return max(p.KeepGenerations, defaultGenerations)
 }
 
-func (p *Publisher) keep() time.Duration {
-	if p.Keep == 0 {
-		return defaultKeep
-	}
-	return p.Keep
-}
+func (p *Publisher) keep() time.Duration { return cmp.Or(p.Keep, defaultKeep) }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -8,38 +9,44 @@ import (
 	"instep/resourcesync"
 )
 
-// offered lists the items of a set, oldest first within each kind. The newest Resource
-// List and Resource Dump are current; the newest Change List may be open. A Change Dump
-// has the same number as its Change List.
-type offered struct {
-	lists, dumps, changes, changeDumps []Item
-}
+// offered lists the items of a set by kind, oldest first within each kind. The newest
+// Resource List and Resource Dump are current; the newest Change List may be open. A Change
+// Dump has the same number as its Change List.
+type offered map[ItemKind][]Item
 
-// retention is the policy of retain. It guarantees that a reader of a current, still
-// readable or archived Resource List or Resource Dump finds every change after its at,
-// without a gap, in the current and archived Change Lists.
+var (
+	generationKinds = []ItemKind{ItemResourceList, ItemResourceDump}
+	changeKinds     = []ItemKind{ItemChangeList, ItemChangeDump}
+
+	// ListKinds are the kinds of the items that archives list.
+	ListKinds = slices.Concat(generationKinds, changeKinds)
+)
+
+// retention is the policy of retain. It guarantees that the current and archived Change
+// Lists have every change since the oldest Resource List or Resource Dump that is current,
+// still readable or archived.
 type retention struct {
 	now         time.Time
 	keep        time.Duration // minimum time that a superseded Resource List stays readable
-	generations int           // minimum number of readable generations of each kind
+	generations int           // minimum number of generations of each kind that stay readable
 	keepChanges time.Duration
 	archive     *Archive
 	maxIndex    int // limit of Change Lists in an index; 0 is the limit of the standard
 }
 
-// retain moves items of o from the current lists to the archives, and out of the
-// archives. It removes items from o that are in neither.
-func (r *retention) retain(o *offered) error {
-	r.supersede(o.lists)
-	r.supersede(o.dumps)
+// retain decides which items of o are current and which are archived. It removes items from
+// o that are neither.
+func (r *retention) retain(o offered) error {
+	for _, kind := range generationKinds {
+		r.supersede(o[kind])
+	}
 	r.expire(o)
 	if err := r.leaveIndex(o); err != nil {
 		return err
 	}
-	o.lists = r.withoutGone(o.lists)
-	o.dumps = r.withoutGone(o.dumps)
-	o.changes = r.withoutGone(o.changes)
-	o.changeDumps = r.withoutGone(o.changeDumps)
+	for kind, items := range o {
+		o[kind] = r.withoutGone(items)
+	}
 	return nil
 }
 
@@ -79,25 +86,25 @@ func nextPlace(of []Item) int64 {
 
 // expire removes items from the archives that are too old or too many: generations
 // first, then the Change Lists and Change Dumps that no generation needs any more.
-func (r *retention) expire(o *offered) {
+func (r *retention) expire(o offered) {
 	if r.archive == nil {
-		for _, of := range [][]Item{o.lists, o.dumps, o.changes, o.changeDumps} {
-			for _, it := range inArchive(of) {
+		for _, items := range o {
+			for _, it := range inArchive(items) {
 				it.Archive = 0
 			}
 		}
 		return
 	}
-	for _, of := range [][]Item{o.lists, o.dumps} {
-		archived := inArchive(of)
+	for _, kind := range generationKinds {
+		archived := inArchive(o[kind])
 		for len(archived) > 0 && r.tooMany(archived[0].At, len(archived)) {
 			r.leave(archived[0])
 			archived = archived[1:]
 		}
 	}
-	for _, of := range [][]Item{o.changes, o.changeDumps} {
+	for _, kind := range changeKinds {
 		needed := r.needed(o)
-		archived := inArchive(of)
+		archived := inArchive(o[kind])
 		for len(archived) > 0 && !archived[0].Until.After(needed) && r.tooMany(archived[0].Until, len(archived)) {
 			r.leave(archived[0])
 			archived = archived[1:]
@@ -106,7 +113,8 @@ func (r *retention) expire(o *offered) {
 	r.shrink(o)
 }
 
-// tooMany reports whether the oldest of n archived items, dated at, has to go.
+// tooMany reports whether the oldest of n archived items, with the given time, must leave
+// the archive.
 func (r *retention) tooMany(at time.Time, n int) bool {
 	a := r.archive
 	return a.Age > 0 && r.now.Sub(at) > a.Age || a.Count > 0 && n > a.Count
@@ -121,15 +129,17 @@ func inArchive(of []Item) (archived []*Item) {
 	return archived
 }
 
-// shrink drops the oldest items of all archives until the rest is below the size limit,
-// or will be when readers no longer need some of it.
-func (r *retention) shrink(o *offered) {
-	queues := [][]*Item{inArchive(o.lists), inArchive(o.dumps), inArchive(o.changes), inArchive(o.changeDumps)}
+// shrink drops the oldest items of all archives until the rest is below the size limit, or
+// will be below it when readers no longer need some of the rest.
+func (r *retention) shrink(o offered) {
+	var queues [][]*Item
 	var bytes int64
-	for _, q := range queues {
-		for _, it := range q {
+	for _, kind := range ListKinds {
+		archived := inArchive(o[kind])
+		for _, it := range archived {
 			bytes += it.Bytes
 		}
+		queues = append(queues, archived)
 	}
 	for r.archive.Bytes > 0 && bytes > r.archive.Bytes {
 		needed, enough := r.needed(o), bytes-r.leaving(o) <= r.archive.Bytes
@@ -143,7 +153,7 @@ func (r *retention) shrink(o *offered) {
 			}
 		}
 		if oldest < 0 {
-			return // the rest is still needed
+			return // readers still need the rest
 		}
 		it := queues[oldest][0]
 		r.leave(it)
@@ -154,10 +164,10 @@ func (r *retention) shrink(o *offered) {
 
 // leaving returns the bytes of archived changes that are kept only for readers of a
 // generation that has left the archive.
-func (r *retention) leaving(o *offered) (bytes int64) {
+func (r *retention) leaving(o offered) (bytes int64) {
 	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
-	for _, of := range [][]Item{o.changes, o.changeDumps} {
-		for _, it := range inArchive(of) {
+	for _, kind := range changeKinds {
+		for _, it := range inArchive(o[kind]) {
 			if !it.Until.After(stay) {
 				bytes += it.Bytes
 			}
@@ -166,8 +176,8 @@ func (r *retention) leaving(o *offered) (bytes int64) {
 	return bytes
 }
 
-// leave takes an item out of its archive. A generation stays on record while readers
-// that found it there may still ask for later changes.
+// leave takes an item out of its archive. A generation stays recorded for a while, because
+// readers that found it in the archive may still need later changes.
 func (r *retention) leave(it *Item) {
 	it.Archive = 0
 	if !it.At.IsZero() {
@@ -183,63 +193,62 @@ func momentOf(it *Item) time.Time {
 	return it.At
 }
 
-// needed returns the earliest time from which readers may need changes: the oldest at
-// of the Resource Lists and Resource Dumps that are readable, archived, or recently
-// left an archive.
-func (r *retention) needed(o *offered) time.Time {
+// needed returns the earliest time from which readers may need changes: that of the oldest
+// Resource List or Resource Dump that is readable or archived, or has recently left an
+// archive.
+func (r *retention) needed(o offered) time.Time {
 	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
 }
 
 // leftOnly reports whether a generation has recently left an archive that still exists.
-// Without an archive, the Change Lists that its readers would need are gone too.
+// Without an archive, the Change Lists that its readers would need no longer exist.
 func (r *retention) leftOnly(it *Item) bool {
 	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
 }
 
-func (r *retention) oldest(o *offered, counts func(it *Item, readable bool) bool) time.Time {
+func (r *retention) oldest(o offered, counts func(it *Item, readable bool) bool) time.Time {
 	oldest := r.now
-	for _, of := range [][]Item{o.lists, o.dumps} {
-		for i := range of {
-			if counts(&of[i], r.readable(of, i)) && of[i].At.Before(oldest) {
-				oldest = of[i].At
+	for _, kind := range generationKinds {
+		items := o[kind]
+		for i := range items {
+			if counts(&items[i], r.readable(items, i)) && items[i].At.Before(oldest) {
+				oldest = items[i].At
 			}
 		}
 	}
 	return oldest
 }
 
-// readable reports whether generation i is current, or readers may still be using it.
+// readable reports whether generation i is current or readers may still be reading it.
 func (r *retention) readable(of []Item, i int) bool {
 	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
 }
 
 // leaveIndex removes Change Lists that have been current long enough from the index,
 // oldest first, together with their Change Dumps.
-func (r *retention) leaveIndex(o *offered) error {
+func (r *retention) leaveIndex(o offered) error {
 	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })
 	needed := r.needed(o)
-	current := slices.IndexFunc(o.changes, func(it Item) bool { return it.Current })
+	changes := o[ItemChangeList]
+	current := slices.IndexFunc(changes, func(it Item) bool { return it.Current })
 	if current < 0 {
 		return nil
 	}
-	limit := r.maxIndex
-	if limit == 0 {
-		limit = resourcesync.MaxEntries
-	}
-	for ; current < len(o.changes)-1; current++ {
-		it := &o.changes[current]
-		old := r.now.Sub(it.Since) >= r.keepChanges || len(o.changes)-current > limit
+	limit := cmp.Or(r.maxIndex, resourcesync.MaxEntries)
+	for ; current < len(changes)-1; current++ {
+		it := &changes[current]
+		old := r.now.Sub(it.Since) >= r.keepChanges || len(changes)-current > limit
 		free := !it.Until.After(readable) && (it.Archive > 0 || !it.Until.After(needed))
 		if !old || !free {
 			break
 		}
 		it.Current = false
 	}
-	if n := len(o.changes) - current; n > limit {
-		return fmt.Errorf("%w: %d since the oldest Resource List or Resource Dump that readers may begin with, expected at most %d (publish a new Resource List)", ErrIndexFull, n, limit)
+	if n := len(changes) - current; n > limit {
+		return fmt.Errorf("%w: there are %d since the oldest Resource List or Resource Dump with which readers may begin, expected at most %d (publish a new Resource List)", ErrIndexFull, n, limit)
 	}
-	for i := range o.changeDumps {
-		if it := &o.changeDumps[i]; it.Number < o.changes[current].Number {
+	for i := range o[ItemChangeDump] {
+		if it := &o[ItemChangeDump][i]; it.Number < changes[current].Number {
 			it.Current = false
 		}
 	}

@@ -19,7 +19,7 @@ type shop struct {
 }
 
 func newShop(archive *Archive) *shop {
-	s := &shop{r: retention{now: testStart, keep: 24 * time.Hour, generations: 2, keepChanges: 5 * 24 * time.Hour, archive: archive}}
+	s := &shop{o: offered{}, r: retention{now: testStart, keep: 24 * time.Hour, generations: 2, keepChanges: 5 * 24 * time.Hour, archive: archive}}
 	s.list()
 	s.open()
 	return s
@@ -27,8 +27,12 @@ func newShop(archive *Archive) *shop {
 
 func (s *shop) number() int64 { s.next++; return s.next }
 
-func (s *shop) list() { s.o.lists = append(s.o.lists, s.generation(ItemResourceList)) }
-func (s *shop) dump() { s.o.dumps = append(s.o.dumps, s.generation(ItemResourceDump)) }
+func (s *shop) list() {
+	s.o[ItemResourceList] = append(s.o[ItemResourceList], s.generation(ItemResourceList))
+}
+func (s *shop) dump() {
+	s.o[ItemResourceDump] = append(s.o[ItemResourceDump], s.generation(ItemResourceDump))
+}
 
 func (s *shop) generation(kind ItemKind) Item {
 	return Item{Kind: kind, Number: s.number(), At: s.r.now, Since: s.r.now, Bytes: 10, Current: true}
@@ -36,15 +40,14 @@ func (s *shop) generation(kind ItemKind) Item {
 
 func (s *shop) open() {
 	n := s.number()
-	for _, of := range []*[]Item{&s.o.changes, &s.o.changeDumps} {
-		*of = append(*of, Item{Number: n, From: s.r.now, Bytes: 1, Current: true})
+	for _, kind := range changeKinds {
+		s.o[kind] = append(s.o[kind], Item{Kind: kind, Number: n, From: s.r.now, Bytes: 1, Current: true})
 	}
-	s.o.changes[len(s.o.changes)-1].Kind, s.o.changeDumps[len(s.o.changeDumps)-1].Kind = ItemChangeList, ItemChangeDump
 }
 
 // rotate closes the open Change List now and opens another.
 func (s *shop) rotate() {
-	for _, of := range [][]Item{s.o.changes, s.o.changeDumps} {
+	for _, of := range [][]Item{s.o[ItemChangeList], s.o[ItemChangeDump]} {
 		it := &of[len(of)-1]
 		it.Until, it.Since = s.r.now, s.r.now
 		if s.r.archive != nil {
@@ -58,7 +61,7 @@ func (s *shop) pass(d time.Duration) { s.r.now = s.r.now.Add(d) }
 
 // sound returns what is wrong with what is offered.
 func (s *shop) sound() error {
-	for _, of := range [][]Item{s.o.lists, s.o.dumps} {
+	for _, of := range [][]Item{s.o[ItemResourceList], s.o[ItemResourceDump]} {
 		for i, it := range of {
 			if it.Current != (i == len(of)-1) {
 				return fmt.Errorf("%s %d of %d: current is %t", it.Kind, i, len(of), it.Current)
@@ -68,7 +71,7 @@ func (s *shop) sound() error {
 			}
 		}
 	}
-	for _, of := range [][]Item{s.o.changes, s.o.changeDumps} {
+	for _, of := range [][]Item{s.o[ItemChangeList], s.o[ItemChangeDump]} {
 		for i := 1; i < len(of); i++ {
 			a, b := of[i-1], of[i]
 			if a.Current && !b.Current || a.Archive > 0 && b.Archive > 0 && b.Archive != a.Archive+1 {
@@ -81,16 +84,16 @@ func (s *shop) sound() error {
 
 // covers: index and archive together have every change since at.
 func (s *shop) covers(at time.Time) error {
-	i := slices.IndexFunc(s.o.changes, func(it Item) bool { return it.Until.IsZero() || it.Until.After(at) })
-	if from := s.o.changes[i].From; from.After(at) {
+	i := slices.IndexFunc(s.o[ItemChangeList], func(it Item) bool { return it.Until.IsZero() || it.Until.After(at) })
+	if from := s.o[ItemChangeList][i].From; from.After(at) {
 		return fmt.Errorf("changes since %s only", from)
 	}
-	for ; i < len(s.o.changes); i++ {
-		it := s.o.changes[i]
+	for ; i < len(s.o[ItemChangeList]); i++ {
+		it := s.o[ItemChangeList][i]
 		if !it.Current && it.Archive <= 0 {
 			return fmt.Errorf("list %d is nowhere", it.Number)
 		}
-		if i > 0 && !s.o.changes[i-1].Until.Equal(it.From) {
+		if i > 0 && !s.o[ItemChangeList][i-1].Until.Equal(it.From) {
 			return fmt.Errorf("a gap before list %d", it.Number)
 		}
 	}
@@ -116,7 +119,7 @@ func TestNobodyWhoBeganWithWhatIsOfferedMissesAChange(t *testing.T) {
 					does.do()
 				}
 			}
-			if err := s.r.retain(&s.o); err != nil {
+			if err := s.r.retain(s.o); err != nil {
 				rt.Fatal(err)
 			}
 			if err := s.sound(); err != nil {
@@ -129,7 +132,7 @@ func TestNobodyWhoBeganWithWhatIsOfferedMissesAChange(t *testing.T) {
 
 // bounded: the archives of generations keep to the policy.
 func (s *shop) bounded(rt *rapid.T) {
-	for _, of := range [][]Item{s.o.lists, s.o.dumps} {
+	for _, of := range [][]Item{s.o[ItemResourceList], s.o[ItemResourceDump]} {
 		archived := inArchive(of)
 		switch a := s.r.archive; {
 		case len(archived) == 0:
@@ -201,11 +204,11 @@ func TestRetentionByPolicy(t *testing.T) {
 				s.rotate()
 				s.list()
 				s.dump()
-				if err := s.r.retain(&s.o); err != nil {
+				if err := s.r.retain(s.o); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got := []string{places(s.o.lists), places(s.o.dumps), places(s.o.changes)}
+			got := []string{places(s.o[ItemResourceList]), places(s.o[ItemResourceDump]), places(s.o[ItemChangeList])}
 			if diff := cmp.Diff([]string{c.lists, c.dumps, c.change}, got); diff != "" {
 				t.Errorf("lists, dumps, changes (-want +got):\n%s", diff)
 			}
@@ -220,26 +223,26 @@ func TestChangeListsStayWhileTheyAreNeeded(t *testing.T) {
 	for range 29 {
 		s.pass(24 * time.Hour)
 		s.rotate()
-		if err := s.r.retain(&s.o); err != nil {
+		if err := s.r.retain(s.o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := len(s.o.changes); got != 30 {
+	if got := len(s.o[ItemChangeList]); got != 30 {
 		t.Errorf("got %d Change Lists, want all 30", got)
 	}
 	s.rotate()
-	if err := s.r.retain(&s.o); !errors.Is(err, ErrIndexFull) {
+	if err := s.r.retain(s.o); !errors.Is(err, ErrIndexFull) {
 		t.Errorf("more than an index takes: got %v, want ErrIndexFull", err)
 	}
 	s.r.maxIndex = 0
 	s.list()
 	s.list()
-	if err := s.r.retain(&s.o); err != nil || len(s.o.changes) != 31 {
-		t.Errorf("with Resource Lists that are newer: got %d Change Lists, %v, want 31 for those who began before", len(s.o.changes), err)
+	if err := s.r.retain(s.o); err != nil || len(s.o[ItemChangeList]) != 31 {
+		t.Errorf("with Resource Lists that are newer: got %d Change Lists, %v, want 31 for those who began before", len(s.o[ItemChangeList]), err)
 	}
 	s.pass(25 * time.Hour)
-	if err := s.r.retain(&s.o); err != nil || len(s.o.changes) > 6 {
-		t.Errorf("a day later: got %d Change Lists, %v", len(s.o.changes), err)
+	if err := s.r.retain(s.o); err != nil || len(s.o[ItemChangeList]) > 6 {
+		t.Errorf("a day later: got %d Change Lists, %v", len(s.o[ItemChangeList]), err)
 	}
 }
 
@@ -250,15 +253,15 @@ func TestRoomIsNotMadeTwice(t *testing.T) {
 	s.r.keepChanges = time.Hour
 	for hour := range 60 {
 		s.pass(time.Hour)
-		for _, of := range [][]Item{s.o.changes, s.o.changeDumps} {
+		for _, of := range [][]Item{s.o[ItemChangeList], s.o[ItemChangeDump]} {
 			of[len(of)-1].Bytes = 25
 		}
 		s.rotate()
 		s.list()
-		if err := s.r.retain(&s.o); err != nil {
+		if err := s.r.retain(s.o); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(inArchive(s.o.lists)); got < min(hour, 15) {
+		if got := len(inArchive(s.o[ItemResourceList])); got < min(hour, 15) {
 			t.Fatalf("after %d hours the archive has %d lists, want room for 1,000 bytes of them and of changes", hour+1, got)
 		}
 	}

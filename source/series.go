@@ -9,28 +9,24 @@ import (
 	"instep/resourcesync"
 )
 
-// series is a list that is written as one document, or as parts and an index if one is
-// not enough (1.1 §10.2).
-type series struct {
-	stage  *stage
-	max    int // largest number of entries in a part
-	header resourcesync.Header
-	whole  Document
-	part   func(n int) Document // returns part n, counted from 1
-	uri    func(key string) string
-}
-
-// write writes the documents and returns their keys, parts first, and the number of
+// series writes a list as one document, or as parts and an index if one document is not
+// enough (1.1 §10.2). part describes the parts, and partKey forms the key of a part from
+// part.Key. The result is the keys of the written documents, parts first, and the number of
 // entries.
-func (s *series) write(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
+func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part Document, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
+	document := func(n int) Document {
+		if n == 0 {
+			return whole
+		}
+		d := part
+		d.Key = partKey(part.Key, int64(n))
+		return d
+	}
 	list := resourcesync.Series{
-		Header: s.header,
-		URI:    func(n int) string { return s.uri(s.document(n).Key) },
-		Create: func(n int) (resourcesync.Draft, error) {
-			d, err := s.stage.draft(ctx)
-			return &stagedDocument{d, s.stage, s.document(n)}, err
-		},
-		MaxEntries: s.max,
+		Header:     h,
+		URI:        func(n int) string { return m.l.uri(document(n).Key) },
+		Create:     func(n int) (resourcesync.Draft, error) { return m.st.draft(ctx, document(n)) },
+		MaxEntries: m.p.MaxEntries,
 	}
 	written, err := list.Encode(until(ctx, entries))
 	if err != nil {
@@ -38,7 +34,7 @@ func (s *series) write(ctx context.Context, entries iter.Seq2[resourcesync.Entry
 	}
 	keys, n := make([]string, len(written)), 0
 	for i, w := range written {
-		keys[i] = s.document(w.Number).Key
+		keys[i] = document(w.Number).Key
 		if len(written) == 1 || w.Number > 0 {
 			n += w.Entries
 		}
@@ -46,29 +42,22 @@ func (s *series) write(ctx context.Context, entries iter.Seq2[resourcesync.Entry
 	return keys, int64(n), nil
 }
 
-// document returns part n, or the list itself if n is 0.
-func (s *series) document(n int) Document {
-	if n == 0 {
-		return s.whole
-	}
-	return s.part(n)
-}
-
-// stagedDocument is a document of a series while it is being staged.
-type stagedDocument struct {
-	*draft
-	stage *stage
-	doc   Document
-}
-
-func (d *stagedDocument) Commit() error { return d.stage.keep(d.draft, d.doc) }
-func (d *stagedDocument) Discard()      { d.drop() }
-
 // listed yields entries from memory.
 func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for _, en := range entries {
 			if !yield(en, nil) {
+				return
+			}
+		}
+	}
+}
+
+// converted yields each entry as convert returns it.
+func converted(entries iter.Seq2[resourcesync.Entry, error], convert func(resourcesync.Entry) resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for en, err := range entries {
+			if !yield(convert(en), err) {
 				return
 			}
 		}
@@ -92,17 +81,12 @@ func until(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) it
 }
 
 // write stages one document with all entries and returns their number.
-func (s *stage) write(ctx context.Context, doc Document, h resourcesync.Header, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
-	d, err := s.draft(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n, err := encode(d, h, until(ctx, entries))
-	if err != nil {
-		d.drop()
-		return 0, fmt.Errorf("writing %q: %w", doc.Key, err)
-	}
-	return n, s.keep(d, doc)
+func (s *stage) write(ctx context.Context, doc Document, h resourcesync.Header, entries iter.Seq2[resourcesync.Entry, error]) (n int64, err error) {
+	err = s.add(ctx, doc, func(w io.Writer) (err error) {
+		n, err = encode(w, h, until(ctx, entries))
+		return err
+	})
+	return n, err
 }
 
 func encode(w io.Writer, h resourcesync.Header, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {

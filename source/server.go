@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// Limits of simultaneous connections of a server; further ones are closed at once. A
-// proxy on this host serves many clients, so connections from loopback count only
-// towards the total.
+// Limits of simultaneous connections of a server. Further connections are closed at once.
+// Connections from loopback addresses count only towards the total, because a proxy on this
+// host serves many clients.
 const (
 	maxConns    = 4096
 	maxConnsOne = 128 // per address; for IPv6, per network of 64 bits
 )
 
-// NewServer returns a server for h with limits that suit the public Internet. The
-// caller sets Addr and any other field except ConnState. A response may take any time
-// as long as data flows: NewHandler gives each piece its own deadline.
+// NewServer returns a server for h with limits that suit the public Internet. The caller
+// sets Addr and any other field except ConnState. The server has no write timeout, because
+// a long response may take any time. The handlers of this package set a deadline for each
+// piece of a response.
 func NewServer(h http.Handler) *http.Server {
 	limits := connLimits{all: maxConns, one: maxConnsOne, from: map[netip.Addr]int{}}
 	return &http.Server{
@@ -71,7 +72,7 @@ func (l *connLimits) leave(from netip.Addr) {
 	}
 }
 
-// network returns the address by which a connection is counted; for IPv6 the /64
+// network returns the address by which a connection is counted. For IPv6 it is the /64
 // network.
 func network(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
@@ -94,12 +95,10 @@ const (
 )
 
 // Paced returns a handler that answers as h does and disconnects clients that read too
-// slowly: each piece of the answer has its own deadline, as in NewHandler.
+// slowly. Each piece of the answer has its own deadline.
 func Paced(h http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: now}
-		out.extend()
-		h.ServeHTTP(out, r)
+		h.ServeHTTP(newResponse(w, now), r)
 	})
 }
 
@@ -111,6 +110,12 @@ type response struct {
 	begun   bool
 }
 
+func newResponse(w http.ResponseWriter, now func() time.Time) *response {
+	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: now}
+	out.extend()
+	return out
+}
+
 // extend moves the write deadline. It does nothing if the writer supports no deadlines.
 func (w *response) extend() {
 	if w.now != nil {
@@ -120,7 +125,7 @@ func (w *response) extend() {
 
 func (w *response) WriteHeader(status int) {
 	w.begun = true
-	if status == http.StatusPreconditionFailed { // ServeContent does not mark this answer as one without a body
+	if status == http.StatusPreconditionFailed { // http.ServeContent leaves the Content-Length, but this answer has no body
 		w.Header().Del("Content-Length")
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -139,8 +144,8 @@ func (w *response) Write(p []byte) (n int, err error) {
 }
 
 // ReadFrom lets the kernel copy from file to socket (sendfile). The network code uses
-// sendfile only for an io.LimitedReader directly over the file, so each piece is passed
-// on as one.
+// sendfile only for an io.LimitedReader of the file itself, so ReadFrom passes each piece
+// as one.
 func (w *response) ReadFrom(r io.Reader) (n int64, err error) {
 	w.begun = true
 	outer, limited := r.(*io.LimitedReader)

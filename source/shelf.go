@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// shelf holds the items of a set, apart from packages: those loaded from earlier
-// publications and those of this one.
+// shelf holds the items of a set: those of earlier publications, if they were loaded, and
+// those of this publication.
 type shelf struct {
 	all     bool                 // the earlier items are loaded
-	places  map[ItemKind][]int64 // items that were in the archives when they were loaded
+	places  map[ItemKind][]int64 // places of the archived items when they were loaded
 	items   map[ItemKind][]Item
 	touched map[ItemID]Item
 	dropped []ItemID
@@ -19,7 +19,7 @@ type shelf struct {
 
 func (it *Item) id() ItemID { return ItemID{it.Kind, it.Number} }
 
-// put adds an item, or replaces the one of its kind and number.
+// put adds an item, or replaces the item with the same kind and number.
 func (s *shelf) put(it Item) {
 	if s.items == nil {
 		s.items, s.touched = map[ItemKind][]Item{}, map[ItemID]Item{}
@@ -44,7 +44,7 @@ func (s *shelf) drop(it Item) {
 	s.dropped = append(s.dropped, it.id())
 }
 
-// changes returns the added items, in order, and the dropped ones.
+// changes returns the added and changed items, sorted, and the dropped ones.
 func (s *shelf) changes() (items []Item, dropped []ItemID) {
 	for _, it := range s.touched {
 		items = append(items, it)
@@ -55,18 +55,18 @@ func (s *shelf) changes() (items []Item, dropped []ItemID) {
 	return items, s.dropped
 }
 
-// history loads the items of a set if u brings a document that supersedes or archives
-// others. A publication that only extends the open Change List skips this.
+// history loads the items of a set if u has a document that supersedes or archives others.
+// A publication that only extends the open Change List skips this.
 func (m *maker) history(ctx context.Context, u Update) error {
 	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.goesOn(&u.Changes[0]) && u.Changes[0].Until.IsZero()
 	if goesOn && u.Snapshot == nil && u.Dump == nil && !m.endsDumps(u) {
 		return nil
 	}
 	m.shelf = shelf{all: true, places: map[ItemKind][]int64{}, items: map[ItemKind][]Item{}, touched: map[ItemID]Item{}}
-	for _, kind := range []ItemKind{ItemResourceList, ItemResourceDump, ItemChangeList, ItemChangeDump} {
+	for _, kind := range ListKinds {
 		for it, err := range m.p.Journal.Items(ctx, m.l.set, kind, 0) {
 			if err != nil {
-				return fmt.Errorf("reading what the set offers: %w", err)
+				return fmt.Errorf("reading the lists and dumps of the set: %w", err)
 			}
 			m.shelf.items[kind] = append(m.shelf.items[kind], it)
 			if it.Archive > 0 {
@@ -83,12 +83,13 @@ func (m *maker) goesOn(w *Window) bool {
 	return w.Number == m.last.ChangesNumber && m.last.ChangesUntil.IsZero()
 }
 
-// packagesOf yields the packages of a Change Dump of earlier publications.
-func (m *maker) packagesOf(ctx context.Context, dump Item) (packages []Item, err error) {
-	if dump.Of == 0 {
+// PackagesOf returns the packages of a Change Dump. It returns none for an item of
+// another kind.
+func PackagesOf(ctx context.Context, j Journal, set string, dump *Item) (packages []Item, err error) {
+	if dump.Kind != ItemChangeDump || dump.Of == 0 {
 		return nil, nil
 	}
-	for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemPackage, dump.Of) {
+	for it, err := range j.Items(ctx, set, ItemPackage, dump.Of) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the packages of Change Dump %d: %w", dump.Number, err)
 		}

@@ -14,20 +14,21 @@ import (
 
 // Snapshot is the state of a set at one time, for a Resource List (1.1 §10).
 type Snapshot struct {
-	At, Completed time.Time                            // every change before At is included; Completed is when the last resource was read
+	At, Completed time.Time                            // the snapshot includes every change before At; the last resource was read at Completed
 	Through       int64                                // number of the last change included, chosen by the caller; stored in the Publication, not interpreted
-	Resources     iter.Seq2[resourcesync.Entry, error] // entries with loc, lastmod, and hash, length and type of rs:md; ranged over more than once and must yield the same each time
+	Resources     iter.Seq2[resourcesync.Entry, error] // entries with loc, lastmod, and the hash, length and type of rs:md; ranged over more than once, and must yield the same entries each time
 }
 
 // Bitstream is an entry and the bytes that it describes.
 type Bitstream struct {
 	resourcesync.Entry
-	// Open opens the bytes; nil for a deletion. The bytes are checked against the
-	// length and the digests of the entry. Open returns ErrGone (errors.Is) if these
-	// bytes no longer exist anywhere.
+	// Open opens the bytes; it is nil for a deletion. The caller of Open verifies the
+	// length and the digests of the entry. Open returns ErrGone (errors.Is) if these bytes
+	// no longer exist anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
-	// Patch opens the bytes of the patch that the entry links (1.1 §14.4); nil if it links
-	// none. A package holds them beside those of the entry, and the link gets its path there.
+	// Patch opens the patch that the entry links (1.1 §14.4); it is nil if the entry links
+	// none. The patch becomes a member of the same package, and the link gets the path of
+	// that member.
 	Patch func(context.Context) (io.ReadCloser, error)
 }
 
@@ -41,35 +42,35 @@ type Dump struct {
 // Window is the period of a Change List of a set (1.1 §12): all changes from From
 // until Until.
 type Window struct {
-	Number  int64     // number of its first change, or of the next one if it has none; part of the document's name
-	From    time.Time // includes changes at this time
-	Until   time.Time // excludes changes at this time; zero while the list is open
+	Number  int64     // number of its first change, or of the next change if it is empty; part of the document's name
+	From    time.Time // start of the period; changes at this time are included
+	Until   time.Time // end of the period; changes at this time are excluded; zero while the list is open
 	Through int64     // number of the last change included, chosen by the caller; stored in the Publication, not interpreted
 	Changes iter.Seq2[resourcesync.Entry, error]
-	// Fresh are the changes since FreshFrom that no Change Dump contains yet, with
-	// their bytes. They become a package of the Change Dump for this list (1.1 §13).
-	// The first publication with Fresh switches Change Dumps on, from its FreshFrom. If
-	// the last window has nil, Change Dumps are switched off: they, and the Resource
-	// Dump if Update has no new one, are then offered only in archives.
+	// Fresh are the changes since FreshFrom that no Change Dump contains yet, with their
+	// bytes. They become a package of the Change Dump for this list (1.1 §13). The first
+	// publication with Fresh switches Change Dumps on, from its FreshFrom. If Fresh of the
+	// last window is nil, Change Dumps are switched off. Then Change Dumps, and the
+	// Resource Dump if Update has no new one, are offered only in archives.
 	Fresh     iter.Seq2[Bitstream, error]
 	FreshFrom time.Time
 }
 
-// Update describes one publication of a set. Fields that are nil keep the state of the
-// previous publication.
+// Update describes one publication of a set. If a field is nil, the documents of that kind
+// stay as the previous publication left them.
 type Update struct {
 	Set      string // "" is the default set
 	Policy   Policy
 	Snapshot *Snapshot
 	Dump     *Dump
-	// Changes are the Change Lists to continue or begin, oldest first; each begins at
-	// the end of the one before. The first continues the list that the last publication
-	// left open (with its Number and From), or begins where the last closed one ends.
-	// Only the last may be open.
+	// Changes are the Change Lists to continue or begin, oldest first. Each begins where
+	// the one before ends. The first one continues the list that the last publication left
+	// open, with its Number and From, or begins where the last closed list ends. Only the
+	// last one may be open.
 	Changes []Window
 	// Patches are new patches that changes of the windows link (1.1 §14.4), by ascending
-	// Number. It is ranged over once, before the changes of any window. A patch is removed
-	// with the Change List that has its change.
+	// Number. Patches is ranged over once, before the changes of any window. A patch is
+	// removed with the Change List that has its change.
 	Patches iter.Seq2[Patch, error]
 	Maps    *Maps // Resource Maps
 }
@@ -82,49 +83,42 @@ type Policy struct {
 	// the change, also for deletions, and replaces datetime, which 1.0 does not have.
 	Profile10 bool
 	// ProfileBoth writes documents for readers of both versions: datetime stays, and
-	// lastmod is the same time rounded up to a second, also for deletions. A reader of
-	// 1.0 that ignores fractions then never takes a change for older than it is.
+	// lastmod is the same time rounded up to a second, also for deletions. So a reader of
+	// 1.0 that ignores fractions of a second never takes a change for an older one.
 	// Profile10 takes precedence.
 	ProfileBoth bool `json:",omitempty"`
-	// FixedChanges adds a Change List at FixedChangeListURI, for clients that poll one
-	// URI. It contains the changes of the newest current Change Lists, up to 50,000 and
-	// about 45 MB, and reaches back to the at of the Resource List or further, unless
-	// more than that has changed since. No Capability List names it. Each publication
-	// rewrites it completely.
+	// FixedChanges adds a Change List at FixedChangeListURI, for clients that poll one URI.
+	// It contains the changes of the newest current Change Lists, up to 50,000 changes and
+	// about 45 MB. It has all changes since the Resource List, unless there are more than
+	// that. No Capability List names it, and each publication rewrites it.
 	FixedChanges bool `json:",omitempty"`
 	// PackageBytes is the largest total size in bytes of the resources in one package;
 	// 0 is 1 GiB. A larger resource has its own package.
 	PackageBytes int64
-	// KeepChanges is how long a closed Change List stays in the index of current ones;
-	// 0 is 30 days. It stays longer while a Resource List or Resource Dump with which
-	// readers may have begun is older than the list's end.
+	// KeepChanges is how long a closed Change List stays in the index of current ones; 0 is
+	// 30 days. It stays longer if readers of an older Resource List or Resource Dump may
+	// still need it.
 	KeepChanges time.Duration
-	Archive     *Archive // nil: no archives are offered
-	OnDemand    string   // URI that makes packages on demand, named in the Capability List; "" if there is none
+	Archive     *Archive // if nil, no archives are offered
+	OnDemand    string   // URI of a handler that makes packages on demand, which the Capability List links; "" if there is none
 }
 
-const defaultKeepChanges = 30 * 24 * time.Hour
+// DefaultKeepChanges is the default of Policy.KeepChanges.
+const DefaultKeepChanges = 30 * 24 * time.Hour
 
-func (p *Policy) keepChanges() time.Duration {
-	if p.KeepChanges == 0 {
-		return defaultKeepChanges
-	}
-	return p.KeepChanges
-}
-
-// About is text about a set or a Source, for people; fields may be empty.
+// About has texts about a set or a Source for people. Fields may be empty.
 type About struct {
 	Title, Description, Contact, Licence string
 }
 
-// Archive sets how long earlier lists and dumps are offered (Archives §2 to §6). The
-// oldest are dropped first. A Change List is dropped only if it ends no later than the
-// oldest remaining Resource List and Resource Dump, whose readers need the changes
-// after it.
+// Archive sets how long earlier lists and dumps are offered (Archives §2 to §6). The oldest
+// items are dropped first. A Change List is dropped only if it ends no later than the
+// oldest remaining Resource List and Resource Dump, whose readers need the changes after
+// it.
 type Archive struct {
-	// Every is the minimum time between archived generations of Resource Lists, and of
-	// Resource Dumps; 0 archives all. Change Lists and Change Dumps are always
-	// archived.
+	// Every is the minimum time between two archived Resource Lists, and between two
+	// archived Resource Dumps; 0 archives all of them. Change Lists and Change Dumps are
+	// always archived.
 	Every time.Duration
 	Age   time.Duration // items older than this are dropped; 0 keeps all
 	Count int           // largest number of items of each kind; 0 is no limit
@@ -141,41 +135,40 @@ const (
 	ItemChangeList   ItemKind = "changelist"
 	ItemChangeDump   ItemKind = "changedump"
 	ItemPackage      ItemKind = "package"     // package of a Change Dump
-	ItemMap          ItemKind = "resourcemap" // of a Resource Map: Key is its name, Keys are its files, At is its last change
-	ItemPatch        ItemKind = "patch"       // of a patch: Number is that of the change, Key is the file of the patch
+	ItemMap          ItemKind = "resourcemap" // Resource Map: Key is its name, Keys are the keys of its files, At is the time of its last change
+	ItemPatch        ItemKind = "patch"       // patch: Number is the number of the change, Key is the key of the patch
 )
 
-// Item is a document of a set that stays published when later publications add others
-// of its kind: for example a Change List, or one generation of the Resource List.
+// Item is a document of a set of which several are published at the same time: for example
+// a Change List, or one generation of the Resource List.
 type Item struct {
 	Kind   ItemKind
-	Number int64 // Window.Number, the publication id of a generation, or PackageNumber; ascending
+	Number int64 // Window.Number of a Change List or Change Dump, the publication id of a Resource List or Resource Dump, or a PackageNumber; ascending
 	Key    string
 	Keys   []string // keys of all its files: Key, parts, packages and manifests
 
-	At, Completed time.Time // set for generations only
-	From, Until   time.Time // of changes
-	Through       int64     // Snapshot.Through or Window.Through
+	At, Completed time.Time // of a Resource List or Resource Dump
+	From, Until   time.Time // period of a Change List, Change Dump or package
+	Through       int64     // Snapshot.Through, Dump.Through or Window.Through
 	Entries       int64
-	Bytes         int64  // size of the documents and packages
+	Bytes         int64  // total size of its documents and packages
 	Of            int64  // for a package: the Number of its Change Dump; for a Change Dump: the Number of its first package
-	Length        int64  // of a package or a patch
-	SHA256        Sum    // of a package or a patch; of a map Map.Sum
+	Length        int64  // length of a package or a patch
+	SHA256        Sum    // digest of a package or a patch; for a map, Map.Sum
 	Type          string `json:",omitempty"` // media type of a patch
 
 	Current bool      // linked from the Capability List, directly or through an index
-	Archive int64     // place in the archive, from 1; 0: not archived, -1: removed from the archive
-	Since   time.Time // when it reached its present state: closed, superseded, or out of the archive
+	Archive int64     // place in the archive, counted from 1; 0 if not archived, -1 if removed from the archive
+	Since   time.Time // time at which the item was closed, superseded or removed from the archive, whichever was last
 }
 
-// maxPackages bounds the number of packages in one publication of a set.
+// maxPackages is the largest number of packages in one publication of a set.
 const maxPackages = 100_000
 
-// PackageNumber returns the Item.Number of the nth package, counted from 1, of a
-// publication.
+// PackageNumber returns the Item.Number of package n of a publication, counted from 1.
 func PackageNumber(publication int64, n int) int64 { return publication*maxPackages + int64(n) }
 
-// ItemID names an item of a set.
+// ItemID identifies an item of a set.
 type ItemID struct {
 	Kind   ItemKind
 	Number int64
@@ -187,11 +180,11 @@ type Sum [sha256.Size]byte
 // MarshalText writes the sum as hex.
 func (s Sum) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
 
-// digests returns the sum in the form that documents use.
+// digests returns the sum as a digest of an entry.
 func (s Sum) digests() resourcesync.Digests {
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, s[:])
 	if err != nil {
-		panic("source: a sum is no SHA-256: " + err.Error())
+		panic("source: making a digest of a Sum: " + err.Error())
 	}
 	return resourcesync.Digests{d}
 }
@@ -211,25 +204,25 @@ type Document struct {
 	Length    int64
 	SHA256    Sum
 	Immutable bool   // the bytes at this key never change
-	Rank      int    // publication order: a document links only to documents of lower ranks
-	Of        string // key of the document of which this is a byte copy; "" if it is none
-	Placed    bool   // the document is a package: it was written to its key before the commit instead of being staged
+	Rank      int    // position in the order of publication; a document links only to documents of lower ranks
+	Of        string // if the document is a byte copy, the key of the original; otherwise ""
+	Placed    bool   // the document is a package, which is not staged but written to its key before the commit
 }
 
-// Publication is one committed publication, with everything needed to write it out
-// again.
+// Publication is one committed publication, with everything that Recover needs to write its
+// documents.
 type Publication struct {
 	ID        int64
 	Set       string
 	Made      time.Time
-	Documents []Document // sorted by rank, the order of writing: a document is written before anything links to it
-	Retired   []string   // keys to which no document links since this publication
+	Documents []Document // sorted by rank, so that a document is written before another one links to it
+	Retired   []string   // keys to which no document links any more
 	Items     []Item     // items that are new or changed
-	Dropped   []ItemID   // items no longer offered; their keys are in Retired
-	Notes     []string   // notes for people, about documents written to other places than usual
-	Written   []string   `json:"-"` // keys whose bytes were new, in order
+	Dropped   []ItemID   // items that are no longer offered, whose keys are in Retired
+	Notes     []string   // notes for people about documents that are not at their usual keys
+	Written   []string   `json:"-"` // keys whose bytes were written or, in a preview, would be written, in order
 
-	// The state of the set that the next publication starts from: the contents of the
+	// The state of the set with which the next publication begins: the contents of the
 	// Capability List, and the values that documents and pages about the set show.
 	Offers         []Offer
 	ListAt         time.Time
@@ -239,7 +232,7 @@ type Publication struct {
 	Generations    []int64        // ids of the publications of the last Resource Lists, oldest first
 	Resources      int64          // number of entries in the Resource List
 	Bytes          int64          // total length of the resources in the Resource List, as far as known
-	ChangedAt      time.Time      // time of the latest change listed; zero if there was none
+	ChangedAt      time.Time      // time of the latest listed change; zero if no change was listed
 	Latest         []LatestChange // the last changes, newest first, at most 10
 	About          About          // texts for the HTML pages about the set
 	DumpNumber     int64          // Item.Number of the current Resource Dump; 0 if there is none
@@ -251,8 +244,8 @@ type Publication struct {
 	ChangesThrough int64      // Window.Through
 	Changes        int64      // number of entries in the last Change List
 	DumpsSince     time.Time  // time since which Change Dumps contain every change; zero if there are none
-	FixedChanges   int64      // Window.Number of the first Change List included in the one at a fixed name; 0 if there is none
-	ArchiveEntries int        // largest number of entries in a part of an archive; 0 if unknown
+	FixedChanges   int64      // Window.Number of the first Change List whose changes the list at a fixed name has; 0 if there is no such list
+	ArchiveEntries int        // number of entries in a full part of an archive; 0 if unknown
 	SourceSum      Sum        // digest of the inputs of the Source Description
 	MapListKeys    []string   `json:",omitempty"` // keys of the documents that list Resource Maps
 	MapsChanged    time.Time  `json:",omitzero"`  // when a Resource Map was last added, changed or removed
@@ -275,20 +268,19 @@ func (p *Publication) Offer(c resourcesync.Capability) string {
 	return ""
 }
 
-// Journal records publications (one committed record each) and the files we wrote. All
-// methods are durable when they return.
+// Journal records publications, one committed record each, and the documents that we wrote.
+// What a method records is durable when it returns.
 type Journal interface {
 	// Begin returns the id of the next publication, greater than all earlier ids.
 	Begin(ctx context.Context, set string) (int64, error)
-	// Commit records p. From then on p must be finished, even after a crash.
+	// Commit records p. From then on p must be completed, by Recover after a crash.
 	Commit(ctx context.Context, p Publication) error
-	// Done records that every document of p is in its place. The documents are ours
-	// from now on; the keys of p.Retired are to be removed, p.Items are stored or
-	// replaced, and p.Dropped are deleted.
+	// Done records that every document of p has been written to its key, and that the keys
+	// in p.Retired can be removed later. It stores or replaces p.Items, and deletes the
+	// items p.Dropped.
 	Done(ctx context.Context, p Publication) error
-	// Last returns the last committed publication of a set and whether Done has
-	// recorded it; it returns false if Done was interrupted. If there is none, it
-	// returns a zero Publication.
+	// Last returns the last committed publication of a set, and whether Done has recorded
+	// it completely. If there is none it returns a zero Publication.
 	Last(ctx context.Context, set string) (p Publication, done bool, err error)
 	// Document returns the document that we last wrote at key. It returns false if we
 	// never wrote one there, or if Forget removed its record.
@@ -297,8 +289,8 @@ type Journal interface {
 	Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error]
 	// Sets returns the sorted names of the sets that have a finished publication.
 	Sets(ctx context.Context) ([]string, error)
-	// Expired yields the retired keys that may be removed now: retired before the given
-	// time, by publications before p.
+	// Expired yields the keys that were retired before the given time and were last written
+	// by a publication before p.
 	Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error]
 	// Forget records that the file at key no longer exists.
 	Forget(ctx context.Context, key string) error

@@ -20,93 +20,103 @@ type stage struct {
 
 // draft is a document being written: it is hashed, counted and staged.
 type draft struct {
-	obj blob.Object // nil in a preview
-	sum hash.Hash
-	n   int64
+	stage *stage
+	doc   Document    // Length is the number of bytes written so far
+	obj   blob.Object // nil in a preview
+	sum   hash.Hash
 }
 
-func (s *stage) draft(ctx context.Context) (*draft, error) {
-	d := &draft{sum: sha256.New()}
+// draft begins a document. Commit stages it.
+func (s *stage) draft(ctx context.Context, doc Document) (*draft, error) {
+	d := &draft{stage: s, doc: doc, sum: sha256.New()}
 	if s.batch == nil {
 		return d, nil
 	}
-	obj, err := s.batch.Create(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("staging a document: %w", err)
+	var err error
+	if d.obj, err = s.batch.Create(ctx); err != nil {
+		return nil, fmt.Errorf("staging %q: %w", doc.Key, err)
 	}
-	d.obj = obj
 	return d, nil
 }
 
 func (d *draft) Write(p []byte) (int, error) {
 	d.sum.Write(p)
-	d.n += int64(len(p))
+	d.doc.Length += int64(len(p))
 	if d.obj == nil {
 		return len(p), nil
 	}
 	return d.obj.Write(p)
 }
 
-// drop discards the draft. It reports no error, since the caller reports the one that
-// led here.
-func (d *draft) drop() {
+// Discard discards the draft. It returns no error, since the caller returns the error
+// because of which it discards the draft.
+func (d *draft) Discard() {
 	if d.obj != nil {
 		_ = d.obj.Discard()
 		d.obj = nil
 	}
 }
 
-// keep completes the draft and appends it to the documents.
-func (s *stage) keep(d *draft, doc Document) error {
+// Commit completes the draft and appends it to the documents of its stage.
+func (d *draft) Commit() error {
 	if d.obj != nil {
 		if err := d.obj.Close(); err != nil {
-			d.drop()
-			return fmt.Errorf("staging %q: %w", doc.Key, err)
+			d.Discard()
+			return fmt.Errorf("staging %q: %w", d.doc.Key, err)
 		}
-		s.batch.Put(d.obj, blob.Put{Key: s.prefix + doc.Key})
+		d.stage.batch.Put(d.obj, blob.Put{Key: d.stage.prefix + d.doc.Key})
 	}
-	doc.Length = d.n
-	d.sum.Sum(doc.SHA256[:0])
-	s.docs = append(s.docs, doc)
+	d.stage.docs = append(d.stage.docs, d.document())
 	return nil
+}
+
+// document returns the completely written document with its digest.
+func (d *draft) document() Document {
+	d.sum.Sum(d.doc.SHA256[:0])
+	return d.doc
 }
 
 // add stages a document with the bytes that write produces.
 func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) error) error {
-	d, err := s.draft(ctx)
+	d, err := s.draft(ctx, doc)
 	if err != nil {
 		return err
 	}
 	if err := write(d); err != nil {
-		d.drop()
+		d.Discard()
 		return fmt.Errorf("writing %q: %w", doc.Key, err)
 	}
-	return s.keep(d, doc)
+	return d.Commit()
 }
 
-// copy adds a document with the same bytes as one already staged.
-func (s *stage) copy(of string, doc Document) {
+// find returns the staged document at key.
+func (s *stage) find(key string) (Document, bool) {
 	for _, d := range s.docs {
-		if d.Key == of {
-			doc.Length, doc.SHA256, doc.Of = d.Length, d.SHA256, of
-			s.docs = append(s.docs, doc)
-			return
+		if d.Key == key {
+			return d, true
 		}
 	}
-	panic("source: a copy of a document that was not made")
+	return Document{}, false
 }
 
-// lastLength returns the length of the last document staged.
-func (s *stage) lastLength() int64 { return s.docs[len(s.docs)-1].Length }
+// copy adds a document with the same bytes as the staged document at original.
+func (s *stage) copy(original string, doc Document) {
+	d, ok := s.find(original)
+	if !ok {
+		panic("source: a copy of a document that was not made")
+	}
+	doc.Length, doc.SHA256, doc.Of = d.Length, d.SHA256, original
+	s.docs = append(s.docs, doc)
+}
 
-// length returns the total length of the documents at these keys.
+// length returns the total length of the documents at keys.
 func (s *stage) length(keys []string) (n int64) {
-	of := make(map[string]bool, len(keys))
+	counted := make(map[string]bool, len(keys))
 	for _, key := range keys {
-		of[key] = true
+		counted[key] = true
 	}
 	for _, d := range s.docs {
-		if of[d.Key] {
+		if counted[d.Key] {
 			n += d.Length
 		}
 	}

@@ -193,7 +193,7 @@ func apply(ctx context.Context, kind patch.Kind, before *spool.File, data []byte
 	if err != nil {
 		return err
 	}
-	version, err := patch.Apply(ctx, kind, old, data, patch.Bounds{Length: max(0, size.Int64())})
+	version, err := patch.Apply(ctx, kind, old, data, max(0, size.Int64()))
 	if err != nil {
 		return err
 	}

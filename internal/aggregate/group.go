@@ -13,23 +13,23 @@ import (
 	"instep/resourcesync"
 )
 
-// Options describe the publication for which maps are made.
+// Options describe the publication for which a Grouping makes Resource Maps.
 type Options struct {
 	BaseURL string // ends in "/"
 	Set     string
 	Rules   []Rule // good ones
 	Creator string // name of the publisher, given as the creator of the maps
 	Title   string // title of the feeds
-	Temp    string // directory for temporary files; "" is os.TempDir
+	Temp    string // directory for temporary files; "" selects os.TempDir
 	Note    func(format string, args ...any)
 }
 
 const (
-	// maxAggregations bounds the number of Aggregations in a set: their maps, in two
-	// formats, fill a Sitemap.
+	// maxAggregations bounds the number of Aggregations in a set, so that their maps, in
+	// two formats, fit in one Sitemap.
 	maxAggregations = 20_000
-	// maxMembers and maxAtomBytes are limits of map readers; maxJSONBytes is lower,
-	// since readers hold JSON-LD in memory.
+	// maxMembers and maxAtomBytes are limits of programs that read Resource Maps.
+	// maxJSONBytes is lower, because these programs hold a JSON-LD map in memory.
 	maxMembers   = 100_000
 	maxAtomBytes = 60 << 20
 	maxJSONBytes = 3 << 20
@@ -39,20 +39,21 @@ const (
 // Grouping collects the members of Aggregations. It must be closed.
 type Grouping struct {
 	o       Options
-	members *spool.Keys // each key consists of the Aggregation's key, URI, media type and lastmod
+	members *spool.Keys // sort keys of the members, each made of the Aggregation's key and the URI, media type and lastmod of a resource
 	known   map[string]*size
 	tooMany bool
-	hit     []bool // for each rule: it matched a resource
+	hit     []bool // for each rule, whether it matched a resource
 }
 
-// size is the size of an Aggregation.
+// size is an Aggregation with the number of its members and the estimated sizes of its
+// maps.
 type size struct {
 	Aggregation
 	n                    int64
-	atomBytes, jsonBytes int64 // estimated size of its members in a map, from above
+	atomBytes, jsonBytes int64 // upper estimates of the size of its Atom map and of its JSON-LD map
 }
 
-// fits reports whether the map is within the limits of readers.
+// fits reports whether a map of the Aggregation is within the limits of map readers.
 func (s *size) fits() bool { return s.n <= maxMembers && s.atomBytes <= maxAtomBytes }
 
 // New returns an empty grouping.
@@ -91,7 +92,8 @@ func (g *Grouping) Add(at string, en *resourcesync.Entry) error {
 	return nil
 }
 
-// count adds the size of a member. In XML a character takes up to six bytes.
+// count adds a member to the estimated sizes. In XML the characters & and ' can take six
+// bytes each.
 func (s *size) count(m *member) {
 	const around = 400
 	text := int64(len(m.URI) + len(m.Type) + 5*strings.Count(m.URI, "&") + 5*strings.Count(m.URI, "'"))
@@ -121,7 +123,7 @@ func (m *member) key(aggregation string) spool.Key {
 func memberOf(k spool.Key) (aggregation string, m member, err error) {
 	parts := strings.Split(string(k), "\x00")
 	if len(parts) != 4 {
-		return "", m, fmt.Errorf("a member is broken: %q", k)
+		return "", m, fmt.Errorf("sorting the members of aggregations: expected four parts in the key %q", k)
 	}
 	m = member{URI: parts[1], Type: parts[2]}
 	if parts[3] != "" {
@@ -130,12 +132,12 @@ func memberOf(k spool.Key) (aggregation string, m member, err error) {
 	return parts[0], m, err
 }
 
-// gathered yields the Aggregations with their members. Each is used only until the next
-// one.
+// gathered yields the Aggregations with their members. Each Aggregation is valid only until
+// the next one is yielded.
 func (g *Grouping) gathered(ctx context.Context) iter.Seq2[*gathered, error] {
 	return func(yield func(*gathered, error) bool) {
 		var of *gathered
-		defer func() { _ = of.close() }() // ignore the error: an earlier one is more useful
+		defer func() { _ = of.close() }() // the error of close is ignored: an earlier error is more useful
 		for k, err := range g.members.Sorted() {
 			if err == nil {
 				err = ctx.Err()
@@ -176,7 +178,7 @@ type gathered struct {
 	sum     [sha256.Size]byte // digest of the Aggregation and the members so far
 }
 
-// form is part of every digest: changing it makes all maps be written again.
+// form is a part of the digest of every map. If it is changed, all maps are written again.
 const form = "1"
 
 func (g *Grouping) gather(key string) *gathered {

@@ -29,20 +29,20 @@ import (
 // {stem} the file name without its extension. A resource that lacks a directory used in
 // Name is in no Aggregation of the rule.
 type Rule struct {
-	Match   string // a glob of internal/glob
+	Match   string // glob pattern (internal/glob) that the path of a resource must match
 	Name    string // resources with the same Name are in the same Aggregation
 	Title   string // "" uses Name
 	Creator string // creator of the Aggregation; "" if there is none
 }
 
-// Aggregation is an Aggregation that a rule creates.
+// Aggregation is an OAI-ORE Aggregation, which a rule creates.
 type Aggregation struct {
-	Key                  string // used in file names and URIs
+	Key                  string // part of the file names and URIs of its maps
 	Name, Title, Creator string
 }
 
-// mapExtension is the file name extension of the map to which the URI of an Aggregation
-// leads.
+// mapExtension is the file name extension of Atom maps. The URI of an Aggregation leads to
+// its Atom map.
 const mapExtension = ".atom"
 
 // MapURI returns the URI of the Aggregation's Atom map, given the base URL and the set.
@@ -50,8 +50,8 @@ func (a *Aggregation) MapURI(base, set string) string {
 	return source.MapURI(base, set, a.Key+mapExtension)
 }
 
-// URI returns the URI of the Aggregation. It leads to the Atom map, but is not its URI (ORE
-// 1.0 Abstract Data Model §5).
+// URI returns the URI of the Aggregation. It leads to the Atom map, but differs from the
+// URI of that map (ORE 1.0 Abstract Data Model §5).
 func (a *Aggregation) URI(base, set string) string { return a.MapURI(base, set) + "#aggregation" }
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
@@ -73,7 +73,7 @@ func (r *Rule) Check() error {
 	for _, text := range []string{r.Title, r.Creator} {
 		for _, p := range placeholder.FindAllString(text, -1) {
 			if !slices.Contains(known, p) {
-				return fmt.Errorf("%q has %s, which is not in the name %q: it could differ within an aggregation", text, p, r.Name)
+				return fmt.Errorf("%q has %s, which is not in the name %q, so members of one aggregation could have different values", text, p, r.Name)
 			}
 		}
 	}
@@ -147,14 +147,15 @@ func fill(text, at string) (filled string, ok bool) {
 // plainKey matches file names that are unchanged on every system and in every URI.
 var plainKey = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// reserved matches names that are not allowed on Windows, and the names of the lists.
+// reserved matches names that are not allowed on Windows, and the names of the documents
+// that list the maps.
 var reserved = regexp.MustCompile(`^(con|prn|aux|nul|com[0-9]|lpt[0-9]|sitemap|maps)$`)
 
 var notPlain = regexp.MustCompile(`[^a-z0-9_]+`)
 
-// keyOf turns a name into a part of file names: the name if it is plain, otherwise its
-// plain characters and a part of its digest. Names that differ only in case therefore
-// get different files.
+// keyOf turns the name of an Aggregation into a part of file names. A plain name is used
+// unchanged. Otherwise the result is the plain characters of the name and a part of its
+// digest, so that names that differ only in case get different files.
 func keyOf(name string) string {
 	if plainKey.MatchString(name) && !reserved.MatchString(name) {
 		return name

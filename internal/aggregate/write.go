@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	maxFeed  = 1_000 // maximum number of maps in a feed: it lists the newest
+	maxFeed  = 1_000 // maximum number of maps in a feed, which lists the newest ones
 	maxLinks = 100   // maximum number of maps that an HTML page links
 )
 
@@ -38,7 +38,7 @@ func (g *Grouping) Maps(ctx context.Context) *source.Maps {
 func (g *Grouping) all(ctx context.Context) iter.Seq2[source.Map, error] {
 	return func(yield func(source.Map, error) bool) {
 		if g.tooMany {
-			g.o.Note("there are more than %d aggregations; the rest have no Resource Map: use rules that make fewer", maxAggregations)
+			g.o.Note("there are more than %d aggregations, and the rest get no Resource Map: use rules that make fewer aggregations", maxAggregations)
 		}
 		for of, err := range g.gathered(ctx) {
 			switch {
@@ -46,7 +46,7 @@ func (g *Grouping) all(ctx context.Context) iter.Seq2[source.Map, error] {
 				yield(source.Map{}, err)
 				return
 			case !of.fits():
-				g.o.Note("aggregation %q has %d resources, which is more than a Resource Map can hold; it has none: use rules that make smaller ones", of.Name, of.n)
+				g.o.Note("aggregation %q has %d resources, more than a Resource Map can hold, so it gets no Resource Map: use rules that make smaller aggregations", of.Name, of.n)
 			case !yield(g.described(of), nil):
 				return
 			}

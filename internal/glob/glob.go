@@ -21,8 +21,8 @@ func Valid(pattern string) bool {
 	return body != "" && doublestar.ValidatePattern(body)
 }
 
-// parse removes leading and trailing slashes from a pattern. anchored reports that it
-// matches only from the root, dir that it matches only directories.
+// parse removes leading and trailing slashes from a pattern. anchored is true if the
+// pattern matches only from the root, and dir is true if it matches only directories.
 func parse(pattern string) (body string, anchored, dir bool) {
 	body, dir = strings.CutSuffix(pattern, "/")
 	body, anchored = strings.CutPrefix(body, "/")

@@ -11,14 +11,15 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// Unknown is the type of unrecognised bytes.
+// Unknown is the media type of bytes that Sniff does not recognise.
 const Unknown = "application/octet-stream"
 
 // PrefixSize is the number of bytes that Sniff examines.
 const PrefixSize = 3072
 
-// Of returns the type of a file by its name (which may be a slash-separated path),
-// otherwise by its first bytes; PrefixSize of them suffice. It is never empty.
+// Of returns the media type of a file: by the extension of its name, which may be a
+// slash-separated path, or else by its first bytes. PrefixSize bytes are enough. The result
+// is never empty.
 func Of(name string, prefix []byte) string {
 	if t := ByName(name); t != "" {
 		return t
@@ -26,8 +27,8 @@ func Of(name string, prefix []byte) string {
 	return Sniff(prefix)
 }
 
-// ByName returns the media type for the extension of name, ignoring case; "" if it is
-// unknown.
+// ByName returns the media type for the extension of name, ignoring case, or "" if the
+// extension is unknown.
 func ByName(name string) string {
 	ext := path.Ext(path.Base(name))
 	if len(ext) < 2 || len(ext) > longestExtension {
@@ -36,8 +37,8 @@ func ByName(name string) string {
 	return byExtension[strings.ToLower(ext[1:])]
 }
 
-// Sniff returns the type of bytes that begin with prefix; Unknown if it cannot be
-// recognised.
+// Sniff returns the media type of a file that begins with prefix, or Unknown if the bytes
+// are not recognised.
 func Sniff(prefix []byte) string {
 	if len(prefix) == 0 {
 		return Unknown

@@ -32,14 +32,14 @@ type Memento struct {
 // TimeMap contains what a TimeMap states about itself and its resource.
 type TimeMap struct {
 	Original string // URI of the resource
-	Self     string // URI of the TimeMap; "" if it is not stated
-	TimeGate string // "" if there is none
+	Self     string // URI of the TimeMap itself; "" if it is unknown
+	TimeGate string // URI of the TimeGate; "" if there is none
 }
 
-// FormatDatetime formats a time for the header fields and the datetime attribute.
+// FormatDatetime formats a time for the header fields and the datetime attribute of links.
 func FormatDatetime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// ParseDatetime reverses FormatDatetime. It accepts no other form.
+// ParseDatetime parses the form that FormatDatetime writes, and no other.
 func ParseDatetime(text string) (time.Time, error) {
 	t, err := time.Parse(http.TimeFormat, text)
 	if err != nil {
@@ -48,8 +48,9 @@ func ParseDatetime(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// Write writes a TimeMap with Mementos in ascending order. It ranges over them twice,
-// so that it need not store them. It returns an error if there are none.
+// Write writes a TimeMap that lists mementos, which must be in ascending order of time. It
+// ranges over mementos twice instead of storing them, and returns an error if there are
+// none.
 func (m *TimeMap) Write(w io.Writer, mementos iter.Seq2[Memento, error]) error {
 	var first, last Memento
 	for v, err := range mementos {

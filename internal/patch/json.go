@@ -20,24 +20,23 @@ func isJSON(mediaType string) bool {
 }
 
 // maxWork is the largest product of the number of operations and the length of the
-// document: an operation may move every element of an array.
+// document, because one operation can move every element of an array.
 const maxWork = 1 << 30
 
 // maxMade is the largest document, in bytes, for which a JSON Patch is made. Both
 // versions are decoded in memory, which takes ten times their length.
 const maxMade = 4 << 20
 
-// makeJSON returns a JSON Patch; nil if it cannot make one.
+// makeJSON returns a JSON Patch, or nil if it cannot make one.
 func makeJSON(before, after []byte) []byte {
 	if len(before) > maxMade || len(after) > maxMade {
 		return nil
 	}
-	within := Bounds{}.filled(len(before))
-	if checkDepth(before, within.Depth) != nil || checkDepth(after, within.Depth) != nil {
+	if checkDepth(before) != nil || checkDepth(after) != nil {
 		return nil
 	}
 	ops, err := jsondiff.CompareJSON(before, after, jsondiff.UnmarshalFunc(exact))
-	if err != nil || len(ops) > within.Operations {
+	if err != nil || len(ops) > maxOperations {
 		return nil
 	}
 	made, err := encodeOperations(ops)
@@ -47,7 +46,7 @@ func makeJSON(before, after []byte) []byte {
 	return made
 }
 
-// operation is one operation of a JSON Patch, as it is encoded.
+// operation is the JSON form of one operation of a JSON Patch.
 type operation struct {
 	Op    string  `json:"op"`
 	From  *string `json:"from,omitempty"`
@@ -76,7 +75,7 @@ func encodeOperations(ops jsondiff.Patch) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// exact decodes JSON and keeps numbers as they are written.
+// exact decodes JSON and keeps the spelling of numbers.
 func exact(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -85,22 +84,22 @@ func exact(text []byte, v any) error {
 
 // applyJSON applies a JSON Patch. It checks the limits before it begins, since applying
 // cannot be interrupted.
-func applyJSON(before, patch []byte, b Bounds) ([]byte, error) {
+func applyJSON(before, patch []byte, limit int64) ([]byte, error) {
 	for _, text := range [][]byte{before, patch} {
-		if err := checkDepth(text, b.Depth); err != nil {
+		if err := checkDepth(text); err != nil {
 			return nil, err
 		}
 	}
-	ops, err := operations(patch, b)
+	ops, err := operations(patch)
 	if err != nil {
 		return nil, err
 	}
-	if work := int64(len(ops)) * max(int64(len(before)), b.Length); work > maxWork {
-		return nil, fmt.Errorf("%w: %d operations are too many for a document of %d bytes", ErrBounds, len(ops), max(int64(len(before)), b.Length))
+	if length := max(int64(len(before)), limit); int64(len(ops))*length > maxWork {
+		return nil, fmt.Errorf("%w: %d operations are too many for a document of %d bytes", ErrBounds, len(ops), length)
 	}
 	o := jsonpatch.NewApplyOptions()
 	o.SupportNegativeIndices, o.EscapeHTML = false, false
-	o.AccumulatedCopySizeLimit = b.Length
+	o.AccumulatedCopySizeLimit = limit
 	after, err := ops.ApplyWithOptions(before, o)
 	if _, copied := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); copied {
 		err = fmt.Errorf("%w: %w", ErrBounds, err)
@@ -108,20 +107,20 @@ func applyJSON(before, patch []byte, b Bounds) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("applying the patch: %w", err)
 	}
-	if int64(len(after)) > b.Length {
-		return nil, fmt.Errorf("%w: it makes more than %d bytes", ErrBounds, b.Length)
+	if int64(len(after)) > limit {
+		return nil, tooLong(limit)
 	}
-	return after, checkDepth(after, b.Depth)
+	return after, checkDepth(after)
 }
 
 // operations parses a JSON Patch and checks its limits.
-func operations(patch []byte, b Bounds) (jsonpatch.Patch, error) {
+func operations(patch []byte) (jsonpatch.Patch, error) {
 	ops, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, fmt.Errorf("reading the patch: %w", err)
 	}
-	if len(ops) > b.Operations {
-		return nil, fmt.Errorf("%w: expected at most %d operations, found %d", ErrBounds, b.Operations, len(ops))
+	if len(ops) > maxOperations {
+		return nil, fmt.Errorf("%w: expected at most %d operations, found %d", ErrBounds, maxOperations, len(ops))
 	}
 	for _, op := range ops {
 		path, err := op.Path()
@@ -134,16 +133,16 @@ func operations(patch []byte, b Bounds) (jsonpatch.Patch, error) {
 				return nil, fmt.Errorf("reading the patch: %w", err)
 			}
 		}
-		if strings.Count(path, "/") > b.Depth || strings.Count(from, "/") > b.Depth {
-			return nil, fmt.Errorf("%w: expected a pointer of at most %d steps", ErrBounds, b.Depth)
+		if strings.Count(path, "/") > maxDepth || strings.Count(from, "/") > maxDepth {
+			return nil, fmt.Errorf("%w: expected a JSON pointer of at most %d steps", ErrBounds, maxDepth)
 		}
 	}
 	return ops, nil
 }
 
-// checkDepth returns an error unless text is JSON whose values are nested at most most
+// checkDepth returns an error unless text is JSON whose values are nested at most maxDepth
 // levels deep.
-func checkDepth(text []byte, most int) error {
+func checkDepth(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	for depth := 0; ; {
@@ -156,8 +155,8 @@ func checkDepth(text []byte, most int) error {
 		}
 		switch token {
 		case json.Delim('{'), json.Delim('['):
-			if depth++; depth > most {
-				return fmt.Errorf("%w: values are nested more than %d deep", ErrBounds, most)
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("%w: values are nested more than %d deep", ErrBounds, maxDepth)
 			}
 		case json.Delim('}'), json.Delim(']'):
 			depth--

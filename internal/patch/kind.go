@@ -2,6 +2,7 @@ package patch
 
 import (
 	"errors"
+	"fmt"
 	"mime"
 	"time"
 )
@@ -13,23 +14,23 @@ type Kind string
 const (
 	JSON   Kind = "application/json-patch+json" // RFC 6902
 	Zstd   Kind = "application/zstd"            // RFC 8878 in the framing of RFC 9842, with the old version as dictionary
-	VCDIFF Kind = "application/vcdiff"          // RFC 3284; the type is in common use and not registered
+	VCDIFF Kind = "application/vcdiff"          // RFC 3284; the media type is in common use but not registered
 )
 
 // MaxBytes is the length of the longest patch, and of the longest version that Make and
 // Apply accept or produce, in bytes. All of them are held in memory.
 const MaxBytes = 16 << 20
 
-// The default Bounds.
+// Limits of applying a patch.
 const (
-	MaxOperations = 10_000
-	MaxDepth      = 100
-	MaxTime       = 10 * time.Second
-	maxGrowth     = 10 // factor for the length of the old version
+	maxOperations = 10_000 // largest number of operations in a JSON Patch
+	maxDepth      = 100    // deepest nesting of JSON values, and largest number of steps of a JSON pointer
+	maxTime       = 10 * time.Second
+	maxGrowth     = 10 // default limit of the length of the result, as a multiple of that of the old version
 )
 
-// KindOf returns the kind of a patch with a media type; false if it is unknown. It
-// accepts application/json-patch, which the examples of the standard use (1.1, Example
+// KindOf returns the kind of a patch with a media type, and false if the type is unknown.
+// It accepts application/json-patch, which the examples of the standard use (1.1, Example
 // 27).
 func KindOf(mediaType string) (Kind, bool) {
 	essence, _, err := mime.ParseMediaType(mediaType)
@@ -50,30 +51,9 @@ var (
 	ErrBounds = errors.New("the patch exceeds its bounds")
 )
 
-// Bounds limit the cost of applying a patch. The zero Bounds are the defaults.
-type Bounds struct {
-	Length     int64         // largest length of the result in bytes; 0: ten times that of the old version, at most MaxBytes
-	Operations int           // largest number of operations in a JSON Patch; 0: MaxOperations
-	Depth      int           // deepest nesting of JSON values, and longest pointer; 0: MaxDepth
-	Time       time.Duration // longest time for decompression; 0: MaxTime
-}
-
-// filled returns b with the defaults for an old version of n bytes.
-func (b Bounds) filled(n int) Bounds {
-	if b.Length <= 0 {
-		b.Length = int64(n) * maxGrowth
-	}
-	b.Length = min(b.Length, MaxBytes)
-	if b.Operations <= 0 {
-		b.Operations = MaxOperations
-	}
-	if b.Depth <= 0 {
-		b.Depth = MaxDepth
-	}
-	if b.Time <= 0 {
-		b.Time = MaxTime
-	}
-	return b
+// tooLong returns the error for a patch whose result exceeds limit.
+func tooLong(limit int64) error {
+	return fmt.Errorf("%w: the result has more than %d bytes", ErrBounds, limit)
 }
 
 // Extension returns the file name extension of a patch of this kind, with the dot.

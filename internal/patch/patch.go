@@ -2,13 +2,14 @@ package patch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 )
 
-// Make returns a patch of a kind, from which Apply makes exactly the new version within
-// the default bounds; nil if there is none.
+// Make returns a patch of kind k with which Apply turns before into exactly after, or nil
+// if it finds none.
 func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if len(before) > MaxBytes || len(after) > MaxBytes {
 		return nil, nil
@@ -36,7 +37,7 @@ func Make(ctx context.Context, k Kind, before, after []byte) ([]byte, error) {
 	if made == nil {
 		return nil, ctx.Err()
 	}
-	got, err := Apply(ctx, k, before, made, Bounds{Length: max(int64(len(after)), 1)})
+	got, err := Apply(ctx, k, before, made, max(int64(len(after)), 1))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -67,24 +68,25 @@ func Best(ctx context.Context, mediaType string, before, after []byte) (best Kin
 }
 
 // Apply returns the result of applying a patch to the old version, which it does not
-// change. It returns ErrBase if the patch names other bytes as its base, ErrBounds if a
-// limit is exceeded, or the reason why the patch cannot be applied. Only its digest
-// shows whether the result is the new version.
-func Apply(ctx context.Context, k Kind, before, patch []byte, b Bounds) (after []byte, err error) {
+// change. limit is the largest length of the result in bytes, at most MaxBytes; 0 is ten
+// times the length of the old version. Apply returns ErrBase if the patch names other bytes
+// as its base, ErrBounds if a limit is exceeded, or the reason why the patch cannot be
+// applied. Only the digest of the result shows whether it is the new version.
+func Apply(ctx context.Context, k Kind, before, patch []byte, limit int64) (after []byte, err error) {
 	if len(before) > MaxBytes || len(patch) > MaxBytes {
 		return nil, fmt.Errorf("%w: expected at most %d bytes of a version", ErrBounds, MaxBytes)
 	}
-	b = b.filled(len(before))
-	within, cancel := context.WithTimeoutCause(ctx, b.Time, fmt.Errorf("%w: it took longer than %s", ErrBounds, b.Time))
+	limit = min(cmp.Or(limit, int64(len(before))*maxGrowth), MaxBytes)
+	within, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("%w: applying it took longer than %s", ErrBounds, maxTime))
 	defer cancel()
 	switch k {
 	case JSON:
-		after, err = applyJSON(before, patch, b)
+		after, err = applyJSON(before, patch, limit)
 	case Zstd:
-		after, err = applyZstd(within, before, patch, b)
+		after, err = applyZstd(within, before, patch, limit)
 	case VCDIFF:
 		var made bytes.Buffer
-		_, err = ApplyVCDIFF(within, bytes.NewReader(before), int64(len(before)), bytes.NewReader(patch), &made, b.Length)
+		_, err = ApplyVCDIFF(within, bytes.NewReader(before), int64(len(before)), bytes.NewReader(patch), &made, limit)
 		after = made.Bytes()
 	default:
 		return nil, fmt.Errorf("%q is no known kind of patch", k)

@@ -11,30 +11,31 @@ import (
 )
 
 const (
-	// length of the encoded windows in bytes
+	// madeWindow is the length of the encoded windows in bytes.
 	madeWindow = 4 << 20
-	// minBlock and maxBlocks bound the blocks of the old version that are indexed: their length in
-	// bytes, and their number: the index takes 8 to 16 bytes for each, so 32 MiB at most.
+	// minBlock is the smallest length, in bytes, of the indexed blocks of the old version,
+	// and maxBlocks their largest number. The index takes 8 to 16 bytes for each block, so
+	// 32 MiB at most.
 	minBlock  = 32
 	maxBlocks = 2 << 20
-	// MaxVCDIFF is the length of the longest version, in bytes, for which VCDIFF
-	// patches are made and applied. xdelta3 has only 32 bits for an address.
+	// MaxVCDIFF is the length of the longest version, in bytes, for which VCDIFF patches
+	// are made and applied. In xdelta3 an address has only 32 bits.
 	MaxVCDIFF = 1 << 30
 )
 
 // ErrUnpaid is returned by MakeVCDIFF if the patch would be longer than the limit.
 var ErrUnpaid = errors.New("the patch exceeds the allowed length")
 
-// MakeVCDIFF writes a VCDIFF patch (RFC 3284) that makes after from an old version of length
-// bytes, and returns the length of the patch. It ends with ErrUnpaid once the patch would have more than most
-// bytes. The patch has the default code table, no secondary compression and no
-// extension. Its memory is bounded: an index of the old version (32 MiB), a window (4 MiB) and what the patch
-// says of it.
+// MakeVCDIFF writes a VCDIFF patch (RFC 3284) from the old version base, which has length
+// bytes, to the new version that it reads from after. It returns the length of the patch,
+// and ErrUnpaid once that would exceed limit. The patch has the default code table, no
+// secondary compression and no extension. Memory is bounded: 32 MiB for an index of the old
+// version, 4 MiB for a window of the new one, and the instructions for that window.
 //
 // The old version is divided into blocks of at least 32 bytes, whose hashes are indexed. A
-// rolling hash finds them anywhere in the new version; what is found is compared and
+// rolling hash finds equal blocks anywhere in the new version. Each match is verified and
 // extended in both directions.
-func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Reader, patch io.Writer, most int64) (made int64, err error) {
+func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Reader, patch io.Writer, limit int64) (made int64, err error) {
 	if length > MaxVCDIFF {
 		return 0, fmt.Errorf("%w: expected an old version of at most %d bytes", ErrBounds, int64(MaxVCDIFF))
 	}
@@ -45,7 +46,7 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 	window := make([]byte, madeWindow)
 	text := append(bytes.Clone(vcdMagic), 0)
 	for {
-		if made+int64(len(text)) > most {
+		if made+int64(len(text)) > limit {
 			return made, ErrUnpaid
 		}
 		n, err := patch.Write(text)
@@ -73,26 +74,27 @@ func MakeVCDIFF(ctx context.Context, base io.ReaderAt, length int64, after io.Re
 type vcdEncoder struct {
 	base   pages
 	block  int      // length of a block in bytes
-	last   uint64   // factor with which the byte that leaves a block is subtracted
-	shift  int      // number of bits by which a hash is shifted to get its place in table
-	table  []uint64 // upper half of the hash, and number of the block plus 1; 0: free
+	last   uint64   // factor of the byte that is removed from the rolling hash
+	shift  int      // number of bits by which a hash is shifted to get its index in table
+	table  []uint64 // hash table: each element has the upper half of a hash and the number of its block plus 1; 0 is a free element
 	pieces []piece  // pieces of the window that is being encoded
 }
 
 // piece is a part of a window: some bytes to add, followed by some to copy.
 type piece struct {
-	add  int // bytes to add, beginning at the end of the piece before
+	add  int // number of bytes to add, beginning at the end of the previous piece
 	from int64
 	size int
 }
 
-// factor is the factor of the rolling hash, mixer spreads its bits.
+// factor is the factor of the rolling hash, and mixer the factor that spreads its bits.
 const (
 	factor = 0x9e3779b97f4a7c15 | 1
 	mixer  = 0xd6e8feb86659fd93
 )
 
-// index hashes the blocks of the old version. Of equal blocks it stores the first one.
+// index hashes the blocks of the old version. If several blocks are equal it stores the
+// first one.
 func (e *vcdEncoder) index(ctx context.Context) error {
 	e.block = minBlock
 	for e.base.length/int64(e.block) >= maxBlocks {
@@ -129,7 +131,7 @@ func (e *vcdEncoder) hash(block []byte) (h uint64) {
 	return h
 }
 
-// find returns the place of a hash in the table, and whether the hash is there.
+// find returns the index of a hash in the table, and whether the table has the hash.
 func (e *vcdEncoder) find(h uint64) (at int, found bool) {
 	for at = int(h >> e.shift); e.table[at] != 0; at = (at + 1) & (len(e.table) - 1) {
 		if e.table[at]>>32 == h>>32 {
@@ -187,7 +189,7 @@ func (e *vcdEncoder) window(target []byte) ([]byte, error) {
 // match divides a window of the new version into e.pieces.
 func (e *vcdEncoder) match(target []byte) error {
 	e.pieces = e.pieces[:0]
-	begin, end := 0, e.block // begin of the bytes that no copy covers yet, and end of the block that is hashed
+	begin, end := 0, e.block // begin of the bytes that no copy covers yet, and end of the hashed block
 	if end > len(target) {
 		e.pieces = append(e.pieces, piece{add: len(target)})
 		return nil
@@ -220,9 +222,9 @@ func (e *vcdEncoder) match(target []byte) error {
 	return nil
 }
 
-// extend finds how far the new version at an offset equals the old one at another, in
-// both directions. It returns the equal bytes as a copy, and the bytes since begin
-// before it as an addition.
+// extend compares the new version with the old one in both directions, beginning at a pair
+// of equal blocks. It returns the equal bytes as a copy, preceded by an addition of the
+// bytes since begin.
 func (e *vcdEncoder) extend(target []byte, begin, at int, from int64) (piece, error) {
 	size, err := e.base.equal(target[at:], from)
 	if err != nil || size == 0 {
@@ -289,7 +291,7 @@ const (
 	pageCount = 256
 )
 
-// pages reads an old version at any offset, and caches the last pages.
+// pages reads an old version at any offset. It caches the pages that it read last.
 type pages struct {
 	r      io.ReaderAt
 	length int64
@@ -299,8 +301,8 @@ type pages struct {
 	}
 }
 
-// page returns the bytes from an offset to the end of its page, or none at the end of
-// the version.
+// page returns the bytes from an offset to the end of the page around it, or none at the
+// end of the version.
 func (p *pages) page(at int64) ([]byte, error) {
 	if at >= p.length {
 		return nil, nil
@@ -346,7 +348,7 @@ func (p *pages) equal(text []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// commonPrefix returns the length of the common prefix of two texts.
+// commonPrefix returns the length of the common prefix of two byte slices.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	if bytes.Equal(a[:n], b[:n]) {

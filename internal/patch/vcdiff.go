@@ -14,8 +14,8 @@ import (
 // vcdMagic begins a VCDIFF patch: "VCD" with the high bits set, and version 0 (RFC 3284 §4.1).
 var vcdMagic = []byte{0xd6, 0xc3, 0xc4, 0x00}
 
-// The bits of the indicators (RFC 3284 §4.1, §4.2). vcdAdler32 is an extension of xdelta3: the
-// window has the Adler-32 of its bytes.
+// The bits of the indicators (RFC 3284 §4.1, §4.2). vcdAdler32 is an extension of xdelta3:
+// the window has an Adler-32 checksum.
 const (
 	vcdSecondary = 1 << 0
 	vcdCodeTable = 1 << 1
@@ -27,10 +27,10 @@ const (
 )
 
 const (
-	// maxWindow is the length of the longest window that is decoded, in bytes: xdelta3 makes
-	// windows of 8 MiB.
+	// maxWindow is the length of the longest window that is decoded, in bytes. xdelta3
+	// makes windows of 8 MiB.
 	maxWindow = 16 << 20
-	// maxAppHeader bounds what a program may write about itself.
+	// maxAppHeader is the largest length of the application header in bytes.
 	maxAppHeader = 64 << 10
 )
 
@@ -44,7 +44,8 @@ const (
 	opCopy
 )
 
-// instruction is half an entry of a code table. Size 0 means that the size is written after it.
+// instruction is half an entry of a code table. If size is 0 the size follows the
+// instruction in the patch.
 type instruction struct {
 	op   opcode
 	size int
@@ -87,8 +88,8 @@ func defaultTable() (table [256][2]instruction) {
 	return table
 }
 
-// The modes of addresses (RFC 3284 §5.3): the address, its distance back from here, its
-// distance from one of the last addresses, or one that was used before.
+// The modes of addresses (RFC 3284 §5.3): the address itself, its distance back from the
+// present position, its distance from a recent address, or a repeated address.
 const (
 	modeSelf     = 0
 	modeHere     = 1
@@ -115,15 +116,15 @@ func (c *addressCache) update(address int64) {
 // errVCD means that a patch is damaged.
 var errVCD = errors.New("the VCDIFF patch is damaged")
 
-// unexpectedEnd turns the end of a reader in the middle of a patch into an error.
+// unexpectedEnd turns io.EOF in the middle of a patch into errVCD.
 func unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it ends too early", errVCD)
+		return fmt.Errorf("%w: the patch ends too early", errVCD)
 	}
 	return err
 }
 
-// readInt reads an integer (RFC 3284 §2), and refuses more than 63 bits.
+// readInt reads an integer (RFC 3284 §2) of at most 63 bits.
 func readInt(r io.ByteReader) (n int64, err error) {
 	for {
 		b, err := r.ReadByte()
@@ -146,19 +147,20 @@ type vcdDecoder struct {
 	base    io.ReaderAt
 	length  int64 // length of base
 	patch   *bufio.Reader
-	most    int64 // largest length of the result in bytes
+	limit   int64 // largest length of the result in bytes
 	section [3]bytes.Buffer
 	window  vcdWindow
 }
 
-// ApplyVCDIFF writes the result of a VCDIFF patch (RFC 3284) to an old version of length bytes,
-// and returns the length of the result. It reads only the parts of base that the patch copies, and holds one
-// window of at most 16 MiB and its instructions in memory. It returns ErrBounds if the result
-// would have more than most bytes, and an error for custom code tables, secondary compression
-// and copies from earlier windows. The Adler-32 that xdelta3 adds to windows are verified.
-// What was written counts only if there is no error.
-func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.Reader, after io.Writer, most int64) (made int64, err error) {
-	d := &vcdDecoder{ctx: ctx, base: base, length: length, patch: bufio.NewReader(patch), most: most}
+// ApplyVCDIFF applies a VCDIFF patch (RFC 3284) to the old version base, which has length
+// bytes. It writes the new version to after and returns its length. It reads only the parts
+// of base that the patch copies, and holds one window of at most 16 MiB and its
+// instructions in memory. It returns ErrBounds if the new version would exceed limit bytes,
+// and an error for custom code tables, secondary compression and copies from earlier
+// windows. It verifies the Adler-32 checksums that xdelta3 adds to windows. After an error
+// the written bytes must not be used.
+func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.Reader, after io.Writer, limit int64) (made int64, err error) {
+	d := &vcdDecoder{ctx: ctx, base: base, length: length, patch: bufio.NewReader(patch), limit: limit}
 	if err := d.header(); err != nil {
 		return 0, err
 	}
@@ -171,7 +173,7 @@ func ApplyVCDIFF(ctx context.Context, base io.ReaderAt, length int64, patch io.R
 			return made, nil
 		}
 		if err == nil {
-			err = d.readWindow(indicator, d.most-made)
+			err = d.readWindow(indicator, d.limit-made)
 		}
 		if err != nil {
 			return made, err
@@ -216,7 +218,7 @@ func (d *vcdDecoder) header() error {
 }
 
 // readWindow decodes a window (RFC 3284 §4.2, §4.3) into d.window.
-func (d *vcdDecoder) readWindow(indicator byte, most int64) error {
+func (d *vcdDecoder) readWindow(indicator byte, limit int64) error {
 	w := &d.window
 	*w = vcdWindow{ctx: d.ctx, base: d.base, target: w.target[:0]}
 	switch {
@@ -230,7 +232,7 @@ func (d *vcdDecoder) readWindow(indicator byte, most int64) error {
 			return err
 		}
 		if at > d.length || w.segment > d.length-at {
-			return fmt.Errorf("%w: bytes %d to %d of an old version of %d bytes", ErrBase, at, at+w.segment, d.length)
+			return fmt.Errorf("%w: the patch copies bytes %d to %d of an old version of %d bytes", ErrBase, at, at+w.segment, d.length)
 		}
 		w.at = at
 	}
@@ -239,31 +241,31 @@ func (d *vcdDecoder) readWindow(indicator byte, most int64) error {
 		return err
 	}
 	encoded := &counted{r: io.LimitReader(d.patch, length)}
-	checksum, err := d.readDelta(encoded, indicator, most)
+	checksum, err := d.readDelta(encoded, indicator, limit)
 	if err != nil {
 		return err
 	}
 	if encoded.n != length {
-		return fmt.Errorf("%w: a window has %d bytes, it says %d", errVCD, encoded.n, length)
+		return fmt.Errorf("%w: a window has %d bytes, its header says %d", errVCD, encoded.n, length)
 	}
 	if err := w.run(); err != nil {
 		return err
 	}
 	if indicator&vcdAdler32 != 0 && adler32.Checksum(w.target) != checksum {
-		return fmt.Errorf("%w: the Adler-32 of a window differs", ErrBase)
+		return fmt.Errorf("%w: the Adler-32 checksum of a window differs", ErrBase)
 	}
 	return nil
 }
 
 // readDelta reads the lengths and the sections of a window.
-func (d *vcdDecoder) readDelta(r *counted, indicator byte, most int64) (checksum uint32, err error) {
+func (d *vcdDecoder) readDelta(r *counted, indicator byte, limit int64) (checksum uint32, err error) {
 	w := &d.window
 	if err := readInts(r, &w.length); err != nil {
 		return 0, err
 	}
 	switch {
-	case w.length > most:
-		return 0, fmt.Errorf("%w: it makes more than %d bytes", ErrBounds, d.most)
+	case w.length > limit:
+		return 0, tooLong(d.limit)
 	case w.length > maxWindow:
 		return 0, fmt.Errorf("%w: expected windows of at most %d bytes, found %d", ErrBounds, maxWindow, w.length)
 	}
@@ -364,7 +366,7 @@ func (w *vcdWindow) run() error {
 		}
 	}
 	if int64(len(w.target)) != w.length || w.data.Len() > 0 || w.addresses.Len() > 0 {
-		return fmt.Errorf("%w: a window makes %d bytes and leaves %d unused, it says %d", errVCD, len(w.target), w.data.Len()+w.addresses.Len(), w.length)
+		return fmt.Errorf("%w: a window of %d bytes makes %d bytes and leaves %d bytes of its sections unused", errVCD, w.length, len(w.target), w.data.Len()+w.addresses.Len())
 	}
 	return nil
 }
@@ -373,7 +375,7 @@ func (w *vcdWindow) execute(i instruction, size int) error {
 	switch i.op {
 	case opAdd:
 		if size > w.data.Len() {
-			return fmt.Errorf("%w: its data end too early", errVCD)
+			return fmt.Errorf("%w: the data of a window end too early", errVCD)
 		}
 		w.target = append(w.target, w.data.Next(size)...)
 	case opRun:
@@ -396,7 +398,7 @@ func (w *vcdWindow) execute(i instruction, size int) error {
 	return nil
 }
 
-// address reads the address of a copy: an offset into the segment with the target after it.
+// address reads the address of a copy: an offset into the segment followed by the target.
 func (w *vcdWindow) address(mode byte) (address int64, err error) {
 	here := w.segment + int64(len(w.target))
 	if mode >= firstSame {
@@ -417,7 +419,7 @@ func (w *vcdWindow) address(mode byte) (address int64, err error) {
 		}
 	}
 	if address < 0 || address >= here {
-		return 0, fmt.Errorf("%w: a copy from %d, where %d bytes are known", ErrBounds, address, here)
+		return 0, fmt.Errorf("%w: a copy begins at offset %d, but only %d bytes are known", ErrBounds, address, here)
 	}
 	w.cache.update(address)
 	return address, nil
@@ -437,13 +439,13 @@ func (w *vcdWindow) copy(address int64, size int) error {
 		address, to = w.segment, to[len(part):]
 	}
 	from := int(address - w.segment)
-	for len(to) > 0 { // the repeated part doubles each time
+	for len(to) > 0 { // each pass doubles the repeated part
 		to = to[copy(to, w.target[from:len(w.target)-len(to)]):]
 	}
 	return nil
 }
 
-// grown returns b with n more bytes.
+// grown returns b extended by n bytes.
 func grown(b []byte, n int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		bigger := make([]byte, len(b), max(need, min(2*cap(b), maxWindow)))

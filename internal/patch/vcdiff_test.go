@@ -229,7 +229,7 @@ func TestVCDIFFOfXdelta3(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Apply(t.Context(), VCDIFF, before, foreign, Bounds{Length: max(1, int64(len(after)))})
+		got, err := Apply(t.Context(), VCDIFF, before, foreign, max(1, int64(len(after))))
 		if err != nil || !bytes.Equal(got, after) {
 			t.Fatalf("edit %d: we make %d bytes of the patch of xdelta3 %v, want %d: %v", i, len(got), options, len(after), err)
 		}
@@ -299,7 +299,7 @@ func TestVCDIFFInstructions(t *testing.T) {
 		"near and same":                 {vcd(0, vcdWindowOf(9, 1, 12, nil, []byte{20, 19 + 32 + 1, 19 + 96 + 1}, []byte{2, 1, 3})), "345645674567"},
 		"an instruction that adds zero": {vcd(0, vcdWindowOf(0, 0, 3, []byte("abc"), []byte{1, 0, 4}, nil)), "abc"},
 	} {
-		got, err := Apply(t.Context(), VCDIFF, before, c.patch, Bounds{Length: 1000})
+		got, err := Apply(t.Context(), VCDIFF, before, c.patch, 1000)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
 		}
@@ -338,23 +338,23 @@ func TestVCDIFFRefuses(t *testing.T) {
 		"data of 16 MiB that are not there":   {vcd(0, []byte{0, 8, 1, 0}, ints(16<<20, 0, 0)), "too early"},
 		"a run of 2^62 bytes":                 {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), append([]byte{0}, ints(1<<62)...), nil)), "exceeds its window"},
 		"a run of nothing":                    {vcd(0, vcdWindowOf(0, 0, 9, nil, []byte{0, 9}, nil)), "too early"},
-		"data that end":                       {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), []byte{3}, nil)), "too early"},
+		"data that end":                       {vcd(0, vcdWindowOf(0, 0, 9, []byte("x"), []byte{3}, nil)), "end too early"},
 		"data that are left":                  {vcd(0, vcdWindowOf(0, 0, 1, []byte("xy"), []byte{2}, nil)), "unused"},
 		"addresses that are left":             {vcd(0, vcdWindowOf(0, 0, 1, []byte("x"), []byte{2}, []byte{0})), "unused"},
-		"a window that is not filled":         {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{2}, nil)), "it says 2"},
+		"a window that is not filled":         {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{2}, nil)), "a window of 2 bytes"},
 		"an instruction that is cut":          {vcd(0, vcdWindowOf(0, 0, 2, []byte("x"), []byte{1, 0x80}, nil)), "too early"},
-		"a copy of the future":                {copied(0, 10), "where 10 bytes are known"},
-		"a copy of the far future":            {copied(0, ints(1<<62)...), "where 10 bytes are known"},
-		"a copy from before the beginning":    {copied(1, 11), "where 10 bytes are known"},
-		"a copy from here":                    {copied(1, 0), "where 10 bytes are known"},
-		"a near copy that overflows":          {vcd(0, vcdWindowOf(10, 0, 8, nil, []byte{20, 19 + 32 + 1}, append([]byte{5}, ints(1<<63-1)...))), "where 14 bytes are known"},
+		"a copy of the future":                {copied(0, 10), "but only 10 bytes are known"},
+		"a copy of the far future":            {copied(0, ints(1<<62)...), "but only 10 bytes are known"},
+		"a copy from before the beginning":    {copied(1, 11), "but only 10 bytes are known"},
+		"a copy from here":                    {copied(1, 0), "but only 10 bytes are known"},
+		"a near copy that overflows":          {vcd(0, vcdWindowOf(10, 0, 8, nil, []byte{20, 19 + 32 + 1}, append([]byte{5}, ints(1<<63-1)...))), "but only 14 bytes are known"},
 		"a copy without an address":           {copied(7), "too early"},
 		"a length that is too small":          {vcd(0, []byte{0, 5, 3, 0, 3, 1, 0}, []byte("abc\x04")), "too early"},
-		"a length that is too large":          {vcd(0, []byte{0, 10, 3, 0, 3, 1, 0}, []byte("abc\x04")), "it says 10"},
+		"a length that is too large":          {vcd(0, []byte{0, 10, 3, 0, 3, 1, 0}, []byte("abc\x04")), "its header says 10"},
 		"a checksum of other bytes":           {vcd(0, []byte{vcdAdler32, 13, 3, 0, 3, 1, 0, 0, 0, 0, 0}, []byte("abc\x04")), "Adler-32"},
 	} {
 		begin := time.Now()
-		got, err := Apply(t.Context(), VCDIFF, before, c.patch, Bounds{Length: 1000})
+		got, err := Apply(t.Context(), VCDIFF, before, c.patch, 1000)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %q, %v, want an error with %q", name, got, err, c.want)
 		}
@@ -410,7 +410,7 @@ func FuzzVCDIFF(f *testing.F) {
 	f.Add(before, vcd(0, vcdWindowOf(10, 0, 12, nil, []byte{20, 19 + 32 + 1, 19 + 96 + 1}, []byte{2, 1, 3})))
 	f.Add(before, vcd(vcdAppHeader, []byte("\x02hi"), vcdWindowOf(0, 0, 10, []byte("abc"), []byte{4, 19 + 4}, []byte{0})))
 	f.Fuzz(func(t *testing.T, before, text []byte) {
-		if got, err := Apply(t.Context(), VCDIFF, before, text, Bounds{Length: 1 << 20}); err == nil {
+		if got, err := Apply(t.Context(), VCDIFF, before, text, 1<<20); err == nil {
 			if len(got) > 1<<20 || !bytes.Equal(got, naive(before, text)) {
 				t.Errorf("%d bytes that the plain decoder does not make", len(got))
 			}

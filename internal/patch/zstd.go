@@ -17,13 +17,12 @@ var dczMagic = []byte{0x5e, 0x2a, 0x4d, 0x18, 0x20, 0x00, 0x00, 0x00}
 
 const dczHeader = 8 + sha256.Size
 
-// window is the size of the encoder's window, and the largest one that the decoder
-// accepts: it covers both versions.
+// window is the largest window that the decoder accepts. It covers both versions.
 const window = 2 * MaxBytes
 
-// makeZstd returns a patch. It uses the best level of the encoder, since the others do
-// not search a dictionary this large: for 16 MB of random bytes with 6 bytes inserted
-// at the start they produce 11 MB.
+// makeZstd returns a Zstandard patch. It uses the best level of the encoder, because the
+// other levels do not search all of a large dictionary: for 16 MB of random bytes with 6
+// bytes inserted at the start, their patch has 11 MB.
 func makeZstd(before, after []byte) ([]byte, error) {
 	size := zstd.MinWindowSize
 	for size < len(before)+len(after) {
@@ -38,8 +37,8 @@ func makeZstd(before, after []byte) ([]byte, error) {
 	return enc.EncodeAll(after, made), enc.Close()
 }
 
-// applyZstd decompresses a patch.
-func applyZstd(ctx context.Context, before, patch []byte, b Bounds) ([]byte, error) {
+// applyZstd applies a Zstandard patch.
+func applyZstd(ctx context.Context, before, patch []byte, limit int64) ([]byte, error) {
 	if len(patch) < dczHeader || !bytes.HasPrefix(patch, dczMagic) {
 		return nil, errors.New("expected a patch in dcz framing (RFC 9842), which begins with the SHA-256 of the old version")
 	}
@@ -54,17 +53,17 @@ func applyZstd(ctx context.Context, before, patch []byte, b Bounds) ([]byte, err
 	}
 	defer dec.Close()
 	var after bytes.Buffer
-	n, err := io.Copy(&after, &until{ctx, io.LimitReader(dec, b.Length+1)})
+	n, err := io.Copy(&after, &until{ctx, io.LimitReader(dec, limit+1)})
 	if err != nil {
 		return nil, fmt.Errorf("decompressing the patch: %w", err)
 	}
-	if n > b.Length {
-		return nil, fmt.Errorf("%w: it makes more than %d bytes", ErrBounds, b.Length)
+	if n > limit {
+		return nil, tooLong(limit)
 	}
 	return after.Bytes(), nil
 }
 
-// until is a reader that returns an error once ctx has ended.
+// until is a reader that returns an error once its context has ended.
 type until struct {
 	ctx context.Context
 	r   io.Reader

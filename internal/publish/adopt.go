@@ -27,7 +27,7 @@ import (
 // AdoptError reports why a publication cannot be taken over. Nothing was changed.
 type AdoptError struct {
 	Key    string // key of the document in the output
-	Reason string // text that continues "KEY …"
+	Reason string // the rest of a sentence that begins with Key
 	Err    error  // may be nil
 }
 
@@ -41,16 +41,16 @@ func (e *AdoptError) Error() string {
 
 func (e *AdoptError) Unwrap() error { return e.Err }
 
-// adoptedSetting records how each document of an adopted publication was handled.
+// adoptedSetting is the name of the setting that holds the JSON form of type adopted.
 const adoptedSetting = "adopted"
 
 // adopted records the documents of a publication that was adopted.
 type adopted struct {
 	Aliases source.Aliases
-	Left    []string // keys of documents that stay unchanged: neither resources nor linked
+	Left    []string // keys of documents that stay in the output, but are not resources and are not linked
 }
 
-// loadAdopted reads the record of the adoption once and caches it.
+// loadAdopted reads the record of the adoption, if there was one, and sets s.foreign.
 func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	var a adopted
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
@@ -58,7 +58,7 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 		return a, err
 	}
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		return a, fmt.Errorf("reading what was adopted: %w", err)
+		return a, fmt.Errorf("reading the record of the adoption: %w", err)
 	}
 	s.foreign = map[string]bool{}
 	for _, set := range s.site.sets {
@@ -69,8 +69,8 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	return a, nil
 }
 
-// adopter takes over a publication without its state: one of Instep whose state is
-// lost, or one of another program.
+// adopter takes over a publication without its state: a publication of Instep whose state
+// is lost, or a publication of another program.
 type adopter struct {
 	*reader
 	s       *Session
@@ -93,7 +93,7 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // number of changes with implausible times, and of resources without proof
+	early, late, weak int // numbers of changes dated too early and too late, and of resources whose files could not be verified
 }
 
 // adopt takes over the publication in the output, if Site.Adopt is set and the state is
@@ -104,7 +104,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	}
 	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil || len(published) > 0 {
-		return err // one was adopted before, or the publication is our own
+		return err // the state is not new: it has a publication, its own or an adopted one
 	}
 	a := &adopter{
 		reader: &reader{ctx: ctx, bucket: s.bucket, base: s.site.BaseURL},
@@ -126,7 +126,7 @@ func (s *Session) adopt(ctx context.Context) error {
 		return nil
 	})
 	if errors.Is(err, catalog.ErrState) {
-		err = &AdoptError{infoKey, fmt.Sprintf("can't come to the state %q (give a new one with --state)", s.site.State), err}
+		err = &AdoptError{infoKey, fmt.Sprintf("can't be adopted into the state %q (give a new one with --state)", s.site.State), err}
 	}
 	s.news, s.takenOver = a.notes, !a.ours
 	return err
@@ -161,7 +161,7 @@ func (a *adopter) find() error {
 	if err != nil {
 		return err
 	}
-	a.id++ // publication.json holds the UUID of the adopted publication
+	a.id++ // the first id that no adopted document has in its name
 	for _, set := range a.sets {
 		if set.id, err = a.s.facts.Set(a.ctx, set.name); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (a *adopter) find() error {
 		a.note("the Resource List %q (resources: %d), Change Lists: %d", set.list.key, set.resources, len(set.changes))
 	}
 	if n := len(a.kept.Left); n > 0 {
-		a.note("left as before, and no longer linked: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
+		a.note("unchanged, but no longer linked: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
 	}
 	return nil
 }
@@ -180,14 +180,14 @@ var numbered = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|si
 // sitemapForm matches the names of our plain sitemaps.
 var sitemapForm = regexp.MustCompile(`^sitemap(-\d+-\d{5})?\.xml$`)
 
-// count records the numbers in one of our keys.
+// count raises a.id and a.changes if a key of ours has a higher id or Change List number.
 func (a *adopter) count(key string) {
 	for _, m := range numbered.FindAllStringSubmatch(key, -1) {
 		a.id, a.changes = max(a.id, atoi(cmp.Or(m[2], m[3]))), max(a.changes, atoi(m[5]))
 	}
 }
 
-// atoi parses digits; 0 if there are none.
+// atoi returns the value of digits, or 0 if there are none.
 func atoi(digits string) int64 {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
@@ -207,10 +207,10 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 		return err
 	}
 	if set.early+set.late > 0 {
-		a.note("%s dated anew: in order, within the interval of the list, not later than now", english.Plural(int(set.early+set.late), "change", ""))
+		a.note("%s got another datetime, so that changes are in order, within the interval of their list and not in the future", english.Plural(int(set.early+set.late), "change", ""))
 	}
 	if set.weak > 0 {
-		a.note("%s of %q published as updated: the list has neither a digest nor length and time of the files", english.Plural(int(set.weak), "resource", ""), set.list.key)
+		a.note("%s of %q will be published as updated, because the list has neither a digest nor the length and time of the files", english.Plural(int(set.weak), "resource", ""), set.list.key)
 	}
 	body, err := json.Marshal(set.pub)
 	if err != nil {
@@ -220,7 +220,7 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	for _, key := range slices.Sorted(maps.Keys(a.own)) {
 		f.Documents = append(f.Documents, a.own[key])
 	}
-	a.own = nil // the first set records the documents for all sets
+	a.own = nil // the documents of all sets are recorded with the first set
 	if f.Items, err = itemRows(set.items); err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Chang
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
-		modified = resourcesync.Datetime{} // readers of 1.0 expect the time of the change here
+		modified = resourcesync.Datetime{} // this lastmod is the time of the change, written for readers of 1.0
 	}
 	return catalog.Resource{
 		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,
@@ -334,7 +334,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 }
 
 // goesOn returns the number and start time of the Change List to continue. For a
-// publication of Instep that is the open one. The changes of other programs are divided
+// publication of Instep that is the open list. The changes of other programs are divided
 // into lists of our size, from their beginning.
 func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	n := len(set.changes)
@@ -351,8 +351,8 @@ func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	return a.changes, set.at()
 }
 
-// begin returns the start time of a list's interval. For lists of other programs, a
-// time in the future is replaced by the present.
+// begin returns the start time of a list's interval. For lists of other programs, a time in
+// the future is replaced by the present time.
 func (a *adopter) begin(l *doc) time.Time {
 	from := l.since()
 	if !a.ours && from.After(a.now) {
@@ -361,9 +361,9 @@ func (a *adopter) begin(l *doc) time.Time {
 	return from
 }
 
-// inOrder returns the changes of a list, ordered by datetime. A time before last
-// becomes last, and in lists of other programs a time in the future becomes the
-// present.
+// inOrder returns the changes of a list, ordered by datetime. It replaces times earlier
+// than last by last and, in lists of other programs, times in the future by the present
+// time.
 func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
 	before := last
@@ -396,8 +396,8 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	return list, err
 }
 
-// takeOurs records the documents below one of our prefixes as ours. Any other file
-// there is an error.
+// takeOurs records the documents with a key prefix of ours as our own. It returns an error
+// for any other file with that prefix.
 func (a *adopter) takeOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
 		if err != nil {
@@ -425,7 +425,7 @@ func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	switch {
 	case strings.HasSuffix(name, ".zip"):
-		return doc, nil // comparing the size is enough
+		return doc, nil // the digest of a package is not compared, the size is enough
 	case strings.HasSuffix(name, ".xml") || name == "resourcesync":
 		d, err := a.read(key, "")
 		if err != nil {
@@ -434,7 +434,7 @@ func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
 		doc.SHA256 = d.sum
 		return doc, nil
 	case name == "about.html" || name == "set.html" || name == "publication.json":
-		sum, err := a.sum(key)
+		sum, err := source.SumOf(a.ctx, a.bucket, key)
 		doc.SHA256 = sum
 		return doc, err
 	}

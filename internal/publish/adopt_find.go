@@ -24,12 +24,9 @@ const (
 // findOurs reads a publication of Instep.
 func (a *adopter) findOurs(info source.PublicationInfo) error {
 	if info.BaseURL != a.base {
-		return &AdoptError{infoKey, fmt.Sprintf("is of %s, expected %s", info.BaseURL, a.base), nil}
+		return &AdoptError{infoKey, fmt.Sprintf("belongs to a publication for %s, expected %s", info.BaseURL, a.base), nil}
 	}
-	a.uuid = info.State
-	if info.Aliases != nil {
-		a.kept.Aliases = *info.Aliases
-	}
+	a.uuid, a.kept.Aliases = info.State, info.Aliases
 	if err := a.describedByUs(); err != nil {
 		return err
 	}
@@ -65,23 +62,24 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 	}
-	a.changes++ // numbered after all existing changes
+	a.changes++ // the number of the next Change List is higher than all existing ones
 	for _, set := range a.sets {
 		a.describeOurs(set)
 	}
 	return nil
 }
 
-// takeCopy records the copy of the Source Description at the well-known name as ours.
-// If the base URL has a path, a differing file there is foreign and stays.
+// takeCopy records the copy of the Source Description at the well-known name as ours. If
+// the base URL has a path, a file there that differs from the Source Description is foreign
+// and stays.
 func (a *adopter) takeCopy() error {
 	there, err := a.exists(wellKnownKey)
 	if err != nil || !there {
 		return err
 	}
-	sum, err := a.sum(wellKnownKey)
+	sum, err := source.SumOf(a.ctx, a.bucket, wellKnownKey)
 	if of := a.own["resourcesync/description.xml"]; err == nil && sum == of.SHA256 {
-		a.own[wellKnownKey] = catalog.Document{Key: wellKnownKey, Length: of.Length, SHA256: sum}
+		a.own[wellKnownKey] = catalog.Document{Key: wellKnownKey, Length: of.Length, SHA256: of.SHA256}
 	}
 	return err
 }
@@ -137,7 +135,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 		set.items = append(set.items, it)
 	}
 	for _, c := range set.others {
-		a.note("the %s goes on no more: it begins anew if it is asked for", c)
+		a.note("the %s is not continued; if you ask for one, it begins anew", c)
 	}
 	if set.name == "" {
 		for key := range a.own {
@@ -158,7 +156,7 @@ var entrances = []string{
 // findForeign reads a publication of another program.
 func (a *adopter) findForeign() error {
 	if len(a.s.site.sets) != 1 {
-		return &AdoptError{entrances[0], "is one set, expected the configuration of one", nil}
+		return &AdoptError{entrances[0], "describes one set, expected a configuration of one set", nil}
 	}
 	set := &adoptedSet{name: a.s.site.sets[0].Name}
 	key, err := a.entrance()
@@ -217,7 +215,7 @@ func (a *adopter) free() error {
 		}
 		_, known := a.own[info.Key]
 		if numbered.MatchString(info.Key) || !known && slices.Contains(ourNames, path.Base(info.Key)) {
-			return &AdoptError{info.Key, fmt.Sprintf("has the name of a document of ours, and no %q says that it is one (put that back, or move the document away)", infoKey), nil}
+			return &AdoptError{info.Key, fmt.Sprintf("has the name of one of our documents, but there is no %q (put that file back, or move the document away)", infoKey), nil}
 		}
 	}
 	return nil
@@ -236,7 +234,7 @@ func (a *adopter) entrance() (string, error) {
 		d, err := a.read(key, "")
 		switch {
 		case err != nil && key != entrances[0] && key != wellKnownKey:
-			continue // a file that only has this name
+			continue // another kind of file that has this name
 		case err != nil:
 			return "", err
 		case d.header.Capability == resourcesync.CapabilityCapabilityList:
@@ -248,7 +246,7 @@ func (a *adopter) entrance() (string, error) {
 	return "", &AdoptError{entrances[0], fmt.Sprintf("is not there, nor any of %q: expected a publication", entrances[1:]), nil}
 }
 
-// only returns the one Capability List in a Source Description.
+// only returns the key of the single Capability List in a Source Description.
 func (a *adopter) only(description *doc) (found string, err error) {
 	err = a.each(description, func(e *resourcesync.Entry) error {
 		key, err := a.key(e.Loc, description)
@@ -264,15 +262,15 @@ func (a *adopter) only(description *doc) (found string, err error) {
 	return found, err
 }
 
-// description finds the Source Descriptions. Readers know the Source by the one that is
-// the up link of the Capability List.
+// description finds the Source Descriptions. Readers know the Source by the URI in the up
+// link of the Capability List.
 func (a *adopter) description(capabilities *doc) error {
 	var keys []string
 	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {
 		if key, err := a.key(up, capabilities); err == nil {
 			keys = append(keys, key)
 		} else {
-			a.note("%q links %s as its Source Description: that is elsewhere, and is replaced by ours", capabilities.key, up)
+			a.note("%q links %s as its Source Description, which is not below the base URL and is replaced by ours", capabilities.key, up)
 		}
 	}
 	for i, key := range append(keys, entrances[1:]...) {

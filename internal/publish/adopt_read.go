@@ -52,8 +52,8 @@ func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
 
-// read reads a document completely. It returns an error if the document does not have
-// the capability want; "" allows any, also a plain sitemap.
+// read reads a document completely. It returns an error if the capability of the document
+// is not want. If want is "" it accepts any document, also a plain sitemap.
 func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	d := &doc{key: key}
 	whole, err := r.load(document.Reader{}, key, func(e *resourcesync.Entry) error {
@@ -74,7 +74,7 @@ func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	return d, err
 }
 
-// take records the URI, change or capability that an entry adds to the document.
+// take counts an entry and updates nested and first.
 func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
 	d.entries++
 	if want == "" {
@@ -86,14 +86,14 @@ func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
 	}
 }
 
-// each reads a document again and passes its entries to do.
+// each reads a document again and calls do for each entry.
 func (r *reader) each(d *doc, do func(*resourcesync.Entry) error) error {
 	_, err := r.load(document.Reader{Once: true}, d.key, do)
 	return err
 }
 
-// load reads a document completely and passes its entries to do one by one. A single
-// unusable entry is an error, since its resource would be lost.
+// load reads a document completely and calls do for each entry. A single unusable entry is
+// an error, since its resource would be lost.
 func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entry) error) (*document.Document, error) {
 	var failed error // of do
 	in.From = document.Opener(r.open)
@@ -117,34 +117,19 @@ func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entr
 	return whole, err
 }
 
-// open opens a document that another one links.
+// open opens a document of the publication.
 func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	body, _, err := r.bucket.Get(ctx, key, 0, -1)
 	switch {
 	case errors.Is(err, blob.ErrNotExist), errors.Is(err, blob.ErrForeign):
-		return nil, &AdoptError{key, "is named by a document and is not there", nil}
+		return nil, &AdoptError{key, "is linked by a document, but does not exist", nil}
 	case err != nil:
 		return nil, fmt.Errorf("reading %q: %w", key, err)
 	}
 	return body, nil
 }
 
-// sum returns the SHA-256 of a file.
-func (r *reader) sum(key string) (sum [sha256.Size]byte, err error) {
-	body, _, err := r.bucket.Get(r.ctx, key, 0, -1)
-	if err != nil {
-		return sum, fmt.Errorf("reading %q: %w", key, err)
-	}
-	defer body.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, body); err != nil {
-		return sum, fmt.Errorf("reading %q: %w", key, err)
-	}
-	h.Sum(sum[:0])
-	return sum, nil
-}
-
-// key returns the key of a document that another one links.
+// key returns the key of the document at the URI loc, to which another document links.
 func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
@@ -175,14 +160,14 @@ type offer struct {
 	list         *doc   // the Resource List, or its index
 	parts        []*doc // the Resource Lists
 	resources    int64
-	named        []*doc   // documents that the Capability List links: Change Lists, or indexes of them
+	named        []*doc   // Change Lists, or indexes of Change Lists, that the Capability List links
 	changes      []*doc   // the Change Lists, oldest first, without a gap
 	left         []string // keys of documents that are not continued
 	others       []resourcesync.Capability
 	gap          string // reason why older Change Lists are not continued
 }
 
-// at returns the at of the Resource List.
+// at returns the time of the at attribute of the Resource List.
 func (o *offer) at() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
 
 // offer reads the documents that a Capability List links.
@@ -282,7 +267,7 @@ func (r *reader) ofSite(d *doc, e *resourcesync.Entry) error {
 	if strings.HasPrefix(e.Loc, r.base) && e.Loc != r.base {
 		said := scan.Listed{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, ChangeFreq: e.ChangeFreq}
 		if err := said.Check(); err != nil {
-			return &AdoptError{d.key, fmt.Sprintf("line %d: says of a resource what no list of ours can say", e.Line), err}
+			return &AdoptError{d.key, fmt.Sprintf("line %d: describes a resource in a way that our lists cannot", e.Line), err}
 		}
 		return nil
 	}
@@ -300,13 +285,14 @@ func (r *reader) changesOf(d *doc) error {
 	})
 }
 
-// arrange sorts the Change Lists by time, and leaves out those before a gap.
+// arrange sorts the Change Lists by time, and leaves out those before a period that no list
+// covers.
 func (o *offer) arrange() {
 	slices.SortStableFunc(o.changes, func(a, b *doc) int { return a.since().Compare(b.since()) })
 	for i := len(o.changes) - 1; i > 0; i-- {
 		a, b := o.changes[i-1], o.changes[i]
 		if until := a.header.Until.Time(); !until.IsZero() && until.Before(b.since()) {
-			o.gap = fmt.Sprintf("nothing tells what changed after %q ended and before %q began: Change Lists go on from there", a.key, b.key)
+			o.gap = fmt.Sprintf("no Change List has the changes between the end of %q and the beginning of %q: only the later lists are continued", a.key, b.key)
 			o.changes = o.changes[i:]
 			return
 		}

@@ -9,28 +9,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path/filepath"
 
 	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/patch"
 )
 
-// basesName is the directory of the state that keeps the published bytes of resources, of
-// each set apart.
+// basesName is the directory of the state that keeps the published bytes of resources, in a
+// subdirectory for each set.
 const basesName = "bases"
 
-// bases keeps the bytes of each resource of a set as they were published last, up to
-// patch.MaxVCDIFF of each, by a digest of the URI. An object at markKey says of which
-// publication they are. It is removed before bases are replaced and written when the
-// publication is done, so that after an interruption no patch is made from bytes that were
-// never published.
+// bases keeps the bytes of each resource of a set as they were published last, unless they
+// are longer than patch.MaxVCDIFF. Their key is a digest of the URI. The object at markKey
+// names the publication to which the bytes belong. It is removed before bases are replaced,
+// and written when the publication is done, so that after an interruption no patch is made
+// from bytes that were never published.
 type bases struct{ *blob.Dir }
 
 const markKey = "published"
 
-// baseMark is the object at markKey.
+// baseMark is the content of the object at markKey.
 type baseMark struct {
 	Through int64 // source.Publication.ChangesThrough
 }
@@ -51,34 +49,22 @@ func (s *Session) openAllBases(ctx context.Context) error {
 	return nil
 }
 
-// openBases opens the bases of a set that publishes patches, and removes those of another
-// one. A dry run reads those that exist.
+// openBases opens the bases of a set that publishes patches, and removes the bases of any
+// other set. A dry run reads those that exist.
 func (s *Session) openBases(ctx context.Context, set *setState) error {
-	name := filepath.Join(s.site.State, basesName, "default")
-	if set.Name != "" {
-		name = filepath.Join(s.site.State, basesName, "set", set.Name)
+	dir, err := s.openDir(ctx, setDir(basesName, set.Name), set.Patches && !s.site.DryRun, blob.DirOptions{})
+	if err != nil || dir == nil {
+		return err
 	}
-	create := set.Patches && !s.site.DryRun
-	dir, err := openStore(name, create)
-	if !create && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("opening the directory for the bytes that patches are made from: %w", err)
-	}
-	s.closers = append(s.closers, dir)
 	if set.Patches {
 		set.bases = &bases{dir}
+		return nil
 	}
 	if s.site.DryRun {
 		return nil
 	}
-	err = dir.Clean(ctx)
-	if err == nil && !set.Patches {
-		err = (&bases{dir}).clear(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("removing bytes that no patches are made from: %w", err)
+	if err := (&bases{dir}).clear(ctx); err != nil {
+		return fmt.Errorf("removing the bytes from which patches were made: %w", err)
 	}
 	return nil
 }
@@ -88,32 +74,23 @@ func (b *bases) clear(ctx context.Context) error {
 	if err := b.unmark(ctx); err != nil {
 		return err
 	}
-	for {
-		batch, err := b.Begin(ctx)
+	for infos, err := range batches(b.List(ctx, ""), pruneSize) {
 		if err != nil {
 			return err
 		}
-		n := 0
-		for info, err := range b.List(ctx, "") {
-			if err != nil {
-				return errors.Join(err, batch.Discard())
-			}
-			batch.Delete(info.Key)
-			if n++; n == pruneSize {
-				break
-			}
+		keys := make([]string, len(infos))
+		for i := range infos {
+			keys[i] = infos[i].Key
 		}
-		if n == 0 {
-			return batch.Discard()
-		}
-		if err := errors.Join(batch.Commit(ctx), batch.Discard()); err != nil {
+		if err := blob.Remove(ctx, b, keys); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// through returns of which change on the bases are not up to date; -1 if they are of no
-// publication.
+// through returns the number of the last change that the bases include, or -1 if they
+// belong to no publication.
 func (b *bases) through(ctx context.Context) (int64, error) {
 	text, err := b.read(ctx, markKey)
 	if err != nil || text == nil {
@@ -126,34 +103,20 @@ func (b *bases) through(ctx context.Context) (int64, error) {
 	return m.Through, nil
 }
 
-// read returns an object; nil if there is none, or it is too long to be a base.
+// read returns the bytes of an object, or nil if there is none or it is longer than
+// patch.MaxBytes.
 func (b *bases) read(ctx context.Context, key string) ([]byte, error) {
-	r, info, err := b.Get(ctx, key, 0, -1)
-	if errors.Is(err, blob.ErrNotExist) {
+	data, err := blob.ReadAll(ctx, b, key, patch.MaxBytes)
+	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLarge) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	if info.Size > patch.MaxBytes {
-		return nil, nil
-	}
-	return io.ReadAll(io.LimitReader(r, patch.MaxBytes))
+	return data, err
 }
 
-// unmark says that the bases are of no publication.
-func (b *bases) unmark(ctx context.Context) error {
-	batch, err := b.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer batch.Discard()
-	batch.Delete(markKey)
-	return batch.Commit(ctx)
-}
+// unmark records that the bases belong to no publication.
+func (b *bases) unmark(ctx context.Context) error { return blob.Remove(ctx, b, []string{markKey}) }
 
-// mark says that the bases are those of a publication.
+// mark records that the bases belong to the publication with the changes up to through.
 func (b *bases) mark(ctx context.Context, through int64) error {
 	text, err := json.Marshal(baseMark{through})
 	if err == nil {
@@ -163,34 +126,23 @@ func (b *bases) mark(ctx context.Context, through int64) error {
 }
 
 const (
-	// basesBatch and basesBytes bound the bases that are replaced together.
+	// basesBatch and basesBytes are the largest number and length of the bases that are
+	// replaced in one batch.
 	basesBatch = 250
 	basesBytes = 64 << 20
 )
 
-// baseWriter replaces bases, some at a time.
+// baseWriter replaces bases in batches.
 type baseWriter struct {
 	bases   *bases
-	batch   blob.Batch      // nil: none is open
+	batch   blob.Batch      // nil if no batch is open
 	pending map[string]bool // keys that the open batch changes
 	size    int64           // bytes in the open batch
 }
 
-// put replaces a base; nil removes it.
-func (w *baseWriter) put(ctx context.Context, key string, data []byte) error {
-	if err := w.begin(ctx, key); err != nil {
-		return err
-	}
-	if data == nil {
-		w.batch.Delete(key)
-	} else if err := w.create(ctx, key, data); err != nil {
-		return err
-	}
-	return w.end(ctx, int64(len(data)))
-}
-
-// begin opens a batch that changes key, if none is open.
-func (w *baseWriter) begin(ctx context.Context, key string) (err error) {
+// replace calls fill to write a new base of size bytes, or removes the base if fill returns
+// false.
+func (w *baseWriter) replace(ctx context.Context, key string, size int64, fill func(io.Writer) (ok bool, err error)) (err error) {
 	if w.batch == nil {
 		if w.batch, err = w.bases.Begin(ctx); err != nil {
 			return err
@@ -198,31 +150,45 @@ func (w *baseWriter) begin(ctx context.Context, key string) (err error) {
 		w.pending, w.size = map[string]bool{}, 0
 	}
 	w.pending[key] = true
-	return nil
-}
-
-// end counts a change of n bytes, and commits a batch that is full.
-func (w *baseWriter) end(ctx context.Context, n int64) error {
-	w.size += n
+	o, err := w.batch.Create(ctx)
+	if err != nil {
+		return err
+	}
+	if ok, err := fill(o); !ok || err != nil {
+		if err = errors.Join(err, o.Discard()); err != nil {
+			return err
+		}
+		w.batch.Delete(key)
+	} else {
+		if err := o.Close(); err != nil {
+			return err
+		}
+		w.batch.Put(o, blob.Put{Key: key})
+		w.size += size
+	}
 	if len(w.pending) < basesBatch && w.size < basesBytes {
 		return nil
 	}
 	return w.flush(ctx)
 }
 
-func (w *baseWriter) create(ctx context.Context, key string, data []byte) error {
-	o, err := w.batch.Create(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err = o.Write(data); err != nil {
-		return errors.Join(err, o.Discard())
-	}
-	if err := o.Close(); err != nil {
-		return err
-	}
-	w.batch.Put(o, blob.Put{Key: key})
-	return nil
+// put replaces a base by data; nil removes the base.
+func (w *baseWriter) put(ctx context.Context, key string, data []byte) error {
+	return w.replace(ctx, key, int64(len(data)), func(o io.Writer) (bool, error) {
+		_, err := o.Write(data)
+		return data != nil, err
+	})
+}
+
+// copy replaces a base by the bytes of a resource, or removes the base if they cannot be
+// read.
+func (w *baseWriter) copy(ctx context.Context, key string, c *contents, m catalog.Resource) error {
+	return w.replace(ctx, key, m.Length.Int64(), func(o io.Writer) (bool, error) {
+		return c.verified(ctx, m, patch.MaxVCDIFF, func(r io.Reader) error {
+			_, err := io.Copy(o, r)
+			return err
+		})
+	})
 }
 
 // flush commits the open batch.
@@ -243,25 +209,26 @@ func (w *baseWriter) discard() error {
 	return err
 }
 
-// settleBases marks the bases as those of the publication that was written, after making
-// them anew if they were of another one.
+// settleBases marks the bases as those of the publication that was just written. If they
+// did not belong to the publication before that, settleBases first copies all of them
+// again.
 func (r *run) settleBases(ctx context.Context) error {
 	if r.bases == nil {
 		return nil
 	}
 	if !r.patching.current {
 		if err := r.copyBases(ctx); err != nil {
-			return fmt.Errorf("copying the bytes that patches are made from: %w", err)
+			return fmt.Errorf("copying the bytes from which patches are made: %w", err)
 		}
 	}
 	if err := r.bases.mark(ctx, r.last.ChangesThrough); err != nil {
-		return fmt.Errorf("storing the bytes that patches are made from: %w", err)
+		return fmt.Errorf("storing the bytes from which patches are made: %w", err)
 	}
 	return nil
 }
 
-// copyBases makes all bases anew. A resource that has changed since the publication gets
-// none: its published bytes are gone.
+// copyBases replaces all bases by the present bytes of the resources. A resource that has
+// changed since the publication gets no base, because its published bytes no longer exist.
 func (r *run) copyBases(ctx context.Context) (err error) {
 	c, err := r.contents(ctx, r.now)
 	if err != nil {
@@ -282,21 +249,9 @@ func (r *run) copyBases(ctx context.Context) (err error) {
 		if !m.Changed.Before(r.now) {
 			continue
 		}
-		if err := w.add(ctx, c, m); err != nil {
+		if err := w.copy(ctx, baseKey(m.URI), c, m); err != nil {
 			return err
 		}
 	}
 	return w.flush(ctx)
-}
-
-// add makes a base of the bytes of a resource, if they can be had.
-func (w *baseWriter) add(ctx context.Context, c *contents, m catalog.Resource) error {
-	if isLong(m) {
-		return w.copy(ctx, baseKey(m.URI), c, m)
-	}
-	data, err := c.whole(ctx, m)
-	if err != nil || data == nil {
-		return err
-	}
-	return w.put(ctx, baseKey(m.URI), data)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -19,49 +20,72 @@ import (
 	"instep/source"
 )
 
-// Opener is an Input that can open the present bytes of a resource. The error is
+// Opener is an Input that can open the present bytes of a resource. Open returns
 // fs.ErrNotExist if the resource no longer exists.
 type Opener interface {
 	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
 }
 
-// contentName is the subdirectory of the state that keeps two things: per set, the
-// bytes of changes that are in no Change Dump yet; and the bytes of versions.
+// contentName is the subdirectory of the state that keeps bytes: for each set those of
+// changes that are in no Change Dump yet, and for all sets together those of versions.
 const (
 	contentName = "content"
 	defaultName = "default" // subdirectory of the default set
 	setName     = "set"     // parent directory of the named sets
 )
 
-// openContent opens the store of a set, which is nil if it does not exist and is not
-// needed.
+// openContent opens the store of a set. It leaves set.content nil if the store does not
+// exist and is not needed.
 func (s *Session) openContent(ctx context.Context, set *setState) error {
 	if s.site.DryRun {
 		return nil
 	}
-	name := filepath.Join(s.site.State, contentName, defaultName)
-	if set.Name != "" {
-		name = filepath.Join(s.site.State, contentName, setName, set.Name)
+	dir, err := s.openDir(ctx, setDir(contentName, set.Name), set.Dumps || set.KeepVersions > 0, blob.DirOptions{})
+	if dir != nil {
+		set.content = newStore(dir)
 	}
-	dir, err := openStore(name, set.Dumps || set.KeepVersions > 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("opening the directory for the bytes of changes: %w", err)
-	}
-	set.content = newStore(dir)
-	s.closers = append(s.closers, dir)
-	if err := dir.Clean(ctx); err != nil {
-		return fmt.Errorf("removing what an interrupted run left: %w", err)
-	}
-	return nil
+	return err
 }
 
-// keep returns the store into which a scan copies changed files; nil if they need not
-// be kept. Change Dumps need them, since the next one has to contain all changes since
-// the first began. The first Change Dump needs them too if files changed again before
-// they could be packed. Versions need them, except in the first publication, which
+// setDir returns the subdirectory for a set in a directory that has one for each set.
+func setDir(dir, set string) string {
+	if set == "" {
+		return filepath.Join(dir, defaultName)
+	}
+	return filepath.Join(dir, setName, set)
+}
+
+// openDir opens a directory of the state until the session ends. It returns nil if the
+// directory does not exist and create is false. Unless this is a dry run, it removes files
+// that an interrupted run left half written.
+func (s *Session) openDir(ctx context.Context, name string, create bool, o blob.DirOptions) (*blob.Dir, error) {
+	name = filepath.Join(s.site.State, name)
+	if create {
+		if err := os.MkdirAll(name, 0o750); err != nil {
+			return nil, fmt.Errorf("making a directory of the state: %w", err)
+		}
+	}
+	dir, err := blob.OpenDir(name, o)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening a directory of the state: %w", err)
+	}
+	s.closers = append(s.closers, dir)
+	if s.site.DryRun {
+		return dir, nil
+	}
+	if err := dir.Clean(ctx); err != nil {
+		return nil, fmt.Errorf("removing files of an interrupted run: %w", err)
+	}
+	return dir, nil
+}
+
+// keep returns the store into which a scan copies changed files, or nil if no copies are
+// needed. Change Dumps need copies, because the next Change Dump must contain all changes
+// since the first one began. The first Change Dump needs copies too if files changed again
+// before they were packed. Versions need copies, except in the first publication, which
 // reads the files.
 func (r *run) keep() blob.Bucket {
 	dumps := r.Dumps && !(r.last.DumpsSince.IsZero() && r.keepsSince.IsZero())
@@ -71,8 +95,8 @@ func (r *run) keep() blob.Bucket {
 	return nil
 }
 
-// forget removes the bytes of changes that a Change Dump already contains or that none
-// will contain. If the process crashes before that, the next publication removes them.
+// forget removes the kept bytes of changes that a Change Dump contains already, or that no
+// Change Dump will contain. After a crash the next publication removes them.
 func (r *run) forget(ctx context.Context) error {
 	if r.content == nil {
 		return nil
@@ -87,14 +111,14 @@ func (r *run) forget(ctx context.Context) error {
 type contents struct {
 	facts facts
 	id    catalog.SetID
-	kept  blob.Bucket // store of copied bytes; nil if none are kept
-	since time.Time   // the store may have the bytes of resources that changed at this time or later
-	// Sources of the present bytes; both are nil if there are none.
+	kept  blob.Bucket // store of copied bytes; nil if no copies are kept
+	since time.Time   // time from which on the store may have the bytes of changed resources
+	// The present bytes are read from tree or input. Both are nil if no bytes can be read.
 	tree  scan.Tree
 	input Opener
 
-	relations *relations // links to add to the manifests
-	patching  *patching  // patches for manifests and their packages
+	relations *relations // links that are added to the entries of manifests
+	patching  *patching  // patches that are added to packages and their manifests
 }
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
@@ -113,7 +137,7 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 	return c, nil
 }
 
-// state yields the resources of the set as recorded in the catalog.
+// state yields the recorded resources of the set with their bytes.
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for m, err := range c.facts.Members(ctx, c.id) {
@@ -131,7 +155,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 	}
 }
 
-// changes yields the changes with numbers above after and up to through.
+// changes yields the changes with after < Seq <= through, with their bytes.
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -149,8 +173,7 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 	}
 }
 
-// open opens the kept bytes of a resource, otherwise the present ones, and checks them
-// against the digest.
+// open opens the kept bytes of a resource, or else its present bytes.
 func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser, error) {
 	if sum := m.Digests.Get(resourcesync.SHA256); c.kept != nil && !sum.IsZero() {
 		body, _, err := c.kept.Get(ctx, scan.KeepKey(sum), 0, -1)
@@ -158,13 +181,13 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 			return body, err
 		}
 	}
-	if m.Path == "" { // the log has no path: look it up
+	if m.Path == "" { // changes in the log have no path, so the path is looked up
 		found, err := c.facts.Lookup(ctx, c.id, []string{m.URI})
 		if err != nil {
 			return nil, err
 		}
 		if m = found[0]; !m.Member {
-			return nil, fmt.Errorf("it was deleted since: %w", source.ErrGone)
+			return nil, fmt.Errorf("the resource has been deleted: %w", source.ErrGone)
 		}
 	}
 	return c.present(ctx, m)
@@ -193,7 +216,7 @@ func openFile(tree scan.Tree, path string) (io.ReadCloser, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%w: a %s is in its place", fs.ErrNotExist, info.Mode().Type())
+		err = fmt.Errorf("%w: expected a regular file, found a %s", fs.ErrNotExist, info.Mode().Type())
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -6,12 +6,12 @@ import (
 	"instep/resourcesync"
 )
 
-// smallSet is the largest number of resources for which every change leads to a new
-// Resource List: up to this size it is one document.
+// smallSet is the largest number of resources with which every change leads to a new
+// Resource List. Up to this size the list is a single document.
 const smallSet = resourcesync.MaxEntries
 
-// staleness sets when a new snapshot is due: when more than one in staleness resources
-// has changed since the last one.
+// staleness sets when a new snapshot is made: when more than 1/staleness of the resources
+// have changed since the last snapshot.
 const staleness = 10
 
 // situation is the input of decide.
@@ -25,12 +25,12 @@ type situation struct {
 	resources int64     // number of resources in the set
 	fresh     bool      // there are unpublished changes
 
-	listAt    time.Time // at of the Resource List
+	listAt    time.Time // time (at) of the Resource List
 	sinceList int64     // changes since
 
 	dumps     bool      // Resource Dump and Change Dumps are wanted
-	dumping   bool      // both exist, without a gap between them
-	dumpAt    time.Time // at of the Resource Dump
+	dumping   bool      // both exist, and Change Dumps have every change since the Resource Dump
+	dumpAt    time.Time // time (at) of the Resource Dump
 	sinceDump int64     // changes since
 
 	openFrom time.Time // start time of the open Change List
@@ -40,20 +40,20 @@ type situation struct {
 	rebaseEvery time.Duration
 	dumpEvery   time.Duration
 	rotateEvery time.Duration
-	keepChanges time.Duration // how long a Change List is kept that no snapshot needs
+	keepChanges time.Duration // how long a Change List is kept after no snapshot needs it
 }
 
 // decision is the output of decide: which documents to publish.
 type decision struct {
 	publish  bool
-	snapshot bool // a new Resource List
+	snapshot bool // write a new Resource List
 	dump     bool // write a new Resource Dump
-	dumps    bool // continue Change Dumps, or begin them
+	dumps    bool // write Change Dumps
 	rotate   bool // close the open Change List because of its age
 }
 
-// decide chooses which documents to publish, so that the cost depends on the number of
-// changes.
+// decide chooses which documents to publish, so that the cost of most publications depends
+// on the number of changes and not on the size of the set.
 func (s situation) decide() decision {
 	d := decision{snapshot: !s.published || s.asked || s.rewrite || s.listDue(), rotate: s.rotationDue()}
 	d.dump = s.dumps && (s.asked || s.rewrite || s.dumpDue() || !s.dumping && s.rested(s.dumpAt))
@@ -62,15 +62,16 @@ func (s situation) decide() decision {
 	return d
 }
 
-// listDue reports whether a new Resource List is due: because there are many changes
-// since the last one, because old Change Lists are kept only for it, or because its
-// labels are outdated, which Change Lists cannot express.
+// listDue reports whether a new Resource List must be written: because there are many
+// changes since the last list, because old Change Lists are kept only for its readers, or
+// because its labels are outdated, which Change Lists cannot express.
 func (s situation) listDue() bool {
 	return s.due(s.listAt, s.sinceList, s.rebaseEvery) || s.rested(s.listAt) && (s.relabel || s.sinceList > 0 && s.resources <= smallSet)
 }
 
-// dumpDue is the counterpart of listDue for the Resource Dump. A dump costs as much as
-// the bytes of the set, so a small set gets none for every change.
+// dumpDue reports whether a new Resource Dump must be written. Unlike a Resource List, a
+// dump has all bytes of the set, so even a small set does not get a new one for every
+// change.
 func (s situation) dumpDue() bool { return s.due(s.dumpAt, s.sinceDump, s.dumpEvery) }
 
 func (s situation) due(at time.Time, since int64, every time.Duration) bool {

@@ -234,11 +234,11 @@ func TestDumpsCanBeSwitchedOnAndOff(t *testing.T) {
 	w.run()
 	w.checkDumps()
 	w.set.Dumps = false
-	if rep := w.run(); !rep.Published || rep.ResourceDump != "" || rep.ChangeDump != "" || !mentions(rep, "end here") {
+	if rep := w.run(); !rep.Published || rep.ResourceDump != "" || rep.ChangeDump != "" || !mentions(rep, "end with this publication") {
 		t.Errorf("off: got %+v, want no dump offered, and a note", rep)
 	}
 	w.write("room 0/item.txt", "without dumps")
-	if rep := w.run(); mentions(rep, "end here") {
+	if rep := w.run(); mentions(rep, "end with this publication") {
 		t.Errorf("still off: got the note again: %q", rep.Notes)
 	}
 	w.check()
@@ -260,11 +260,11 @@ func TestArchivesThatEndAreTold(t *testing.T) {
 		w.run()
 	}
 	w.set.Policy.Archive = nil
-	if rep := w.run(); !mentions(rep, "archives are emptied") {
+	if rep := w.run(); !mentions(rep, "empties the archives") {
 		t.Errorf("off: got notes %q", rep.Notes)
 	}
 	w.write("a", "later")
-	if rep := w.run(); mentions(rep, "archives are emptied") {
+	if rep := w.run(); mentions(rep, "empties the archives") {
 		t.Errorf("still off: got the note again: %q", rep.Notes)
 	}
 }

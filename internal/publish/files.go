@@ -8,8 +8,8 @@ import (
 	"instep/internal/catalog"
 )
 
-// Files is a file system for serving a published directory. Unlike os.Root.FS it
-// accepts names of any bytes, and it hides state directories.
+// Files is a file system for serving a published directory. Unlike os.Root.FS it accepts
+// names that are not UTF-8, and it hides state directories.
 type Files struct{ Root *os.Root }
 
 // Open implements fs.FS.
@@ -46,7 +46,7 @@ func (f Files) closed(op, name string) error {
 	return err
 }
 
-// OpenFiles opens the files below dir. The caller must close Root.
+// OpenFiles opens the files below dir. The caller must close Files.Root.
 func OpenFiles(dir string) (Files, error) {
 	root, err := os.OpenRoot(dir)
 	return Files{root}, err

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// forgetStep is the minimum number of changes that are removed from the log at a time,
-// so that not every publication needs a transaction for it.
+// forgetStep is the minimum number of changes that are removed from the log at a time, so
+// that most publications need no transaction for the removal.
 const forgetStep = 1000
 
-// shorten removes changes that are no longer needed from the log. It keeps those in the
-// open Change List, those counted for the decision on the next snapshot and, for
-// packages on demand, those within KeepChanges. A publication removes about twice as
-// many changes as it added. It spreads a longer backlog over several publications, so
-// that readers are not blocked for long.
+// shorten removes changes that are no longer needed from the log. It keeps the changes of
+// the open Change List, the changes since the last snapshots and, for packages on demand,
+// the changes of the last KeepChanges. A publication removes about twice as many changes as
+// it added. If more changes have to be removed, several publications do that, so that
+// readers are not blocked for long.
 func (r *run) shorten(ctx context.Context, fresh int64) error {
 	through := min(r.last.ChangesNumber-1, r.last.ListThrough)
 	if r.Dumps && !r.last.DumpAt.IsZero() {

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +25,8 @@ func (r *run) missing(ctx context.Context) ([]string, error) {
 	return missing, err
 }
 
-// dumpsBroken reports whether the Change Dump of the open Change List is lost, or was
-// dropped by a run that then failed.
+// dumpsBroken reports whether the Change Dump of the open Change List is missing from the
+// output, or from the catalog after a run that failed.
 func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemChangeDump, r.last.ChangesNumber) {
 		if err != nil {
@@ -38,10 +37,10 @@ func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// dropLost removes documents that are missing from the output from the catalog, so that
-// the next publication does not link them. If a Change List or Change Dump is lost it
-// also drops the older ones, because readers rely on an unbroken sequence. It reports
-// whether current Change Dumps are among them.
+// dropLost removes the items whose files are missing from the output from the catalog, so
+// that the next publication does not link them. If a Change List or Change Dump is missing,
+// dropLost also removes the older ones, because readers rely on an unbroken sequence. It
+// reports whether Change Dumps were removed.
 func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	if !r.last.DumpsSince.IsZero() {
 		if dumps, err = r.dumpsBroken(ctx); err != nil {
@@ -49,7 +48,7 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 		}
 	}
 	var dropped []source.Item
-	for _, kind := range []source.ItemKind{source.ItemResourceList, source.ItemResourceDump, source.ItemChangeList, source.ItemChangeDump} {
+	for _, kind := range source.ListKinds {
 		items, err := r.lost(ctx, kind)
 		if err != nil {
 			return false, err
@@ -73,37 +72,33 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 		f.Dropped = append(f.Dropped, catalog.Item{Kind: string(it.Kind), Number: it.Number})
 	}
 	if err := r.pubs.FinishPublication(ctx, r.last.ID, f); err != nil {
-		return false, fmt.Errorf("forgetting what is lost: %w", err)
+		return false, fmt.Errorf("removing lost documents from the catalog: %w", err)
 	}
 	return dumps, r.removeArchives(ctx, dropped)
 }
 
-// removeArchives removes the archives that list lost items, so that they are written
-// again.
+// removeArchives removes the archives that list lost items, so that the next publication
+// writes these archives again.
 func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	if r.site.DryRun {
 		return nil
 	}
-	batch, err := r.bucket.Begin(ctx)
-	if err != nil {
-		return fmt.Errorf("removing what names lost documents: %w", err)
-	}
-	defer batch.Discard()
+	var keys []string
 	for _, it := range lost {
 		if uri := r.last.Offer(resourcesync.Capability(it.Kind) + "-archive"); uri != "" {
-			batch.Delete(strings.TrimPrefix(uri, r.site.BaseURL))
+			keys = append(keys, strings.TrimPrefix(uri, r.site.BaseURL))
 		}
 	}
-	if err := batch.Commit(ctx); err != nil {
-		return fmt.Errorf("removing what names lost documents: %w", err)
+	if err := blob.Remove(ctx, r.bucket, keys); err != nil {
+		return fmt.Errorf("removing archives that list lost documents: %w", err)
 	}
 	return nil
 }
 
-// lost returns the items of a kind that can no longer be offered. The open Change List
-// is not among them: the next publication rewrites it.
+// lost returns the items of a kind that can no longer be offered, except the open Change
+// List, which the next publication rewrites.
 func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
-	var until []source.Item // items since the last lost one
+	var until []source.Item // items after the last lost item
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, kind, 0) {
 		if err != nil {
 			return nil, err
@@ -130,26 +125,14 @@ func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Ite
 
 // gone reports whether a file of an item is missing.
 func (r *run) gone(ctx context.Context, it source.Item) (bool, error) {
+	packages, err := source.PackagesOf(ctx, r.pub.Journal, r.Name, &it)
+	if err != nil {
+		return false, err
+	}
 	keys := slices.Clone(it.Keys)
-	if it.Kind == source.ItemChangeDump && it.Of != 0 {
-		for p, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemPackage, it.Of) {
-			if err != nil {
-				return false, err
-			}
-			if p.Of != it.Number {
-				break
-			}
-			keys = append(keys, p.Keys...)
-		}
+	for _, p := range packages {
+		keys = append(keys, p.Keys...)
 	}
-	for _, key := range keys {
-		_, err := r.bucket.Stat(ctx, key)
-		if errors.Is(err, blob.ErrNotExist) {
-			return true, nil
-		}
-		if err != nil && !errors.Is(err, blob.ErrForeign) {
-			return false, fmt.Errorf("looking at %q: %w", key, err)
-		}
-	}
-	return false, nil
+	missing, err := source.Absent(ctx, r.bucket, keys...)
+	return len(missing) > 0, err
 }

@@ -13,12 +13,12 @@ import (
 	"instep/source"
 )
 
-// collections adds links to Aggregations to the entries of a publication. Nil and the zero
-// value add none.
+// collections adds links to Aggregations to the entries of a publication. A nil or zero
+// collections adds none.
 type collections struct {
 	rules     []aggregate.Rule
 	base, set string
-	has       func(key string) bool // reports whether the Aggregation has a map, published before the entry
+	has       func(key string) bool // reports whether the Aggregation with this key has a published map
 }
 
 // link adds links to the Aggregations of an entry.
@@ -35,9 +35,9 @@ func (c *collections) link(en *resourcesync.Entry) {
 	}
 }
 
-// aggregate groups the resources of the set into Aggregations, if the publication has a
-// snapshot, and finds out to which Aggregations its entries can link. The caller must
-// close the returned Grouping; it is nil if the maps do not change.
+// aggregate groups the resources of the set into Aggregations if the publication has a
+// snapshot, and sets r.collections, which links entries to the Aggregations that have a
+// map. The caller must close the returned Grouping. It is nil if the maps do not change.
 func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Grouping, err error) {
 	r.collections = collections{rules: r.Aggregations, base: r.site.BaseURL, set: r.Name}
 	if len(r.Aggregations) == 0 && len(r.last.MapListKeys) == 0 {
@@ -91,12 +91,4 @@ func (r *run) mapCreator() string { return cmp.Or(r.site.About.Title, r.site.Bas
 
 func (r *run) mapsTitle() string {
 	return cmp.Or(r.Policy.About.Title, r.Name, r.site.About.Title, r.site.BaseURL)
-}
-
-// checkAggregations returns the first error of the aggregation rules of a set.
-func checkAggregations(set Set) error {
-	if rule, err := aggregate.Check(set.Aggregations); err != nil {
-		return &OptionError{"aggregations", rule.Match, err}
-	}
-	return nil
 }

@@ -16,12 +16,15 @@ import (
 	"instep/source"
 )
 
-// movedSuffix is added to the name of the catalog of a publication that was moved. It is
-// kept until the next move.
+// movedSuffix is added to the name of the catalog when a publication is moved. The renamed
+// catalog is kept until the next move.
 const movedSuffix = ".moved"
 
-// leave completes an interrupted run at the old base URL, and moves the publication to
-// the new one.
+// leave ends the publication at the old base URL, so that the site can be published from
+// scratch at the new one. It completes an interrupted run, removes the documents that this
+// state wrote, if they are unchanged, and renames the catalog. Other files stay. It does
+// nothing if the state already belongs to the new base URL, or belongs to another directory
+// or a mirror. If it is interrupted, the next run completes it.
 func (p *places) leave(ctx context.Context, o settled) (note string, err error) {
 	before, _, err := p.toMove(ctx, o)
 	if err != nil || before == "" {
@@ -36,17 +39,8 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	if err != nil {
 		return "", fmt.Errorf("finishing the publication at %q: %w", before, err)
 	}
-	return p.move(ctx, o)
-}
-
-// move ends the publication at the old base URL, so that the site can be published from
-// scratch at the given one: it removes the documents that this state wrote, if they are
-// unchanged, and renames the catalog. Other files stay. It does nothing if the state
-// already belongs to the base URL, or belongs to another directory or a mirror. If it
-// is interrupted, the next run completes it.
-func (p *places) move(ctx context.Context, o settled) (note string, err error) {
-	before, keys, err := p.toMove(ctx, o)
-	if err != nil || before == "" {
+	_, keys, err := p.toMove(ctx, o) // completing the interrupted run may have added documents
+	if err != nil {
 		return "", err
 	}
 	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.facts, p.pubs}, BaseURL: before, Now: o.Now}
@@ -55,18 +49,18 @@ func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 		return "", err
 	}
 	if err := p.putAside(ctx, o); err != nil {
-		return "", fmt.Errorf("forgetting the publication at %q: %w", before, err)
+		return "", fmt.Errorf("renaming the state of the publication at %q: %w", before, err)
 	}
-	return fmt.Sprintf("moved from %s: %s of that URL removed", before, english.Plural(int(removed), "document", "")), nil
+	return fmt.Sprintf("moved from %s: removed %s of that publication", before, english.Plural(int(removed), "document", "")), nil
 }
 
-// toMove returns the old base URL and the keys of the documents that a move removes; ""
-// if there is nothing to move.
+// toMove returns the old base URL and the keys of the documents that a move removes. The
+// URL is "" if there is nothing to move.
 func (p *places) toMove(ctx context.Context, o settled) (before string, keys []string, err error) {
 	for name, want := range map[string]string{catalog.MirrorSetting: "", dirSetting: p.dir, outSetting: p.outPath} {
 		recorded, _, err := p.facts.Setting(ctx, name)
 		if err != nil || recorded != want {
-			return "", nil, err // checkSettings reports this as an error
+			return "", nil, err // checkSettings returns an error if the state belongs to another directory or to a mirror
 		}
 	}
 	before, ok, err := p.facts.Setting(ctx, catalog.PublisherSetting)
@@ -79,7 +73,7 @@ func (p *places) toMove(ctx context.Context, o settled) (before string, keys []s
 	}
 	info, err := publishedInfo(p.outPath)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // removed by hand, or by a move that was interrupted
+	case errors.Is(err, fs.ErrNotExist): // publication.json was removed by hand, or by an interrupted move
 	case err != nil:
 		return "", nil, err
 	case info.State != uuid:
@@ -94,24 +88,24 @@ func (p *places) toMove(ctx context.Context, o settled) (before string, keys []s
 	return before, keys, nil
 }
 
-// putAside renames the catalog, so that a new one begins, and removes the bytes kept
-// for its Change Dumps.
+// putAside renames the catalog, removes the bytes kept for its Change Dumps, and opens a
+// new catalog.
 func (p *places) putAside(ctx context.Context, o settled) error {
 	if err := p.catalog.Close(); err != nil {
 		return err
 	}
 	p.stores = stores{}
 	name := filepath.Join(o.State, catalogName)
-	for _, suffix := range []string{"-wal", "-shm", ""} { // rename the catalog last: once it is gone, a repeated move does nothing
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the database file is renamed last, because a repeated move does nothing without it
 		err := os.Rename(name+suffix, name+movedSuffix+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if err != nil {
-			_ = os.Remove(name + movedSuffix + suffix) // remove the one of an earlier move
+			_ = os.Remove(name + movedSuffix + suffix) // remove the file of an earlier move
 		}
 	}
-	for _, of := range []string{defaultName, setName} { // versions stay: they are stored by path
+	for _, of := range []string{defaultName, setName} { // the bytes of versions stay, since versions are stored by path and not by URL
 		if err := os.RemoveAll(filepath.Join(o.State, contentName, of)); err != nil {
 			return err
 		}
@@ -121,8 +115,8 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 	return err
 }
 
-// BaseURLOf returns the base URL of the publication whose state is in a directory; ""
-// if there is none. It writes nothing.
+// BaseURLOf returns the base URL of the publication whose state is in a directory, or "" if
+// there is no such state. It writes nothing.
 func BaseURLOf(ctx context.Context, state string, now func() time.Time) (base string, err error) {
 	c, err := catalog.OpenReadOnly(ctx, filepath.Join(state, catalogName), "", now)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,9 +130,9 @@ func BaseURLOf(ctx context.Context, state string, now func() time.Time) (base st
 	return base, err
 }
 
-// PlanMove returns the base URL from which Open with Move would move the site, and the
-// keys of the documents that it would remove; "" if there is nothing to move. It writes
-// nothing.
+// PlanMove returns the base URL from which Open with Move would move the site, and the keys
+// of the documents that Open would remove. The URL is "" if there is nothing to move.
+// PlanMove writes nothing.
 func PlanMove(ctx context.Context, site Site) (before string, keys []string, err error) {
 	site.DryRun = true
 	o, err := site.settle()

@@ -2,16 +2,13 @@ package publish
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
-	"instep/blob"
 	"instep/source"
 )
 
-// Others returns the names of published sets that are not in this site. They stay
-// unchanged and linked until their documents are removed from the output.
+// Others returns the names of published sets that are not in this site. Their documents
+// stay unchanged and linked until somebody removes them from the output.
 func (s *Session) Others() []string { return s.others }
 
 // linkedSets returns the names of the sets that the Source Description may link: all
@@ -30,11 +27,11 @@ func (s *Session) linkedSets(ctx context.Context) ([]string, error) {
 	for _, n := range named {
 		other := slices.Contains(published, n.Name) && !slices.ContainsFunc(s.sets, func(set *setState) bool { return set.Name == n.Name })
 		if other {
-			there, err := s.offered(ctx, n.Name)
+			missing, err := source.Absent(ctx, s.bucket, source.CapabilityListURI("", n.Name))
 			if err != nil {
 				return nil, err
 			}
-			if !there {
+			if len(missing) > 0 {
 				s.withdrawn = append(s.withdrawn, n.Name)
 				continue
 			}
@@ -43,17 +40,4 @@ func (s *Session) linkedSets(ctx context.Context) ([]string, error) {
 		names = append(names, n.Name)
 	}
 	return names, nil
-}
-
-// offered reports whether the Capability List of a set is in the output.
-func (s *Session) offered(ctx context.Context, set string) (bool, error) {
-	key := source.CapabilityListURI("", set)
-	_, err := s.bucket.Stat(ctx, key)
-	if errors.Is(err, blob.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil && !errors.Is(err, blob.ErrForeign) {
-		return false, fmt.Errorf("looking at %q: %w", key, err)
-	}
-	return true, nil
 }

@@ -2,13 +2,13 @@ package publish
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
-	"slices"
 
 	"instep/internal/catalog"
 	"instep/internal/patch"
@@ -17,46 +17,33 @@ import (
 	"instep/source"
 )
 
-// checkPatches returns an error if a set is to have patches but its bytes cannot be
-// read or verified.
-func checkPatches(set Set, s *settled) error {
-	switch {
-	case !set.Patches:
-	case set.Input == nil && s.Dir == "":
-		return &OptionError{"patches", set.Name, errors.New("a set that is recorded without a directory has no bytes to compare")}
-	case !slices.Contains(s.Algorithms, resourcesync.SHA256):
-		return &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("patches need sha-256 among them: it proves the result of a patch")}
-	}
-	return nil
-}
-
-// patching is the state of making patches in one publication.
+// patching holds the patches of one publication while they are made.
 type patching struct {
 	links    map[int64]resourcesync.Link // links to patches, by the number of the change
-	current  bool                        // the bases are the bytes of the last publication
+	current  bool                        // the bases have the bytes of the last publication
 	made     int64                       // number of patches made
-	bytes    int64                       // their length in bytes
-	whole    int64                       // length of the versions that they make, in bytes
+	bytes    int64                       // total length of these patches in bytes
+	whole    int64                       // total length in bytes of the new versions that these patches make
 	contents *contents
 	bases    baseWriter
-	kept     *spool.File      // the new patches, for Change Dumps; nil if no dumps are made
+	kept     *spool.File      // the new patches, which Change Dumps need too; nil if no dumps are made
 	places   map[int64]extent // position of each patch in kept, by the number of the change
-	touched  map[string]bool  // in a dry run, the keys whose base would be replaced; otherwise nil
+	touched  map[string]bool  // in a dry run, the keys of the bases that a real run would have replaced; otherwise nil
 }
 
 // extent is the position and length of a patch in patching.kept.
 type extent struct{ at, n int64 }
 
 const (
-	// maxPatches is the largest number of patches in a publication. Their links are
-	// held in memory.
+	// maxPatches is the largest number of patches in a publication, whose links are held in
+	// memory.
 	maxPatches = 50_000
-	// patchRoom is the approximate length of a link to a patch in a Change List,
-	// rounded up.
+	// patchRoom is an upper estimate of the length, in bytes, of a link to a patch in a
+	// Change List, without the base URL and the name of the set.
 	patchRoom = 400
 )
 
-// link adds the patch of a change to its entry.
+// link adds the link to the patch of a change to the entry of that change.
 func (p *patching) link(seq int64, en *resourcesync.Entry) {
 	if l, ok := p.links[seq]; ok {
 		en.Links = append(en.Links, l)
@@ -111,8 +98,8 @@ func (r *run) beginPatches(ctx context.Context) error {
 	return nil
 }
 
-// patchRoom returns the number of bytes that links to patches may take in a Change
-// List: at most half of it.
+// patchRoom returns the number of bytes that are reserved in a Change List for links to
+// patches, at most half of the list.
 func (r *run) patchRoom() int64 {
 	if r.bases == nil && len(r.patching.links) == 0 {
 		return 0
@@ -121,16 +108,16 @@ func (r *run) patchRoom() int64 {
 	return min(each*int64(r.ChangeListMax), maxListBytes/2)
 }
 
-// patches returns the patches of the changes that are published now. It returns nil if
-// none can be made: the first publication has no changes, and an interrupted one leaves
-// no usable bases.
+// patches returns the patches of the changes that are published now. It returns nil in a
+// first publication, which has no changes, and if the bases do not belong to the last
+// publication, as after an interruption.
 func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], error) {
 	if r.bases == nil || r.last.ID == 0 {
 		return nil, nil
 	}
 	through, err := r.bases.through(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the bytes that patches are made from: %w", err)
+		return nil, fmt.Errorf("reading the bytes from which patches are made: %w", err)
 	}
 	if through != r.last.ChangesThrough {
 		return nil, nil
@@ -144,18 +131,20 @@ func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], erro
 		p.kept, p.places = spool.NewFile("", 0), map[int64]extent{}
 	}
 	return func(yield func(source.Patch, error) bool) {
-		err := r.makePatches(ctx, func(made source.Patch) bool { return yield(made, nil) })
-		if err != nil {
+		stopped := false
+		err := r.makePatches(ctx, func(made *source.Patch) bool {
+			stopped = !yield(*made, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
 			yield(source.Patch{}, err)
 		}
 	}, nil
 }
 
-// errStopped stops making patches when the consumer stops.
-var errStopped = errors.New("stopped")
-
-// makePatches makes the patches of the new changes and replaces the bases.
-func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (err error) {
+// makePatches makes the patches of the new changes and replaces the bases. It ends when
+// yield returns false.
+func (r *run) makePatches(ctx context.Context, yield func(*source.Patch) bool) (err error) {
 	p := &r.patching
 	p.bases = baseWriter{bases: r.bases}
 	if r.site.DryRun {
@@ -165,86 +154,89 @@ func (r *run) makePatches(ctx context.Context, yield func(source.Patch) bool) (e
 	}
 	defer func() { err = errors.Join(err, p.bases.discard()) }()
 	for ch, err := range r.facts.Changes(ctx, r.id, r.last.ChangesThrough, r.seq) {
-		if err == nil {
-			err = ctx.Err()
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
 		}
-		if err == nil {
-			err = r.patchOf(ctx, ch, yield)
-		}
-		if errors.Is(err, errStopped) {
-			return nil
-		}
+		made, err := r.patchOf(ctx, ch)
 		if err != nil {
 			return err
+		}
+		if made != nil && !yield(made) {
+			return nil
 		}
 	}
 	return p.bases.flush(ctx)
 }
 
-// patchOf makes the patch of one change if it is small enough to pay, and replaces the
-// base of its resource.
-func (r *run) patchOf(ctx context.Context, ch catalog.Change, yield func(source.Patch) bool) (err error) {
+// patchOf makes the patch of one change if the patch is small enough to be useful, and
+// replaces the base of the resource.
+func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patch, err error) {
 	p, key := &r.patching, baseKey(ch.URI)
 	if p.bases.pending[key] {
 		if err := p.bases.flush(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if ch.Change != resourcesync.Deleted && isLong(ch.Resource) {
-		return r.patchLong(ctx, key, ch, yield)
-	}
-	var after []byte
-	if ch.Change != resourcesync.Deleted {
+	var after []byte // nil if the resource is deleted or long
+	deleted, long := ch.Change == resourcesync.Deleted, isLong(ch.Resource)
+	if !deleted && !long {
 		if after, err = p.contents.whole(ctx, ch.Resource); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if after != nil && p.wanted(key, ch) {
-		if err := r.patchFrom(ctx, key, ch, after, yield); err != nil {
-			return err
+	if (after != nil || long) && p.wanted(key, ch) {
+		kind, data, err := patch.VCDIFF, []byte(nil), error(nil)
+		if long {
+			data, err = r.longPatch(ctx, key, ch.Resource)
+		} else {
+			kind, data, err = r.shortPatch(ctx, key, ch.Type, after)
+		}
+		if err == nil && data != nil {
+			made, err = r.newPatch(ch, kind, data)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	if r.site.DryRun {
+	switch {
+	case r.site.DryRun:
 		p.touched[key] = true
-		return nil
+	case long && !deleted:
+		err = p.bases.copy(ctx, key, p.contents, ch.Resource)
+	default:
+		err = p.bases.put(ctx, key, after)
 	}
-	return p.bases.put(ctx, key, after)
+	return made, err
 }
 
-// wanted reports whether a patch is made of a change, from the base at key.
+// wanted reports whether a patch from the base at key is made for a change.
 func (p *patching) wanted(key string, ch catalog.Change) bool {
 	return ch.Change == resourcesync.Updated && len(p.links) < maxPatches && !p.touched[key]
 }
 
-// patchFrom makes the patch of an update from the base at key, if there is a base and
-// the patch is small enough to pay.
-func (r *run) patchFrom(ctx context.Context, key string, ch catalog.Change, after []byte, yield func(source.Patch) bool) error {
+// shortPatch returns the patch from the base at key to a new version; nil if there is no
+// base, or the patch is not small enough.
+func (r *run) shortPatch(ctx context.Context, key, mediaType string, after []byte) (patch.Kind, []byte, error) {
 	before, err := r.bases.read(ctx, key)
 	if err != nil || before == nil {
-		return err
+		return "", nil, err
 	}
-	kind, data, err := patch.Best(ctx, ch.Type, before, after)
-	if err != nil || data == nil {
-		return err
-	}
-	return r.addPatch(ch, kind, data, yield)
+	return patch.Best(ctx, mediaType, before, after)
 }
 
-// addPatch links and yields a patch.
-func (r *run) addPatch(ch catalog.Change, kind patch.Kind, data []byte, yield func(source.Patch) bool) error {
+// newPatch returns the patch of a change, and records the patch in r.patching.
+func (r *run) newPatch(ch catalog.Change, kind patch.Kind, data []byte) (*source.Patch, error) {
 	p, made := &r.patching, source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
 	if err := p.keep(&made); err != nil {
-		return err
+		return nil, err
 	}
 	p.links[ch.Seq] = made.PatchLink(r.site.BaseURL)
 	p.made, p.bytes, p.whole = p.made+1, p.bytes+made.Length, p.whole+ch.Length.Int64()
-	if !yield(made) {
-		return errStopped
-	}
-	return nil
+	return &made, nil
 }
 
-// whole returns the bytes of a resource; nil if they are too long or no longer exist.
+// whole returns the bytes of a resource, or nil if they are longer than patch.MaxBytes or
+// no longer exist.
 func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error) {
 	var data *bytes.Buffer
 	ok, err := c.verified(ctx, m, patch.MaxBytes, func(r io.Reader) error {
@@ -258,10 +250,11 @@ func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error
 	return data.Bytes(), nil
 }
 
-// verified lets take read the bytes of a resource to their end, where they are verified. ok is false if they
-// are more than most, are there no more, or have changed since they were recorded.
-func (c *contents) verified(ctx context.Context, m catalog.Resource, most int64, take func(io.Reader) error) (ok bool, err error) {
-	if !m.Length.Known() || m.Length.Int64() > most || m.Digests.Get(resourcesync.SHA256).IsZero() {
+// verified calls take with a reader of the bytes of a resource, which are verified at their
+// end. ok is false if the resource has more than limit bytes, no longer exists, or has
+// changed since it was recorded.
+func (c *contents) verified(ctx context.Context, m catalog.Resource, limit int64, take func(io.Reader) error) (ok bool, err error) {
+	if !m.Length.Known() || m.Length.Int64() > limit || m.Digests.Get(resourcesync.SHA256).IsZero() {
 		return false, nil
 	}
 	body, err := c.open(ctx, m)

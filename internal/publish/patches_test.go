@@ -65,7 +65,7 @@ func (w *world) wantPatch(l resourcesync.Link, before, after string) {
 		w.t.Errorf("%s is not what the link says: %v", l.Href, err)
 	}
 	kind, _ := patch.KindOf(l.Type)
-	got, err := patch.Apply(w.t.Context(), kind, []byte(before), made, patch.Bounds{})
+	got, err := patch.Apply(w.t.Context(), kind, []byte(before), made, 0)
 	if err != nil || string(got) != after {
 		w.t.Errorf("%s: %v, it makes %.80q", l.Href, err, got)
 	}
@@ -247,7 +247,7 @@ func TestPatchesInChangeDumps(t *testing.T) {
 			if err != nil || en.Path == "" || l.Href != found.Href || l.Digests.String() != found.Digests.String() {
 				t.Fatalf("%+v: %v", l, err)
 			}
-			got, err := patch.Apply(t.Context(), patch.Zstd, []byte(line(0, "version 0")), made, patch.Bounds{})
+			got, err := patch.Apply(t.Context(), patch.Zstd, []byte(line(0, "version 0")), made, 0)
 			if err != nil || string(got) != line(1, "version 1") {
 				t.Errorf("%v, it makes %.80q", err, got)
 			}

@@ -11,34 +11,14 @@ import (
 	"instep/internal/catalog"
 	"instep/internal/patch"
 	"instep/resourcesync"
-	"instep/source"
 )
 
 // isLong reports whether a resource is too long to be held in memory.
 func isLong(m catalog.Resource) bool { return m.Length.Int64() > patch.MaxBytes }
 
-// patchLong is patchOf for a resource of more than patch.MaxBytes. Its bytes are never in memory
-// completely.
-func (r *run) patchLong(ctx context.Context, key string, ch catalog.Change, yield func(source.Patch) bool) error {
-	p := &r.patching
-	if p.wanted(key, ch) {
-		data, err := r.longPatch(ctx, key, ch.Resource)
-		if err == nil && data != nil {
-			err = r.addPatch(ch, patch.VCDIFF, data, yield)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if r.site.DryRun {
-		p.touched[key] = true
-		return nil
-	}
-	return p.bases.copy(ctx, key, p.contents, ch.Resource)
-}
-
-// longPatch returns the VCDIFF patch from the base at key to a resource; nil if there is no
-// base, if the patch does not pay, or if it does not make the recorded bytes.
+// longPatch returns the VCDIFF patch from the base at key to a resource that is never in
+// memory as a whole. It returns nil if there is no base, if the patch is not smaller than
+// half of the resource, or if it does not produce the recorded bytes.
 func (r *run) longPatch(ctx context.Context, key string, m catalog.Resource) ([]byte, error) {
 	body, info, err := r.bases.Get(ctx, key, 0, -1)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -53,9 +33,9 @@ func (r *run) longPatch(ctx context.Context, key string, m catalog.Resource) ([]
 		return nil, nil
 	}
 	var made bytes.Buffer
-	most := min(patch.MaxBytes, (m.Length.Int64()-1)/2)
+	limit := min(patch.MaxBytes, (m.Length.Int64()-1)/2)
 	ok, err = r.patching.contents.verified(ctx, m, patch.MaxVCDIFF, func(after io.Reader) error {
-		_, err := patch.MakeVCDIFF(ctx, before, info.Size, after, &made, most)
+		_, err := patch.MakeVCDIFF(ctx, before, info.Size, after, &made, limit)
 		return err
 	})
 	if errors.Is(err, patch.ErrUnpaid) {
@@ -72,31 +52,4 @@ func (r *run) longPatch(ctx context.Context, key string, m catalog.Resource) ([]
 		return nil, nil
 	}
 	return made.Bytes(), nil
-}
-
-// copy replaces a base by the bytes of a resource, or removes it if they cannot be had.
-func (w *baseWriter) copy(ctx context.Context, key string, c *contents, m catalog.Resource) error {
-	if err := w.begin(ctx, key); err != nil {
-		return err
-	}
-	o, err := w.batch.Create(ctx)
-	if err != nil {
-		return err
-	}
-	ok, err := c.verified(ctx, m, patch.MaxVCDIFF, func(r io.Reader) error {
-		_, err := io.Copy(o, r)
-		return err
-	})
-	if !ok {
-		if err = errors.Join(err, o.Discard()); err != nil {
-			return err
-		}
-		w.batch.Delete(key)
-		return w.end(ctx, 0)
-	}
-	if err := o.Close(); err != nil {
-		return err
-	}
-	w.batch.Put(o, blob.Put{Key: key})
-	return w.end(ctx, m.Length.Int64())
 }

@@ -26,8 +26,8 @@ const (
 	stagingName = "staging"
 )
 
-// tempKey is the directory in which documents are written before they are renamed. It
-// is empty after a run.
+// tempKey is the directory in which documents are written before they are renamed. The
+// directory is empty after a run.
 const tempKey = ".instep-publish"
 
 // places are the directories of a run. A dry run uses a copy of the state and only
@@ -37,14 +37,14 @@ type places struct {
 	own     string // slash-separated path of the documents below dir; "" if they are elsewhere
 	inside  bool   // the documents are directly in dir
 	entered sync.RWMutex
-	tree    *os.Root // dir as it was last opened; nil if there is none
-	isState bool     // dir is itself a state directory, as a mirror can be
+	tree    *os.Root // open root of dir; nil if there is none
+	isState bool     // dir is itself a state directory, like the directory of a mirror
 	lock    *flock.Lock
 	stores
 	bucket   blob.Bucket
 	staging  blob.Bucket
-	outDir   *blob.Dir // nil if there is none
-	stageDir *blob.Dir // nil in a dry run
+	outDir   *blob.Dir // the output; nil if it does not exist
+	stageDir *blob.Dir // the staging area; nil in a dry run
 	outPath  string    // the real path of the output
 	scratch  string    // temporary directory of a dry run
 }
@@ -90,8 +90,8 @@ func (p *places) find(o settled) (err error) {
 	return nil
 }
 
-// enter opens the directory that now has the path: during a session a disk may be
-// mounted there, or the directory be replaced.
+// enter opens the directory that is now at the path of dir, because during a session a disk
+// can be mounted there or the directory can be replaced.
 func (p *places) enter() error {
 	tree, err := openTree(p.dir)
 	if err != nil {
@@ -105,23 +105,22 @@ func (p *places) enter() error {
 	defer p.entered.Unlock()
 	p.isState = isState
 	if p.tree != nil {
-		_ = p.tree.Close() // it was opened only for reading
+		_ = p.tree.Close() // the error is ignored, since the directory was opened only for reading
 	}
 	p.tree = tree
 	return nil
 }
 
-// root returns the opened directory; nil if there is none.
+// root returns the open root of dir, or nil if there is none.
 func (p *places) root() *os.Root {
 	p.entered.RLock()
 	defer p.entered.RUnlock()
 	return p.tree
 }
 
-// above returns the FileInfo of the parent directory of root; nil if that cannot be
-// read.
+// above returns the FileInfo of the parent directory of root, or nil if it cannot be read.
 func above(root *os.Root) fs.FileInfo {
-	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // Not filepath.Join, which would shorten the path textually: for a link, ".." is the parent of its target.
+	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join would remove the "..", but if the root is a symbolic link, ".." is the parent of its target.
 	if err != nil {
 		return nil
 	}
@@ -138,9 +137,8 @@ func realPath(name string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// apart returns an error for a state directory that would be published as part of the
-// directory, or served with it or with the documents. A state below one of them needs a
-// hidden name.
+// apart returns an error if the state directory is in the published directory or in the
+// output, where it would be published or served, unless its name there begins with a dot.
 func (p *places) apart(o settled) error {
 	state, err := resolve(o.State)
 	if err != nil {
@@ -152,7 +150,7 @@ func (p *places) apart(o settled) error {
 		}
 		rel, err := filepath.Rel(open, state)
 		if err == nil && filepath.IsLocal(rel) && !hidden(rel) {
-			return &OptionError{"state", o.State, fmt.Errorf("anybody could read it in %q: expected another place, or a name that begins with a dot", open)}
+			return &OptionError{"state", o.State, fmt.Errorf("a state directory in %q can be read by anybody: expected one elsewhere, or a name that begins with a dot", open)}
 		}
 	}
 	return nil
@@ -179,8 +177,8 @@ func resolve(name string) (string, error) {
 	return real, err
 }
 
-// open takes the lock and opens the state and the directories. It creates those that
-// are missing.
+// open takes the lock and opens the state, the staging area and the output. It creates
+// missing directories.
 func (p *places) open(ctx context.Context, o settled) (err error) {
 	if err := os.MkdirAll(o.State, 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
@@ -200,7 +198,7 @@ func (p *places) open(ctx context.Context, o settled) (err error) {
 		return err
 	}
 	p.staging = p.stageDir
-	// Published files must be readable for the web server.
+	// A web server must be able to read the published files.
 	if err := os.MkdirAll(p.outPath, 0o755); err != nil {
 		return fmt.Errorf("making the output directory: %w", err)
 	}
@@ -223,13 +221,13 @@ func (p *places) clean(ctx context.Context) error {
 			continue
 		}
 		if err := d.Clean(ctx); err != nil {
-			return fmt.Errorf("removing what an interrupted run left: %w", err)
+			return fmt.Errorf("removing files of an interrupted run: %w", err)
 		}
 	}
 	return nil
 }
 
-// peek prepares a dry run on a copy of the state. The real state gets no write at all,
+// peek prepares a dry run on a copy of the state. It writes nothing into the real state,
 // not even the files that SQLite keeps next to a database.
 func (p *places) peek(ctx context.Context, o settled) (err error) {
 	p.lock, err = flock.Share(filepath.Join(o.State, lockName))
@@ -255,7 +253,7 @@ func (p *places) peek(ctx context.Context, o settled) (err error) {
 	return nil
 }
 
-// copyFile copies from to to if from exists.
+// copyFile copies a file if it exists.
 func copyFile(to, from string) (err error) {
 	r, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,8 +271,8 @@ func copyFile(to, from string) (err error) {
 	return errors.Join(err, w.Close())
 }
 
-// findOwn determines which part of the directory holds our documents instead of
-// resources.
+// findOwn sets own and inside, which say where our documents are in the published
+// directory.
 func (p *places) findOwn() {
 	rel, err := filepath.Rel(p.dir, p.outPath)
 	switch {
@@ -286,8 +284,9 @@ func (p *places) findOwn() {
 	}
 }
 
-// ownTree reports whether a path below the directory is in an output inside it, or part
-// of a state. The scan itself recognises states in subdirectories.
+// ownTree reports whether a path of the published directory belongs to an output in a
+// subdirectory, or to a state directory that is dir itself. The scan recognises state
+// directories in subdirectories.
 func (p *places) ownTree(path string) bool {
 	p.entered.RLock()
 	isState := p.isState
@@ -312,23 +311,6 @@ func openTree(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// openStore opens a directory of the state. Without create it returns fs.ErrNotExist if
-// the directory is missing.
-func openStore(name string, create bool) (*blob.Dir, error) {
-	if create {
-		if err := os.MkdirAll(name, 0o750); err != nil {
-			return nil, err
-		}
-	}
-	return blob.OpenDir(name, blob.DirOptions{})
-}
-
-// publishedIn reports whether a directory contains the documents of a state.
-func publishedIn(dir, uuid string) bool {
-	info, err := publishedInfo(dir)
-	return err == nil && info.State == uuid
-}
-
 func (p *places) close() error {
 	var errs []error
 	if p.catalog != nil {
@@ -340,7 +322,7 @@ func (p *places) close() error {
 		}
 	}
 	if p.stageDir != nil && p.outDir != nil {
-		// This fails if the directory is not empty: then it contains somebody's file.
+		// If the directory is not empty, it contains a file of somebody else and stays.
 		_ = os.Remove(filepath.Join(p.outPath, tempKey))
 	}
 	if p.tree != nil {

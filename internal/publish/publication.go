@@ -14,9 +14,9 @@ import (
 
 // update builds the update to publish.
 //
-// A list ends at the time of the next change, or at that of the publication: everything
-// recorded so far is earlier, and everything recorded from now on is not. So the until of
-// one list is the from of the next, and each change is in exactly one list.
+// A Change List ends at the time of the next change, or at the time of the publication. All
+// changes recorded so far are earlier than that time, and all later ones are not. So the
+// until of one list is the from of the next, and each change is in exactly one list.
 func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	u := source.Update{Set: r.Name, Policy: r.Policy}
 	at, completed := r.moment()
@@ -45,9 +45,9 @@ func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	return u, err
 }
 
-// dumps adds the content of the dumps to the update. Change Dumps begin with the
-// publication that switches them on, together with a Resource Dump of the same time.
-// From then on each scan keeps the bytes of changed files.
+// dumps adds the content of Resource Dump and Change Dumps to the update. Change Dumps
+// begin with the publication that switches them on, together with a Resource Dump of the
+// same time. From then on each scan keeps the bytes of changed files.
 func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []span) error {
 	at, completed := r.moment()
 	after, from := r.last.ChangesThrough, r.last.DumpsSince
@@ -89,8 +89,8 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 	return nil
 }
 
-// afterListed returns the earliest time after the last listed change; zero if the open
-// Change List is empty.
+// afterListed returns the earliest time after the last change of the open Change List, or
+// zero if that list is empty.
 func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	for ch, err := range r.facts.Changes(ctx, r.id, max(r.last.ChangesNumber, r.last.ChangesThrough)-1, r.last.ChangesThrough) {
 		return ch.Datetime.Add(time.Microsecond), err
@@ -98,9 +98,9 @@ func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// moment returns at and completed of a snapshot: the times of the scan if it saw the
-// whole set, otherwise the present time of the change log. For a mirror the scan has
-// the time of the mirror's state. at is never earlier than in the last snapshot.
+// moment returns the values of at and completed of a snapshot: the times of the scan if it
+// read the whole set, otherwise the present time of the change log. The time of a scan of a
+// mirror is that of the mirror's state. at is never earlier than in the last snapshot.
 func (r *run) moment() (at, completed time.Time) {
 	if r.full {
 		at = r.scan.At
@@ -114,9 +114,9 @@ func (r *run) moment() (at, completed time.Time) {
 	return r.now, r.now
 }
 
-// spans divides new changes into Change Lists; the first continues the open one. In a
-// first publication the list is empty: readers of its Resource List need no earlier
-// changes.
+// spans divides the new changes into Change Lists, of which the first continues the open
+// one. In a first publication there is one empty list, because readers of its Resource List
+// need no earlier changes.
 func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, error) {
 	if r.last.ID == 0 {
 		return []span{{after: r.seq, through: r.seq, from: at}}, nil

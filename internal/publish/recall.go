@@ -8,21 +8,22 @@ import (
 	"instep/source"
 )
 
-// said is the value of a set's policySetting: what the published documents contain
-// about the set.
+// said is the value of a set's policySetting. It holds what the published documents say
+// about the set and the Source.
 type said struct {
 	Policy source.Policy
 	Source source.About
 	Dumps  bool
-	// Patches asks for a publication when it is switched on: it stores the bytes from which
-	// patches are made.
+	// Patches is included because switching patches on needs a publication, which stores
+	// the bytes from which patches are made.
 	Patches bool `json:",omitempty"`
-	// Withdrawn lists withdrawn sets, since they change the Source Description.
+	// Withdrawn lists the sets whose documents were removed from the output, and which the
+	// Source Description no longer lists.
 	Withdrawn []string `json:",omitempty"`
 }
 
-// recall fills the fields of About that were not given with those of the last
-// publication. If a Source has only one set, the set uses the About of the Source.
+// recall fills the fields of About that were not given with those of the last publication.
+// If a Source has only one set without an About, the set uses the About of the Source.
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {
@@ -33,29 +34,24 @@ func (s *Session) recall(ctx context.Context) error {
 		var last said
 		if ok {
 			if err := json.Unmarshal([]byte(text), &last); err != nil {
-				return fmt.Errorf("reading what was published of set %q: %w", set.Name, err)
+				return fmt.Errorf("reading the recorded description of set %q: %w", set.Name, err)
 			}
 		}
-		recallFields(&s.site.About, last.Source, s.site.Recall)
+		for _, name := range s.site.Recall {
+			switch name {
+			case "title":
+				s.site.About.Title = last.Source.Title
+			case "description":
+				s.site.About.Description = last.Source.Description
+			case "contact":
+				s.site.About.Contact = last.Source.Contact
+			case "licence":
+				s.site.About.Licence = last.Source.Licence
+			}
+		}
 	}
 	if len(s.site.sets) == 1 && set.Policy.About == (source.About{}) {
 		set.Policy.About = s.site.About
 	}
 	return nil
-}
-
-// recallFields copies the named fields.
-func recallFields(to *source.About, last source.About, names []string) {
-	for _, name := range names {
-		switch name {
-		case "title":
-			to.Title = last.Title
-		case "description":
-			to.Description = last.Description
-		case "contact":
-			to.Contact = last.Contact
-		case "licence":
-			to.Licence = last.Licence
-		}
-	}
 }

@@ -11,15 +11,14 @@ import (
 	"instep/internal/catalog"
 	"instep/internal/scan"
 	"instep/resourcesync"
-	"instep/source"
 )
 
-// ErrNoBytes means that the bytes of a change are not kept, although the set has dumps
-// or versions that must contain them.
-var ErrNoBytes = errors.New("its bytes are nowhere, and the dumps or versions of the set need them")
+// ErrNoBytes means that the bytes of a recorded change cannot be found, although the dumps
+// or versions of the set must contain them.
+var ErrNoBytes = errors.New("the dumps or versions of the set need the bytes, which were not found")
 
-// Known returns the recorded resource for each URI in a set, in the order of the URIs;
-// a zero Resource for an unknown one.
+// Known returns the recorded resource of a set for each URI, in the order of the URIs, and
+// a zero Resource for an unknown URI.
 func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -29,16 +28,17 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 }
 
 // Look reads the file at a path of the site's directory as a scan of the set would. It
-// returns fs.ErrNotExist if there is no such file or it is not published. It is safe
-// for concurrent use. If the set has dumps, the bytes are kept for them until release
-// is called, which must happen after Record or instead of it; otherwise release is nil.
+// returns fs.ErrNotExist if there is no such file or the file is not published. It is safe
+// for concurrent use. If the set has dumps, Look keeps the bytes for them until release is
+// called, which must happen after Record or instead of Record. Without dumps release is
+// nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
 		return r, nil, err
 	}
 	if s.root() == nil || one.Input != nil {
-		return r, nil, errors.New("the set is not made of the files of a directory: expected a uri")
+		return r, nil, errors.New("expected a uri, since the set does not consist of the files of a directory")
 	}
 	f := s.filesOf(ctx, one)
 	look := func(keep blob.Batch) (catalog.Resource, error) {
@@ -55,7 +55,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 // setFiles gives access to the files of a set.
 type setFiles struct {
 	dir    scan.Dir
-	unsure error // whether a file is ours could not be determined
+	unsure error // error of finding out whether a file is ours
 }
 
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
@@ -63,13 +63,7 @@ func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 	f.dir = scan.Dir{
 		Deps: s.deps(one), Tree: scan.RootTree(s.root()), Choice: one.Choice, Rules: one.Rules,
 		Ours: func(path string) bool {
-			if s.ownTree(path) || s.ofVersions(path) {
-				return true
-			}
-			if !s.inside || !source.MayBeDocument(path) {
-				return false
-			}
-			_, ours, err := one.pub.Journal.Document(ctx, path)
+			ours, err := s.isOurs(ctx, one, path)
 			f.unsure = errors.Join(f.unsure, err)
 			return ours || err != nil
 		},
@@ -77,15 +71,15 @@ func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 	return f
 }
 
-// deps returns the dependencies of a scan.
+// deps returns the dependencies that every scan of a set has.
 func (s *Session) deps(one *setState) scan.Deps {
 	return scan.Deps{Facts: s.facts, Seen: s.seen, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
 }
 
-// Accept checks a resource that a caller describes by its URI and returns the resource
-// to record. In a set of files it must be such a file, since the next scan would delete
-// any other. In a set with dumps the bytes must match the description, and are kept as
-// by Look; without bytes the error is ErrNoBytes.
+// Accept checks a resource that a caller describes by its URI and returns the resource to
+// record. In a set of files the URI must be that of such a file, because the next scan
+// would delete any other resource. In a set with dumps the bytes must match the description
+// and are kept as by Look. If they cannot be found the error is ErrNoBytes.
 func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -110,7 +104,7 @@ func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource)
 		ok = uri == told.URI
 	}
 	if !ok {
-		return r, nil, fmt.Errorf("expected the uri of a file, below %s: the set is made of the files of a directory, and the next scan would delete this again", s.site.BaseURL)
+		return r, nil, fmt.Errorf("expected the uri of a file, below %s: the set consists of the files of a directory, and the next scan would delete this resource again", s.site.BaseURL)
 	}
 	return s.acceptFile(ctx, one, path, told)
 }
@@ -131,7 +125,7 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 		err := f.dir.Has(path)
 		err = errors.Join(err, f.unsure)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w: the set is made of files, and the next scan would delete this again", err)
+			err = fmt.Errorf("%w: the set consists of files, and the next scan would delete this resource again", err)
 		}
 		if told.Path = path; err == nil {
 			told.Remainder, err = f.dir.Links(ctx, path)
@@ -160,41 +154,41 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 	return found, release, nil
 }
 
-// differs returns an error that describes how the bytes differ from the recorded
-// change.
+// differs returns an error if the length or a digest that the caller gave differs from that
+// of the file.
 func differs(told, found *catalog.Resource) error {
 	if told.Length.Known() && told.Length != found.Length {
-		return fmt.Errorf("length: told are %d bytes, file %q has %d", told.Length.Int64(), found.Path, found.Length.Int64())
+		return fmt.Errorf("length: given are %d bytes, file %q has %d", told.Length.Int64(), found.Path, found.Length.Int64())
 	}
 	for _, d := range told.Digests {
 		if has := found.Digests.Get(d.Algorithm()); !has.IsZero() && has != d {
-			return fmt.Errorf("hash: told is %s, file %q has %s", d, found.Path, has)
+			return fmt.Errorf("hash: given is %s, file %q has %s", d, found.Path, has)
 		}
 	}
 	return nil
 }
 
-// acceptListed accepts a resource of a set that has an Input. The recorded path stays.
-// A listing has no look-up for a single resource, so the next scan checks whether it is
-// listed.
+// acceptListed accepts a resource of a set that has an Input. It does not change a recorded
+// path. Since an Input cannot look up a single resource, the next scan checks whether it
+// lists this one.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	known, err := s.facts.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {
 		return r, nil, err
 	}
 	if told.Path = told.URI; known[0].Member {
-		told.Path, told.Stat = known[0].Path, known[0].Stat // the path at which the bytes are
+		told.Path, told.Stat = known[0].Path, known[0].Stat // the recorded path, at which the bytes can be read
 	}
 	if one.keepsBytes() {
 		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })
 	} else {
 		r = told
 	}
-	r.Stat = "" // makes the next scan check the resource
+	r.Stat = "" // without Stat, the next scan checks the resource
 	return r, release, err
 }
 
-// copyListed copies the bytes of a resource if they match the recorded change.
+// copyListed copies the bytes of a resource into keep if they match the description told.
 func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Resource, keep blob.Batch) (r catalog.Resource, err error) {
 	in, err := one.Input(s.deps(one))
 	if err != nil {
@@ -227,7 +221,8 @@ func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Re
 	return told, nil
 }
 
-// packable returns an error for changes of a set with dumps whose bytes are not kept.
+// packable returns an error if the set has dumps or versions and the bytes of a change are
+// not kept.
 func (s *Session) packable(ctx context.Context, one *setState, changes []catalog.Change) error {
 	if !one.keepsBytes() {
 		return nil

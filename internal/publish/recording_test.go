@@ -139,9 +139,9 @@ func TestDumpsRefuseAChangeWithoutBytes(t *testing.T) {
 		want string
 	}{
 		{change(base+"nowhere", "", "1").Resource, "nowhere"},
-		{change("https://example.org/", "", "1").Resource, "made of the files"},
-		{change(base+"room%201/item.txt", "", "item 2").Resource, "hash: told is"},
-		{change(base+"room%201/item.txt", "", "longer than that").Resource, "length: told are 16 bytes"},
+		{change("https://example.org/", "", "1").Resource, "consists of the files"},
+		{change(base+"room%201/item.txt", "", "item 2").Resource, "hash: given is"},
+		{change(base+"room%201/item.txt", "", "longer than that").Resource, "length: given are 16 bytes"},
 	} {
 		if _, release, err := s.Accept(t.Context(), "", test.told); err == nil || release != nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("Accept of %s: got %v, want an error with %q", test.told.URI, err, test.want)

@@ -28,14 +28,15 @@ type run struct {
 
 	full  bool // the scan covered the whole set
 	whole bool // the next scan must compare all resources
-	// incomplete: published documents are missing.
+	// incomplete reports that published documents are missing from the output.
 	incomplete bool
 	scan       scan.Result
 	before     int64 // number of the last change recorded before the scan
 
-	keepsSince time.Time // time since which bytes are kept for dumps that have not begun yet; zero if none are kept
+	keepsSince time.Time // time since which bytes are kept for Change Dumps that have not begun yet; zero if no bytes are kept
 
-	// The published changes: numbers up to seq, all before now.
+	// now is the time of the publication. It has the changes up to number seq, which are
+	// all earlier.
 	now time.Time
 	seq int64
 
@@ -47,8 +48,8 @@ type run struct {
 	patching patching
 }
 
-// maxTries bounds how often a publication scans again because bytes that a dump needs
-// no longer exist.
+// maxTries is the largest number of scans for one publication. A scan is repeated if bytes
+// that a dump needs no longer exist.
 const maxTries = 3
 
 func (r *run) do(ctx context.Context) error {
@@ -63,9 +64,9 @@ func (r *run) do(ctx context.Context) error {
 	}
 }
 
-// once scans the set and publishes it. It asks to be repeated in two cases: if bytes
-// that a dump needs no longer exist, with another scan if one is allowed; and if Change
-// Dumps had to end, so that another publication starts them again.
+// once scans the set and publishes it. again is true in two cases: if bytes that a dump
+// needs no longer exist and another scan is allowed, and if Change Dumps had to end, so
+// that another publication begins them again.
 func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.look(ctx); err != nil {
 		return false, err
@@ -108,7 +109,7 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 			}
 			return true, nil
 		}
-		r.note("%v: what is published now has no dumps, the next publication begins them anew", gone)
+		r.note("%v: this publication has no dumps, and the next one begins new dumps", gone)
 		d.dump, d.dumps = false, false
 		pub, err = r.write(ctx, d)
 	}
@@ -132,11 +133,11 @@ func (r *run) note(format string, args ...any) {
 // forgotten.
 func (r *run) noteEnds(reworded bool) {
 	if !r.Dumps && !r.last.DumpsSince.IsZero() {
-		r.note("Resource Dump and Change Dumps end here: they are not asked for any more (--dump, dumps in a configuration)")
+		r.note("Resource Dump and Change Dumps end with this publication, since nothing asks for them (--dump, dumps in a configuration)")
 	}
 	archived := slices.ContainsFunc(r.last.Offers, func(o source.Offer) bool { return strings.HasSuffix(string(o.Capability), "-archive") })
 	if reworded && archived && r.Policy.Archive == nil {
-		r.note("the archives are emptied: they are not asked for any more (--archive, archive in a configuration)")
+		r.note("this publication empties the archives, since nothing asks for them (--archive, archive in a configuration)")
 	}
 }
 
@@ -158,7 +159,8 @@ func (r *run) refresh(ctx context.Context) error {
 	return nil
 }
 
-// look compares the catalog with the resources of the set, unless scanning is off.
+// look scans the set: it compares the catalog with the resources of the set and records the
+// changes. It does nothing if scanning is switched off.
 func (r *run) look(ctx context.Context) error {
 	if !r.scans() {
 		return nil
@@ -217,7 +219,7 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	r.scan, err = in.Apply(ctx, plan)
 	r.count()
 	if n := r.scan.Clashes; n > 0 {
-		r.note("another set gives %s another type or encoding, such as %q: a resource has one of each, so make the rules of all sets agree", english.Plural(int(n), "resource", ""), r.scan.FirstClash)
+		r.note("another set gives %s another type or encoding, such as %q: make the rules of all sets agree", english.Plural(int(n), "resource", ""), r.scan.FirstClash)
 	}
 	r.full = err == nil && r.what.Paths == nil
 	return cause(ctx, err)
@@ -234,7 +236,7 @@ func (r *run) notePlan(p *scan.Plan) {
 	}
 }
 
-// cause returns the reason for which ours stopped the scan, if it did.
+// cause returns the error with which ours stopped the scan, or else err.
 func cause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); err != nil && c != nil && !errors.Is(err, c) {
 		return c
@@ -244,11 +246,10 @@ func cause(ctx context.Context, err error) error {
 
 // input returns the resources with which the set is compared.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
-	deps := scan.Deps{
-		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Whole: r.whole || r.what.Rebase, Shared: len(r.sets) > 1, Keep: r.keep(),
-		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe, LeftOut: r.site.LeftOut,
-		State: r.site.State, DryRun: r.site.DryRun,
-	}
+	deps := r.deps(r.setState)
+	deps.Unpublished, deps.Whole, deps.Shared, deps.Keep = r.last.ID == 0, r.whole || r.what.Rebase, len(r.sets) > 1, r.keep()
+	deps.Workers, deps.MaxDelete, deps.Observe, deps.LeftOut = r.site.Workers, r.limit, r.observe, r.site.LeftOut
+	deps.State, deps.DryRun = r.site.State, r.site.DryRun
 	if r.Input != nil {
 		return r.Input(deps)
 	}
@@ -259,24 +260,18 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 	}, nil
 }
 
-// ours reports whether a file or directory is our own rather than a resource. If it
-// cannot decide, it stops the scan, since either answer could be wrong.
+// ours reports whether a file or directory is our own rather than a resource. If it cannot
+// find out it stops the scan, since a wrong answer would publish or delete the file.
 func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path string) bool {
 	if path == wellKnownDir {
 		path = wellKnownKey
 	}
-	if r.ownTree(path) || r.ofVersions(path) || r.inside && r.foreign[path] {
-		return true
-	}
-	if !r.inside || !source.MayBeDocument(path) {
-		return false
-	}
 	same := func(d source.Document) bool { return d.Key == path }
-	if slices.ContainsFunc(r.last.Documents, same) ||
-		slices.ContainsFunc(r.sets, func(s *setState) bool { return slices.ContainsFunc(s.pending, same) }) {
+	if r.inside && (slices.ContainsFunc(r.last.Documents, same) ||
+		slices.ContainsFunc(r.sets, func(s *setState) bool { return slices.ContainsFunc(s.pending, same) })) {
 		return true
 	}
-	_, ours, err := r.pub.Journal.Document(ctx, path)
+	ours, err := r.isOurs(ctx, r.setState, path)
 	if err != nil {
 		stop(err)
 	}
@@ -339,8 +334,8 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 	return s, r.stale(ctx, &s)
 }
 
-// since counts the changes with numbers above after and up to through; it resumes from
-// the previous call.
+// since counts the changes with after < Seq <= through. It continues the count of the
+// previous call in t.
 func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64, error) {
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
@@ -353,8 +348,8 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	return t.n, nil
 }
 
-// stale determines which documents must be written again although no resource has
-// changed: all of them, the Resource List, or those about the set.
+// stale finds out which documents must be written again although no resource has changed.
+// It sets rewrite, reword and relabel in s.
 func (r *run) stale(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
 		recorded, _, err := r.facts.Setting(ctx, name)
@@ -386,13 +381,13 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 		s.rewrite, r.incomplete = true, true
 	}
 	if len(missing) > 0 && !(first && r.takenOver) {
-		r.note("%d published documents were gone, %q among them: all are written anew", len(missing), missing[0])
+		r.note("%d published documents were missing, such as %q: all documents are written again", len(missing), missing[0])
 	}
 	return nil
 }
 
-// labels returns the settings whose change requires a new Resource List although no
-// resource has changed: digest algorithms and rules.
+// labels returns the settings whose change requires new documents although no resource has
+// changed.
 func (r *run) labels() map[string]string {
 	hashes := fmt.Sprint(r.site.Algorithms)
 	rules, err := json.Marshal(r.Rules)
@@ -407,7 +402,7 @@ func (r *run) labels() map[string]string {
 	}
 	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
 	if err := errors.Join(err, failed); err != nil {
-		panic(err) // cannot happen: strings and numbers only
+		panic(err) // cannot happen, because the values are strings and numbers only
 	}
 	called := ""
 	if r.called > 0 {
@@ -416,8 +411,8 @@ func (r *run) labels() map[string]string {
 	return map[string]string{hashSetting + r.Name: hashes, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
-// mark sets the time of the publication. All changes recorded so far are earlier, and
-// those recorded from now on are later.
+// mark sets the time of the publication. All changes recorded before are earlier, and all
+// changes recorded afterwards are later.
 func (r *run) mark(ctx context.Context) (err error) {
 	r.recording.Lock()
 	defer r.recording.Unlock()
@@ -431,7 +426,7 @@ func (r *run) mark(ctx context.Context) (err error) {
 	return err
 }
 
-// write publishes the documents that decide chose.
+// write publishes the documents that d chooses.
 func (r *run) write(ctx context.Context, d decision) (pub source.Publication, err error) {
 	g, err := r.aggregate(ctx, d.snapshot)
 	if err != nil {
@@ -459,7 +454,7 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 	return pub, err
 }
 
-// published stores a publication in r and reports it.
+// published stores a publication in r and adds it to the report.
 func (r *run) published(ctx context.Context, d decision, pub source.Publication) error {
 	r.describe(pub)
 	r.report.Rebased, r.report.Dumped = r.report.Rebased || d.snapshot, r.report.Dumped || d.dump
@@ -476,7 +471,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	r.report.Published, r.report.Publication = true, pub.ID
 	fresh := pub.ChangesThrough - r.last.ChangesThrough
 	r.last = pub
-	r.full = false // the next snapshot needs a later time
+	r.full = false // the next snapshot cannot have the time of this scan
 	labels := r.labels()
 	if !d.snapshot {
 		delete(labels, hashSetting+r.Name)
@@ -504,7 +499,7 @@ func written(pub source.Publication) (keys []string) {
 	return keys
 }
 
-// describe adds the publication to the report.
+// describe adds the time and the URIs of a publication to the report.
 func (r *run) describe(pub source.Publication) {
 	rep := &r.report
 	rep.At = pub.ListAt
@@ -518,8 +513,8 @@ func (r *run) describe(pub source.Publication) {
 	rep.ChangeDump = pub.Offer(resourcesync.CapabilityChangeDump)
 }
 
-// tidy removes bytes and records that are no longer needed, if nothing is left to
-// publish.
+// tidy removes bytes and documents that are no longer needed, after a run that published
+// nothing.
 func (r *run) tidy(ctx context.Context) error {
 	if r.site.DryRun {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"instep/source"
 )
 
-// Session keeps a site open for any number of publications. It holds the lock of the
+// Session keeps a site open for any number of publications, and holds the lock of the
 // state. Record may be called concurrently, also while Publish runs.
 type Session struct {
 	site settled
@@ -24,39 +24,39 @@ type Session struct {
 
 	publishing sync.Mutex // serialises publications
 	binding    sync.Mutex
-	bound      bool // the state is bound to a directory and base URL
+	bound      bool // the state has a record of its directory, base URL and output
 	closers    []io.Closer
 
 	others      []string        // published sets that are not in the site
 	versions    *versions.Store // nil if no set keeps or kept versions
-	hasVersions bool            // like versions != nil, but also set in a dry run, which does not open the store
+	hasVersions bool            // a set keeps or kept versions; in a dry run versions is nil nevertheless
 
 	withdrawn []string        // sets whose documents were removed from the output by hand
-	foreign   map[string]bool // keys of documents that another program published, and of their copies
+	foreign   map[string]bool // keys of documents of an adopted publication, which are not resources
 	takenOver bool            // this session adopted another program's publication
 	news      []string        // notes not reported yet
 }
 
-// setState is a set while its site is open.
+// setState is a set of an open site.
 type setState struct {
 	settledSet
 	id   catalog.SetID
 	pub  *source.Publisher
-	last source.Publication // the last publication, as far as it was read
+	last source.Publication // the last publication, as read by the last run
 	// content keeps the bytes that future Change Dumps need; nil if there are none.
 	content *store
 	// bases keeps the published bytes of the resources; nil if no patches are made.
 	bases *bases
-	// recording blocks Record during a scan and while the time of a publication is set:
-	// a scan must compare and record the same state.
+	// recording blocks Record during a scan, which must compare and record the same state,
+	// and while the time of a publication is set.
 	recording sync.Mutex
 
 	// pending are documents of a committed publication that have not been written yet.
 	pending []source.Document
 
-	recovered bool  // an interrupted publication was finished; not reported yet
-	looked    bool  // all documents were checked once and exist
-	sinceList tally // changes since the Resource List
+	recovered bool  // an interrupted publication was finished, which is not reported yet
+	looked    bool  // the documents were looked for in the output once
+	sinceList tally // number of changes since the Resource List
 	sinceDump tally
 }
 
@@ -159,8 +159,7 @@ func (s *Session) prepare(ctx context.Context) error {
 	return s.recover(ctx)
 }
 
-// recover completes interrupted publications. It must be called only after the output
-// has been identified as ours.
+// recover completes interrupted publications. It must be called only after checkOut.
 func (s *Session) recover(ctx context.Context) error {
 	if s.site.DryRun {
 		return s.openAllBases(ctx)
@@ -185,7 +184,7 @@ func (s *Session) recover(ctx context.Context) error {
 }
 
 // recoverOthers completes interrupted publications of sets that are not in this site or
-// this run: otherwise the documents of another set would link half-written ones.
+// this run: otherwise the Source Description would link their half-written documents.
 func (s *Session) recoverOthers(ctx context.Context) error {
 	published := s.sets[0].pub
 	for _, name := range published.Sets {
@@ -197,7 +196,7 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 			return &SetError{name, err}
 		}
 		if finished.ID != 0 {
-			s.news = append(s.news, fmt.Sprintf("an interrupted publication of set %q, which is not among those published now, was finished", name))
+			s.news = append(s.news, fmt.Sprintf("an interrupted publication of set %q was finished, although this run does not publish that set", name))
 		}
 	}
 	return nil
@@ -207,9 +206,9 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 const (
 	dirSetting    = "dir"     // directory to which the state belongs
 	outSetting    = "out"     // directory of the documents
-	hashSetting   = "hash "   // prefix, followed by the name of a set: digest of the labels in its Resource List
-	calledSetting = "called " // prefix, followed by the name of a set: catalog.Relabelled when its Resource List was written
-	policySetting = "policy " // prefix, followed by the name of a set: a said
+	hashSetting   = "hash "   // followed by the name of a set: the options that its Resource List was written with
+	calledSetting = "called " // followed by the name of a set: catalog.Relabelled when its Resource List was written
+	policySetting = "policy " // followed by the name of a set: the JSON form of type said
 )
 
 // checkSettings returns an error if the state belongs to another site or to a mirror.
@@ -238,9 +237,9 @@ func (s *Session) checkSettings(ctx context.Context) error {
 }
 
 // checkOut returns an error for a new output directory in two cases: documents of this
-// state are still in the previous one, or the published directory itself contains
-// documents of any state. They would be taken for resources, or served instead of the
-// new ones.
+// state are still in the previous one, or the published directory itself contains documents
+// of any state. Such documents would be published as resources, or served instead of the
+// new documents.
 func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	if s.tree != nil && s.outPath != s.dir {
 		info, err := source.ReadPublicationInfo(s.tree.FS())
@@ -259,14 +258,14 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 		return nil
 	}
 	s.bound = false
-	if ok && publishedIn(recorded, uuid) {
+	if info, err := publishedInfo(recorded); ok && err == nil && info.State == uuid {
 		return &StateError{State: s.site.State, What: WhatOut, Recorded: recorded, Given: s.outPath}
 	}
 	return nil
 }
 
-// bind records the directory and base URL in the state, together with the first change.
-// A run that cannot read the directory records neither.
+// bind records the directory and base URL in the state, together with the first change. A
+// run that cannot read the directory does not call bind.
 func (s *Session) bind(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()
@@ -278,10 +277,10 @@ func (s *Session) bind(ctx context.Context) error {
 	return err
 }
 
-// Publish brings the documents of sets up to date. The errors of a set are
-// *scan.GuardError, *source.NotOursError and *source.WrongStateError for errors.As,
-// inside a *SetError if the site has several sets; the other sets are published
-// nevertheless. Changes recorded before an error are published by the next call. A
+// Publish brings the documents of sets up to date. If a set fails, the other sets are
+// published nevertheless. The errors of a set include *scan.GuardError,
+// *source.NotOursError and *source.WrongStateError for errors.As, inside a *SetError if the
+// site has several sets. Changes recorded before an error are published by the next call. A
 // publication becomes visible completely or not at all.
 func (s *Session) Publish(ctx context.Context, what What) (Report, error) {
 	s.publishing.Lock()
@@ -332,12 +331,12 @@ func (s *Session) set(name string) (*setState, error) {
 	return nil, &OptionError{"set", name, errors.New("the site has no set of this name")}
 }
 
-// Record records changes that an application made to a set, all or none, at most
-// catalog.MaxChanges per call; the next Publish publishes them. A Change of "" is an
-// update if the resource is in the set, otherwise a creation. Record blocks while the
-// set is scanned. It returns catalog.ErrState if a change contradicts the recorded
-// state, and ErrNoBytes if the set has dumps and the bytes of a change are not kept.
-// Look and Accept return changes that can be recorded.
+// Record records changes that an application made to a set, at most catalog.MaxChanges of
+// them, all or none. The next Publish publishes them. A Change of "" is an update if the
+// resource is in the set, otherwise a creation. Record blocks while the set is scanned. It
+// returns catalog.ErrState if a change contradicts the recorded state, and ErrNoBytes if
+// the set has dumps and the bytes of a change are not kept. Look and Accept return changes
+// that can be recorded.
 func (s *Session) Record(ctx context.Context, set string, changes []catalog.Change) error {
 	one, err := s.set(set)
 	if err != nil {
@@ -363,8 +362,20 @@ func (s *Session) Record(ctx context.Context, set string, changes []catalog.Chan
 	return nil
 }
 
-// decideChanges determines for each change without a type whether it is a creation or
-// an update.
+// isOurs reports whether a file or directory of the site is our own rather than a resource
+// of the set.
+func (s *Session) isOurs(ctx context.Context, set *setState, path string) (bool, error) {
+	if s.ownTree(path) || s.ofVersions(path) || s.inside && s.foreign[path] {
+		return true, nil
+	}
+	if !s.inside || !source.MayBeDocument(path) {
+		return false, nil
+	}
+	_, ours, err := set.pub.Journal.Document(ctx, path)
+	return ours, err
+}
+
+// decideChanges makes each change without a Change type a creation or an update.
 func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes []catalog.Change) error {
 	if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return ch.Change == "" }) {
 		return nil

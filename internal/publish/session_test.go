@@ -386,7 +386,7 @@ func TestSetsOfTheSameFilesCallThemAlike(t *testing.T) {
 		a, b Set
 		want string
 	}{
-		"another type":       {Set{Rules: rules("*.gz", "text/x-a", "")}, Set{Rules: rules("*.gz", "text/x-b", "")}, `set "a" says type "text/x-a", set "b" says "text/x-b"`},
+		"another type":       {Set{Rules: rules("*.gz", "text/x-a", "")}, Set{Rules: rules("*.gz", "text/x-b", "")}, `set "a" gives type "text/x-a", and set "b" gives "text/x-b"`},
 		"another encoding":   {Set{Rules: rules("*.gz", "", "gzip")}, Set{Choice: scan.Choice{Include: []string{"maps/**"}}, Rules: rules("*.gz", "", "br")}, `encoding "gzip"`},
 		"the same":           {Set{Rules: rules("*.gz", "text/x-a", "gzip")}, Set{Rules: rules("*.gz", "text/x-a", "gzip")}, ""},
 		"other files":        {Set{Choice: scan.Choice{Include: []string{"a/**"}}, Rules: rules("**", "text/x-a", "")}, Set{Choice: scan.Choice{Include: []string{"b/**"}}, Rules: rules("**", "text/x-b", "")}, ""},

@@ -9,16 +9,14 @@ import (
 	"time"
 
 	"instep/guard"
+	"instep/internal/aggregate"
 	"instep/internal/glob"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
 )
 
-const (
-	defaultChangeListMax = 5000
-	defaultKeepChanges   = 30 * 24 * time.Hour // the default of source.Policy.KeepChanges
-)
+const defaultChangeListMax = 5000
 
 // settled is a validated site with its defaults filled in.
 type settled struct {
@@ -78,9 +76,8 @@ func (site Site) settle() (settled, error) {
 	return s, nil
 }
 
-// alike returns an error if sets give different types or encodings to the same files:
-// these are properties of the file, whatever its set. It compares rules with the same
-// glob in sets that share files.
+// alike returns an error if two sets that share files have rules with the same glob and
+// different types or encodings, because a file has one type and one encoding in all sets.
 func alike(a, b *Set) error {
 	if a.Input != nil || b.Input != nil || !(a.all() || b.all() || slices.Equal(a.Include, b.Include) && slices.Equal(a.Exclude, b.Exclude)) {
 		return nil
@@ -89,17 +86,17 @@ func alike(a, b *Set) error {
 		says, other := ruleOf(a.Rules, r.Match), ruleOf(b.Rules, r.Match)
 		for what, said := range map[string][2]string{"type": {says.Type, other.Type}, "encoding": {says.Encoding, other.Encoding}} {
 			if said[0] != "" && said[1] != "" && said[0] != said[1] {
-				return &OptionError{"rules", r.Match, fmt.Errorf("set %q says %s %q, set %q says %q of the same files: give one in both", a.Name, what, said[0], b.Name, said[1])}
+				return &OptionError{"rules", r.Match, fmt.Errorf("set %q gives %s %q, and set %q gives %q to the same files: use the same in both", a.Name, what, said[0], b.Name, said[1])}
 			}
 		}
 	}
 	return nil
 }
 
-// all reports whether the set includes every file.
+// all reports whether the set includes every file of the directory.
 func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf merges the rules with exactly this glob.
+// ruleOf merges the types and encodings of the rules with exactly this glob.
 func ruleOf(rules []scan.Rule, match string) (told scan.Rule) {
 	for _, r := range rules {
 		if r.Match == match {
@@ -132,38 +129,51 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 		one.ChangeListMax = defaultChangeListMax
 	}
 	if set.Policy.KeepChanges == 0 {
-		one.Policy.KeepChanges = defaultKeepChanges
+		one.Policy.KeepChanges = source.DefaultKeepChanges
 	}
-	if set.Dumps && set.Input == nil && s.Dir == "" {
-		return one, &OptionError{"dump", set.Name, errors.New("a set that is recorded without a directory has no bytes to pack")}
-	}
-	if set.Dumps && !slices.Contains(s.Algorithms, resourcesync.SHA256) {
-		return one, &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("dumps need sha-256 among them: by it they find the bytes of a change")}
-	}
-	if err := s.checkVersions(&one); err != nil {
+	if err := checkVersions(&one); err != nil {
 		return one, err
 	}
-	if err := checkPatches(set, s); err != nil {
+	if err := s.checkBytes(&set); err != nil {
 		return one, err
 	}
-	if err := checkAggregations(set); err != nil {
-		return one, err
+	if rule, err := aggregate.Check(set.Aggregations); err != nil {
+		return one, &OptionError{"aggregations", rule.Match, err}
 	}
 	return one, checkGlobs(set)
 }
 
 // checkVersions returns an error if a set cannot keep versions as configured.
-func (s *settled) checkVersions(set *settledSet) error {
+func checkVersions(set *settledSet) error {
 	switch {
 	case set.KeepVersions == 0 && set.TimeGates:
-		return &OptionError{"timegates", "true", errors.New("expected keep-versions as well: a TimeGate leads to versions")}
+		return &OptionError{"timegates", "true", errors.New("expected keep-versions as well, because a TimeGate redirects to versions")}
 	case set.KeepVersions == 0:
 	case set.KeepVersions < set.Policy.KeepChanges:
-		return &OptionError{"keep-versions", set.KeepVersions.String(), fmt.Errorf("expected at least as long as changes are offered (keep-changes, %s), since these link to versions", set.Policy.KeepChanges)}
-	case set.Input == nil && s.Dir == "":
-		return &OptionError{"keep-versions", set.Name, errors.New("a set that is recorded without a directory has no bytes to keep")}
-	case !slices.Contains(s.Algorithms, resourcesync.SHA256):
-		return &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("keep-versions needs sha-256 among them: by it bytes are kept")}
+		return &OptionError{"keep-versions", set.KeepVersions.String(), fmt.Errorf("expected at least as long as changes are offered (keep-changes, %s), because changes link to versions", set.Policy.KeepChanges)}
+	}
+	return nil
+}
+
+// checkBytes returns an error if the bytes that an option of the set needs cannot be read,
+// or cannot be identified by their SHA-256.
+func (s *settled) checkBytes(set *Set) error {
+	for _, need := range []struct {
+		given          bool
+		option, action string
+		sum            string // why the option needs the digest
+	}{
+		{set.Dumps, "dump", "pack", "dumps need sha-256 among them, which identifies the bytes of a change"},
+		{set.KeepVersions != 0, "keep-versions", "keep", "keep-versions needs sha-256 among them, which identifies the kept bytes"},
+		{set.Patches, "patches", "compare", "patches need sha-256 among them, which proves the result of a patch"},
+	} {
+		switch {
+		case !need.given:
+		case set.Input == nil && s.Dir == "":
+			return &OptionError{need.option, set.Name, fmt.Errorf("a set that is recorded without a directory has no bytes to %s", need.action)}
+		case !slices.Contains(s.Algorithms, resourcesync.SHA256):
+			return &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New(need.sum)}
+		}
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package publish
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 
 	"instep/blob"
@@ -11,11 +13,11 @@ import (
 	"instep/resourcesync"
 )
 
-// pruneSize is the number of keys that prune checks at a time.
+// pruneSize is the number of objects that prune checks at a time.
 const pruneSize = 10_000
 
-// store keeps the bytes of changes that are in no Change Dump yet. It also holds the
-// bytes of a resource between Look and Record.
+// store keeps the bytes of changes that no Change Dump contains yet. It also keeps the
+// bytes of a resource between Session.Look and Session.Record.
 type store struct {
 	blob.Bucket
 	mu   sync.Mutex     // guards held, also while bytes are removed
@@ -24,7 +26,7 @@ type store struct {
 
 func newStore(b blob.Bucket) *store { return &store{Bucket: b, held: map[string]int{}} }
 
-// bucket is nil if there is no store.
+// bucket returns the bucket of the store, or nil if s is nil.
 func (s *store) bucket() blob.Bucket {
 	if s == nil {
 		return nil
@@ -32,20 +34,20 @@ func (s *store) bucket() blob.Bucket {
 	return s.Bucket
 }
 
-// hold stores the bytes that fill copies, and returns the resource that fill describes.
-// The bytes are kept until release is called, and after that while a recorded change
-// needs them. If there is an error, release is nil.
+// hold stores the bytes that fill adds to a batch, and returns the resource that fill
+// returns. It keeps the bytes until release is called, and afterwards while a recorded
+// change needs them. After an error release is nil.
 func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resource, error)) (r catalog.Resource, release func(), err error) {
 	batch, err := s.Begin(ctx)
 	if err != nil {
 		return r, nil, err
 	}
 	if r, err = fill(batch); err != nil {
-		_ = batch.Discard() // the first error is more useful
+		_ = batch.Discard() // the error of Discard is ignored, since the first error is more useful
 		return r, nil, err
 	}
 	key := scan.KeepKey(r.Digests.Get(resourcesync.SHA256))
-	s.count(key, 1) // count before the bytes exist, so that prune never finds them without a holder
+	s.count(key, 1) // the holder is counted before the bytes exist, so that prune never finds them without a holder
 	release = sync.OnceFunc(func() { s.count(key, -1) })
 	if err := batch.Commit(ctx); err != nil {
 		release()
@@ -62,36 +64,28 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes bytes that have no holder and that no unpublished change needs.
+// prune removes the bytes that have no holder and that none of the waiting changes needs.
 func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
-	var keys []string
-	for info, err := range s.List(ctx, "") {
+	for infos, err := range batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
 			return err
 		}
-		if keys = append(keys, info.Key); len(keys) < pruneSize {
-			continue
-		}
-		if err := s.remove(ctx, keys, waiting); err != nil {
+		if err := s.remove(ctx, infos, waiting); err != nil {
 			return err
 		}
-		keys = keys[:0]
 	}
-	return s.remove(ctx, keys, waiting)
+	return nil
 }
 
-// remove removes the bytes of those keys that have no holder. The lock prevents
-// releases meanwhile, so a change that an application records now still holds its bytes
-// or has been counted.
-func (s *store) remove(ctx context.Context, keys []string, waiting iter.Seq2[catalog.Change, error]) error {
-	if len(keys) == 0 {
-		return nil
-	}
+// remove removes those objects that have no holder and that none of the waiting changes
+// needs. The lock blocks release, so the bytes of a change that is recorded meanwhile still
+// have a holder, or waiting yields the change.
+func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2[catalog.Change, error]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free := make(map[string]bool, len(keys))
-	for _, key := range keys {
-		if s.held[key] == 0 {
+	free := make(map[string]bool, len(infos))
+	for i := range infos {
+		if key := infos[i].Key; s.held[key] == 0 {
 			free[key] = true
 		}
 	}
@@ -103,16 +97,29 @@ func (s *store) remove(ctx context.Context, keys []string, waiting iter.Seq2[cat
 			delete(free, scan.KeepKey(sum))
 		}
 	}
-	batch, err := s.Begin(ctx)
-	if err != nil {
-		return err
+	return blob.Remove(ctx, s, slices.Collect(maps.Keys(free)))
+}
+
+// batches yields the values of seq in slices of at most n values. Each slice is valid only
+// until the next one.
+func batches[T any](seq iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		var batch []T
+		for v, err := range seq {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if batch = append(batch, v); len(batch) < n {
+				continue
+			}
+			if !yield(batch, nil) {
+				return
+			}
+			batch = batch[:0]
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
 	}
-	defer batch.Discard()
-	for key := range free {
-		batch.Delete(key)
-	}
-	if len(free) == 0 {
-		return nil
-	}
-	return batch.Commit(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,42 +23,32 @@ import (
 	"instep/source"
 )
 
-// KeepAll, as the value of Set.KeepVersions, keeps versions for ever.
+// KeepAll is the value of Set.KeepVersions that keeps versions for ever.
 const KeepAll = time.Duration(math.MaxInt64)
 
-// keptStep is the number of states that are stored in one batch.
+// keptStep is the number of versions that are stored or placed in one batch.
 const keptStep = 500
 
-// keepsBytes reports whether the bytes of changes have to be kept: for Change Dumps, or as
+// keepsBytes reports whether the bytes of changes must be kept for Change Dumps or
 // versions.
 func (s *setState) keepsBytes() bool { return (s.Dumps || s.KeepVersions > 0) && s.content != nil }
 
 // versionsName is the directory with the bytes of versions, inside contentName.
 const versionsName = "versions"
 
-// openVersions opens the store of versions if a set of the site keeps or kept some. A
-// dry run opens none.
+// openVersions opens the store of versions if a set of the site keeps or kept versions. A
+// dry run does not open it.
 func (s *Session) openVersions(ctx context.Context) error {
-	keeps := false
-	for _, set := range s.sets {
-		keeps = keeps || set.KeepVersions > 0
-	}
-	if s.hasVersions = keeps || hasVersions(s.site.State); !s.hasVersions || s.site.DryRun {
+	_, err := os.Stat(filepath.Join(s.site.State, versions.FileName))
+	s.hasVersions = err == nil || slices.ContainsFunc(s.sets, func(set *setState) bool { return set.KeepVersions > 0 })
+	if !s.hasVersions || s.site.DryRun {
 		return nil
 	}
-	name := filepath.Join(s.site.State, contentName, versionsName)
-	if err := os.MkdirAll(name, 0o750); err != nil {
-		return fmt.Errorf("making the directory for the bytes of versions: %w", err)
-	}
-	// The files are also linked into the output, where a web server must be able to
-	// read them.
-	dir, err := blob.OpenDir(name, blob.DirOptions{FileMode: 0o644})
+	// These files are hard-linked into the output, where a web server must be able to read
+	// them.
+	dir, err := s.openDir(ctx, filepath.Join(contentName, versionsName), true, blob.DirOptions{FileMode: 0o644})
 	if err != nil {
-		return fmt.Errorf("opening the directory for the bytes of versions: %w", err)
-	}
-	s.closers = append(s.closers, dir)
-	if err := dir.Clean(ctx); err != nil {
-		return fmt.Errorf("removing what an interrupted run left: %w", err)
+		return err
 	}
 	if s.versions, err = versions.Open(ctx, s.site.State, dir); err != nil {
 		return err
@@ -66,35 +57,23 @@ func (s *Session) openVersions(ctx context.Context) error {
 	return nil
 }
 
-// hasVersions reports whether versions are kept in a state.
-func hasVersions(state string) bool {
-	_, err := os.Stat(filepath.Join(state, versions.FileName))
-	return err == nil
-}
-
-// ofVersions reports whether a path below the output is that of a version, or of a directory
+// ofVersions reports whether a path below the output is that of a version or of a directory
 // of versions.
 func (s *Session) ofVersions(path string) bool {
 	return s.hasVersions && s.inside && strings.HasPrefix(path+"/", versions.Places)
 }
 
-// ofPlace reports whether a key of the output is that of a version.
-func (s *Session) ofPlace(key string) bool {
-	_, _, ok := versions.ParsePlace(key)
-	return ok && s.hasVersions
-}
-
 // mementos links entries to the kept versions of their states (1.1 §14.6). The zero
 // value adds no links.
 type mementos struct {
-	store *versions.Store // nil if there are none
+	store *versions.Store // nil if no versions are kept
 	base  string
-	gates bool      // also link TimeGates and TimeMaps
-	until time.Time // no change links a version that ended before: it is removed after the publication
+	gates bool      // add links to TimeGates and TimeMaps, too
+	until time.Time // versions that ended before this time are not linked by changes, since they are removed after the publication
 }
 
-// link adds the links of an entry whose state began at since. It links a version only
-// if that has the digest of the entry.
+// link adds links from an entry to the version that was current at the given time, if that
+// version has the digest of the entry.
 func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	path, ok := scan.FileOf(m.base, en.Loc)
 	if m.store == nil || !ok || en.Change == resourcesync.Deleted {
@@ -123,10 +102,10 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	return nil
 }
 
-// room estimates the length of the links that link adds to the entry of a change, from
-// above.
+// room returns an upper estimate of the length of the links that link adds to the entry of
+// a change.
 func (m *mementos) room(ch *catalog.Change) int64 {
-	const around = 260 // names of elements and attributes, the time, length and place of a version
+	const around = 260 // length of the names of elements and attributes, and of the time, length and place of a version
 	if m.store == nil || ch.Change == resourcesync.Deleted {
 		return 0
 	}
@@ -138,7 +117,7 @@ func (m *mementos) room(ch *catalog.Change) int64 {
 	return int64(n)
 }
 
-// add adds a link unless a rule has already set one with the same relation.
+// add adds a link to an entry, unless a rule has set a link with the same relation.
 func add(en *resourcesync.Entry, l resourcesync.Link) {
 	for i := range en.Links {
 		if en.Links[i].Rel == l.Rel {
@@ -148,14 +127,15 @@ func add(en *resourcesync.Entry, l resourcesync.Link) {
 	en.Links = append(en.Links[:len(en.Links):len(en.Links)], l)
 }
 
-// relations adds links to the entries of a publication, in addition to those that rules
-// set. Nil and the zero value add none.
+// relations adds links to the entries of a publication, in addition to the links that rules
+// set. A nil or zero relations adds none.
 type relations struct {
 	collections collections
 	mementos    mementos
 }
 
-// link adds the links of an entry whose state began at since.
+// link adds links from an entry to its Aggregations, and to the version that was current at
+// the given time.
 func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	if l == nil {
 		return nil
@@ -164,9 +144,9 @@ func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time
 	return l.mementos.link(ctx, en, since)
 }
 
-// keepVersions stores versions and places them in the output before any document links
-// to them. The first time it stores the present states, later the states of all changes
-// since the last publication.
+// keepVersions stores versions and places them in the output before any document links to
+// them. The first time it stores the present states of all resources, later the states of
+// the changes since the last publication.
 func (r *run) keepVersions(ctx context.Context) error {
 	r.mementos = mementos{}
 	if r.KeepVersions == 0 || r.versions == nil {
@@ -193,9 +173,9 @@ func (r *run) keepVersions(ctx context.Context) error {
 	if err := r.versions.SetThrough(ctx, log, r.seq); err != nil {
 		return fmt.Errorf("keeping versions: %w", err)
 	}
-	if r.incomplete { // whoever removed the documents may have removed the files of versions, too
+	if r.incomplete { // the files of versions may have been removed together with the missing documents
 		if err := r.placeVersions(ctx); err != nil {
-			return fmt.Errorf("placing versions anew: %w", err)
+			return fmt.Errorf("placing the files of versions again: %w", err)
 		}
 	}
 	until, err := r.expiry(ctx)
@@ -203,10 +183,9 @@ func (r *run) keepVersions(ctx context.Context) error {
 	return err
 }
 
-// newStates returns the states that are not stored yet: those of the changes after the
-// last one whose state was stored. It returns the present states if none was stored, or
-// if later changes were removed from the log because the set kept no versions for a
-// while.
+// newStates returns the states to store: those of the changes since the last stored state.
+// It returns the present states of all resources if none was stored before, or if later
+// changes are missing from the log because the set kept no versions for a while.
 func (r *run) newStates(ctx context.Context, c *contents, log string) (all []iter.Seq2[versions.State, error], err error) {
 	through, begun, err := r.versions.Through(ctx, log)
 	if err != nil {
@@ -218,7 +197,7 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 	}
 	all = append(all, c.changedStates(ctx, r.site.BaseURL, through, r.seq))
 	before, err := c.next(ctx, 0, through)
-	if err != nil || before.Seq > 0 { // the oldest changes are removed first
+	if err != nil || before.Seq > 0 { // no later change was removed, since the oldest changes are removed first
 		return all, err
 	}
 	if forgotten, err := r.facts.Forgotten(ctx, r.id); err != nil || forgotten.IsZero() {
@@ -228,9 +207,11 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 }
 
 func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, error]) error {
-	var batch []versions.State
 	lost := 0
-	flush := func() error {
+	for batch, err := range batches(states, keptStep) {
+		if err != nil {
+			return err
+		}
 		gone, err := r.versions.Keep(ctx, batch)
 		if err != nil {
 			return err
@@ -240,43 +221,27 @@ func (r *run) keepStates(ctx context.Context, states iter.Seq2[versions.State, e
 		for i := range batch {
 			all[i] = batch[i].Version
 		}
-		batch = batch[:0]
-		return r.versions.Place(ctx, r.bucket, all)
-	}
-	for st, err := range states {
-		if err != nil {
+		if err := r.versions.Place(ctx, r.bucket, all); err != nil {
 			return err
 		}
-		if batch = append(batch, st); len(batch) == keptStep {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := flush(); err != nil {
-		return err
 	}
 	if lost > 0 {
-		r.note("%s could not be kept, as the bytes are no longer there", english.Plural(lost, "version", ""))
+		r.note("%s could not be kept, since the bytes no longer exist", english.Plural(lost, "version", ""))
 	}
 	return nil
 }
 
 // placeVersions creates the missing files of all stored versions.
 func (r *run) placeVersions(ctx context.Context) error {
-	var batch []versions.Version
-	for v, err := range r.versions.After(ctx, time.Time{}) {
+	for batch, err := range batches(r.versions.After(ctx, time.Time{}), keptStep) {
 		if err != nil {
 			return err
 		}
-		if batch = append(batch, v); len(batch) == keptStep {
-			if err := r.versions.Place(ctx, r.bucket, batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
+		if err := r.versions.Place(ctx, r.bucket, batch); err != nil {
+			return err
 		}
 	}
-	return r.versions.Place(ctx, r.bucket, batch)
+	return nil
 }
 
 // presentStates yields the recorded states of resources below the base URL.
@@ -291,8 +256,7 @@ func (c *contents) presentStates(ctx context.Context, base string) iter.Seq2[ver
 	}
 }
 
-// changedStates yields the states that began with changes numbered above after and up to
-// through.
+// changedStates yields the states that began with the changes with after < Seq <= through.
 func (c *contents) changedStates(ctx context.Context, base string, after, through int64) iter.Seq2[versions.State, error] {
 	return func(yield func(versions.State, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -308,8 +272,8 @@ func (c *contents) changedStates(ctx context.Context, base string, after, throug
 	}
 }
 
-// stateOf returns a state to keep; false if the resource is not below the base URL, or
-// its digest or length is unknown.
+// stateOf returns the state of a resource from a given time on. It returns false if the
+// resource is not below the base URL, or its digest or length is unknown.
 func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (versions.State, bool) {
 	path, ok := scan.FileOf(base, m.URI)
 	sum := m.Digests.Get(resourcesync.SHA256)
@@ -323,9 +287,10 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 	}, true
 }
 
-// expiry returns the time before which versions ended that may be removed: longer ago than
-// the longest KeepVersions of the sets, and before all that the published documents list,
-// which link to versions. It is zero if none may be removed.
+// expiry returns the time before which a version must have ended to be removed. It is at
+// least the longest KeepVersions of the sets ago, and not later than the oldest state that
+// a published document lists, because documents link to versions. It is zero if no version
+// may be removed.
 func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)
 	for _, set := range r.sets {
@@ -336,7 +301,7 @@ func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	}
 	until = r.site.Now().Add(-keep)
 	for _, set := range r.sets {
-		for _, kind := range []source.ItemKind{source.ItemResourceList, source.ItemResourceDump, source.ItemChangeList, source.ItemChangeDump} {
+		for _, kind := range source.ListKinds {
 			begun, err := r.oldest(ctx, set, kind)
 			if err != nil {
 				return time.Time{}, err
@@ -349,14 +314,14 @@ func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	return until, nil
 }
 
-// oldest returns the earliest time of which the published documents of a kind have states;
-// zero if there are none. The open Change List of this set does not count: it is written
-// anew before versions are removed.
+// oldest returns the earliest time of a state that published documents of a kind list, or
+// zero if there are no such documents. The open Change List of this set does not count,
+// because it is written again before versions are removed.
 func (r *run) oldest(ctx context.Context, set *setState, kind source.ItemKind) (time.Time, error) {
 	for it, err := range r.pub.Journal.Items(ctx, set.Name, kind, 0) {
 		switch {
 		case err != nil:
-			return time.Time{}, fmt.Errorf("reading what links to versions: %w", err)
+			return time.Time{}, fmt.Errorf("reading which documents link to versions: %w", err)
 		case kind == source.ItemChangeList && it.Until.IsZero() && (it.Entries == 0 || set == r.setState):
 			continue
 		case it.From.IsZero():
@@ -367,7 +332,7 @@ func (r *run) oldest(ctx context.Context, set *setState, kind source.ItemKind) (
 	return time.Time{}, nil
 }
 
-// expire removes the versions that nothing links any more, files first.
+// expire removes the versions that ended before r.mementos.until.
 func (r *run) expire(ctx context.Context) error {
 	if r.mementos.until.IsZero() {
 		return nil

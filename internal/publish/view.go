@@ -21,8 +21,8 @@ import (
 // demand. It may be used while a publisher is running.
 type View struct {
 	stores
-	tree  *os.Root // nil: no bytes are available
-	names []string // names of the sets it may read
+	tree  *os.Root // the published directory; nil if the set has no files
+	names []string // names of the sets that the view may read
 }
 
 var _ source.PackageData = (*View)(nil)
@@ -59,8 +59,8 @@ func (v *View) Close() error {
 	return errors.Join(errs...)
 }
 
-// set returns the contents of a set. It returns source.ErrNoSet if the set is not
-// published or not among names.
+// set returns the contents of a set. It returns source.ErrNoSet if the set is not published
+// or not one of v.names.
 func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	sets, err := v.facts.Sets(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	return nil, source.ErrNoSet
 }
 
-// Resources yields those of uris that are in the set and have a known length.
+// Resources yields the resources at uris that are in the set and have a known length.
 func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
@@ -114,9 +114,9 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 	}
 }
 
-// Changes yields the changes of a set at or after from, oldest first. It leaves out
-// changes that a later one of the same resource replaces, since only the present bytes
-// can be read.
+// Changes yields the changes of a set since a given time, oldest first. It leaves out a
+// change if the same resource changed again later, because only the present bytes can be
+// read.
 func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
@@ -131,31 +131,23 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 			yield(source.Bitstream{}, err)
 			return
 		}
-		var batch []catalog.Change
-		flush := func() bool {
-			ok := c.lasting(ctx, batch, yield)
-			batch = batch[:0]
-			return ok
-		}
-		for ch, err := range v.facts.Changes(ctx, c.id, after, math.MaxInt64) {
+		for batch, err := range batches(v.facts.Changes(ctx, c.id, after, math.MaxInt64), catalog.MaxChanges) {
 			if err != nil {
 				yield(source.Bitstream{}, err)
 				return
 			}
-			if batch = append(batch, ch); len(batch) == catalog.MaxChanges && !flush() {
+			if !c.lasting(ctx, batch, yield) {
 				return
 			}
 		}
-		if !flush() {
-			return
-		}
-		if err := v.logged(ctx, c.id, from); err != nil { // forgotten meanwhile
+		if err := v.logged(ctx, c.id, from); err != nil { // changes may have been removed from the log meanwhile
 			yield(source.Bitstream{}, err)
 		}
 	}
 }
 
-// logged returns source.ErrForgotten if the change log begins after from.
+// logged returns source.ErrForgotten if changes since the given time have been removed from
+// the log.
 func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) error {
 	forgotten, err := v.facts.Forgotten(ctx, id)
 	if err == nil && !from.After(forgotten) {
@@ -164,8 +156,8 @@ func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) err
 	return err
 }
 
-// remembers returns source.ErrForgotten if from is before the first Change List, or if
-// changes since then have been removed from the log.
+// remembers returns source.ErrForgotten if the given time is before the first Change List,
+// or if changes since then have been removed from the log.
 func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from time.Time) error {
 	if err := v.logged(ctx, id, from); err != nil {
 		return err
@@ -179,14 +171,14 @@ func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from
 	return source.ErrForgotten
 }
 
-// before returns the number of the last change before a time, by binary search: numbers
-// and times ascend together.
+// before returns the number of the last change before a time. It uses binary search,
+// because later changes have higher numbers.
 func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	last, _, err := c.facts.LastSeq(ctx, c.id)
 	if err != nil {
 		return 0, err
 	}
-	low, high := int64(0), last // invariant: the change is at low or later, and all changes after high are at or after from
+	low, high := int64(0), last // invariant: the result is at least low, and all changes numbered above high are at or after the given time
 	for low < high {
 		middle := low + (high-low)/2
 		next, err := c.next(ctx, middle, high)
@@ -205,8 +197,8 @@ func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	return low, nil
 }
 
-// next returns the first change numbered above after and up to through; a zero one if
-// there is none.
+// next returns the first change with after < Seq <= through, or a zero Change if there is
+// none.
 func (c *contents) next(ctx context.Context, after, through int64) (catalog.Change, error) {
 	for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 		return ch, err
@@ -214,8 +206,8 @@ func (c *contents) next(ctx context.Context, after, through int64) (catalog.Chan
 	return catalog.Change{}, nil
 }
 
-// lasting yields those changes that led to the present state of their resource. It
-// returns false when the consumer stops.
+// lasting yields those changes that led to the present state of their resource. It returns
+// false if the consumer stopped.
 func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
 	uris := make([]string, len(changes))
 	for i := range changes {
@@ -230,7 +222,7 @@ func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield 
 		m := now[i]
 		deleted := ch.Change == resourcesync.Deleted
 		if deleted == m.Member || !deleted && (!m.Changed.Equal(ch.Datetime) || !m.Length.Known()) {
-			continue // a later change replaced it
+			continue // the resource has changed again since
 		}
 		var b source.Bitstream
 		if !deleted {

@@ -23,16 +23,16 @@ type span struct {
 // number returns the number of the list, which is part of its name.
 func (s span) number() int64 { return s.after + 1 }
 
-// limits bound a Change List.
+// limits are the largest size and age of a Change List.
 type limits struct {
 	entries int64
 	bytes   int64
 	age     time.Duration // 0 is no limit
 
-	links func(*catalog.Change) int64 // bytes of the links that an entry gets besides; nil: none
+	links func(*catalog.Change) int64 // returns the length of the links that are added to the entry of a change; nil if none are added
 }
 
-// size estimates the length of a change in a Change List, from above.
+// size returns an upper estimate of the length of a change in a Change List.
 func (l *limits) size(ch *catalog.Change) int64 {
 	if l.links == nil {
 		return entryBytes(ch)
@@ -40,13 +40,13 @@ func (l *limits) size(ch *catalog.Change) int64 {
 	return entryBytes(ch) + l.links(ch)
 }
 
-// divide continues the open list, which has the changes up to listed, and distributes
-// the later changes over it and as many new lists as necessary. Changes of one Record
-// call have the same time and stay together. Such calls are small enough that a list
-// with one more of them stays below the limits of the standard.
+// divide distributes changes over the open list and as many new lists as necessary. Changes
+// up to number listed are in the open list already. Changes of one Record call have the
+// same time and stay together. Such a call is so small that a full list with one more call
+// is within the limits of the standard.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
-	var call span // the changes that have the same time
+	var call span // the changes of one Record call, which have the same time
 	for ch, err := range changes {
 		if err != nil {
 			return nil, err
@@ -101,15 +101,15 @@ func (d *divider) add(call span) {
 	d.put(call)
 }
 
-// entryBytes estimates the length of a change in a Change List without further links, from
-// above.
+// entryBytes returns an upper estimate of the length of a change in a Change List, without
+// links that are added.
 func entryBytes(ch *catalog.Change) int64 {
-	const around = 350    // names of elements and attributes, datetimes and other short texts
-	const aroundLink = 32 // about the length by which a link element exceeds its form in a Remainder
+	const around = 350    // length of the names of elements and attributes, of datetimes and other short texts
+	const aroundLink = 32 // approximate length by which a link element is longer than its form in a Remainder
 	said := ch.URI + ch.Remainder
 	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
-// tally counts the changes after a number; a later count resumes where it stopped.
+// tally is the number n of changes with after < Seq <= through. A later count continues it.
 type tally struct{ after, through, n int64 }

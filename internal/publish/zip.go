@@ -9,12 +9,13 @@ import (
 	"path"
 	"slices"
 
+	"instep/internal/versions"
 	"instep/source"
 )
 
-// WriteZIP packs the current documents of all sets, including dumps and versions but
-// not resources, with the paths that they need on a web server. The same documents give
-// the same bytes. In a dry run there are none.
+// WriteZIP packs the current documents of all sets, including dumps and versions but not
+// resources, with the paths that they need on a web server. The same documents always give
+// the same bytes. In a dry run there are no documents.
 func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
@@ -31,8 +32,8 @@ func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
 	return z.Close()
 }
 
-// documents returns the sorted keys of our documents: a few for each set and
-// generation.
+// documents returns the sorted keys of our documents. A set has only a few documents for
+// each generation, so all keys fit in memory.
 func (s *Session) documents(ctx context.Context) ([]string, error) {
 	var keys []string
 	for info, err := range s.bucket.List(ctx, "") {
@@ -42,15 +43,12 @@ func (s *Session) documents(ctx context.Context) ([]string, error) {
 		if !source.MayBeDocument(info.Key) {
 			continue
 		}
-		if s.ofPlace(info.Key) {
-			keys = append(keys, info.Key)
-			continue
-		}
 		_, ours, err := journal{s.facts, s.pubs}.Document(ctx, info.Key)
 		if err != nil {
 			return nil, err
 		}
-		if ours {
+		_, _, version := versions.ParsePlace(info.Key)
+		if ours || version && s.hasVersions {
 			keys = append(keys, info.Key)
 		}
 	}
@@ -68,7 +66,7 @@ func (s *Session) pack(ctx context.Context, z *zip.Writer, key string) (err erro
 	if path.Ext(key) == ".zip" {
 		method = zip.Store
 	}
-	// No time: the modification time of a document carries no information.
+	// The member has no time, because the modification time of a document has no meaning.
 	member, err := z.CreateHeader(&zip.FileHeader{Name: key, Method: method})
 	if err == nil {
 		_, err = io.Copy(member, r)

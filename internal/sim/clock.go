@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// clock simulates a wrong clock of a Source. Documents are published with correct
-// times, and the wrong ones are written into them when they are served. So events
-// during the fault keep their wrong time.
+// clock simulates a wrong clock of a Source. Documents are published with correct times,
+// and the wrong times are written into them when they are served. Events during the fault
+// keep their wrong time afterwards.
 type clock struct {
 	mu    sync.Mutex // guards the fields below
 	turns []turn     // sorted by since
 }
 
-// turn is a time from which the clock differs from the correct time.
+// turn is a time at which the error of the clock changes.
 type turn struct {
 	since time.Time
 	shift shift
@@ -30,7 +30,7 @@ type shift struct {
 
 func (s shift) of(t time.Time) time.Time { return t.AddDate(s.years, 0, 0).Add(s.by) }
 
-// turn makes the clock wrong from a time on, or correct again.
+// turn changes the error of the clock from a time on.
 func (k *clock) turn(now time.Time, to shift) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -51,7 +51,7 @@ func (k *clock) right() bool {
 	return len(k.turns) == 0
 }
 
-// shows returns the time that the clock shows now.
+// shows returns the time that the clock shows at a given correct time.
 func (k *clock) shows(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,8 +61,8 @@ func (k *clock) shows(now time.Time) time.Time {
 	return now
 }
 
-// said returns the time that the clock showed at a past time. At the time of a turn the
-// clock has not turned yet.
+// said returns the time that the clock showed at a past time. At the exact time of a turn
+// the clock still has the error before the turn.
 func (k *clock) said(t time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,7 +74,8 @@ func (k *clock) said(t time.Time) time.Time {
 	return t
 }
 
-// rewrite is the switch that writes the times of the clock into documents and packages.
+// rewrite returns the switch that writes the times of the wrong clock into documents and
+// packages.
 func (k *clock) rewrite() *Switch {
 	said := func(s string) string {
 		t, err := time.Parse(time.RFC3339Nano, s)
@@ -87,7 +88,7 @@ func (k *clock) rewrite() *Switch {
 	packages := sw.doc
 	sw.doc = func(c *call, on Switched, d *document) {
 		packages(c, on, d)
-		if !strings.HasSuffix(d.kind, "-manifest") { // the changes of the clock so far
+		if !strings.HasSuffix(d.kind, "-manifest") { // the past changes of the clock
 			d.times(said)
 		}
 	}
@@ -96,7 +97,7 @@ func (k *clock) rewrite() *Switch {
 
 // wrongClock returns a fault of the Source's clock.
 func wrongClock(name, says string, ahead shift) *Switch {
-	return &Switch{Name: name, Says: "the Source's clock is " + says + "; what it writes meanwhile keeps these times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
+	return &Switch{Name: name, Says: "the Source's clock is " + says + "; documents written meanwhile keep these times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
 }
 
 var clockFaults = []*Switch{

@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// mix returns a number that looks random (the finaliser of splitmix64).
+// mix returns a number that looks random. It is the finaliser of splitmix64.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -30,7 +30,8 @@ type content struct {
 	size int64
 }
 
-// word returns the n-th 8 bytes: lower-case letters, readable for people.
+// word returns the 8 bytes from byte 8n on, which are lower-case letters that people can
+// read.
 func (c content) word(n int64) uint64 {
 	const sixteen, a = 0x0f0f0f0f0f0f0f0f, 0x6161616161616161
 	return mix(c.key+uint64(n)*golden)&sixteen + a
@@ -121,7 +122,7 @@ func (s Size) check() error {
 	return nil
 }
 
-// of returns the size of the content with a key.
+// of returns the size of the content that is generated from a key.
 func (s Size) of(key uint64) int64 {
 	switch s.Kind {
 	case Uniform:
@@ -137,5 +138,5 @@ func (s Size) of(key uint64) int64 {
 	return s.Low
 }
 
-// unit returns a number above 0 and at most 1.
+// unit returns a number greater than 0 and at most 1.
 func unit(x uint64) float64 { return (float64(x>>11) + 1) / (1 << 53) }

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// document is a published document while switches change it: names and values as sent,
-// correct or not.
+// document is a published document that switches change. Its names and values are as they
+// will be sent, valid or not.
 type document struct {
 	kind     string // the kind of the document, see resourcesync.Header.Kind
 	charset  string
@@ -25,7 +25,7 @@ type document struct {
 	head     []node
 	entries  []entry
 	trailing string
-	at       time.Time // at of the list when it was published
+	at       time.Time // value of at when the list was published
 }
 
 type attr struct{ name, value string }
@@ -39,8 +39,8 @@ type node struct {
 
 type entry []node
 
-// happened is the name of an internal node that is not written: the time of a change
-// when it was published.
+// happened is the name of an internal node that is never written. Its value is the time of
+// a change as it was published.
 const happened = ""
 
 func (e entry) happened() string {
@@ -127,7 +127,7 @@ func linkNodes(links []resourcesync.Link) (nodes []node) {
 	return nodes
 }
 
-// get returns the value of an attribute; "" if it is absent.
+// get returns the value of an attribute, or "" if the node does not have it.
 func (n *node) get(name string) string {
 	if n == nil {
 		return ""
@@ -140,7 +140,7 @@ func (n *node) get(name string) string {
 	return ""
 }
 
-// set sets an attribute; on a nil node it does nothing.
+// set sets an attribute. It does nothing on a nil node.
 func (n *node) set(name, value string) {
 	if n == nil {
 		return
@@ -205,7 +205,7 @@ func (d *document) is(kinds ...string) bool { return slices.Contains(kinds, d.ki
 // isList reports whether the entries of the document are resources.
 func (d *document) isList() bool { return d.is("resourcelist", "changelist") }
 
-// allMD returns the rs:md nodes of root and entries.
+// allMD returns the rs:md nodes of the root and of the entries.
 func (d *document) allMD() (all []*node) {
 	if n := d.md(); n != nil {
 		all = append(all, n)
@@ -227,7 +227,8 @@ func (d *document) locs(to func(string) string) {
 	}
 }
 
-// links calls to for each link of the root and the entries, to change it.
+// links calls a function for each link of the root and of the entries. The function may
+// change the link.
 func (d *document) links(to func(*node)) {
 	each := func(nodes []node) {
 		for i := range nodes {
@@ -315,7 +316,7 @@ func (d *document) write(b *bytes.Buffer, nodes []node) {
 			continue
 		}
 		b.WriteString(">")
-		_ = xml.EscapeText(b, []byte(n.text)) // a Buffer never fails
+		_ = xml.EscapeText(b, []byte(n.text)) // writing to a Buffer never fails
 		b.WriteString("</" + name + ">")
 	}
 }

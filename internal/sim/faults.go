@@ -14,7 +14,7 @@ import (
 	"instep/resourcesync"
 )
 
-// faults are accidents of Sources and attacks by Sources.
+// faults are failures of Sources, and attacks that Sources can make.
 var faults = slices.Concat(navigationFaults, documentFaults, changeFaults, fixityFaults, fetchFaults, packageFaults, evidenceFaults, clockFaults)
 
 // someAnswers returns a fault that by default affects one response in twenty.
@@ -55,12 +55,12 @@ var navigationFaults = []*Switch{
 			d.add(c.base() + c.path)
 		}
 	}),
-	allDocuments("up-circle", "NAV-01", "the Source Description has its Capability List for up", func(_ *call, d *document) {
+	allDocuments("up-circle", "NAV-01", "the up link of the Source Description leads to its Capability List", func(_ *call, d *document) {
 		if d.is("description") && len(d.entries) > 0 {
 			d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"rel", "up"}, {"href", d.entries[0].loc()}}})
 		}
 	}),
-	allDocuments("fan-out", "NAV-02", "the Resource List is an index of 50,000 parts that are empty", func(c *call, d *document) {
+	allDocuments("fan-out", "NAV-02", "the Resource List is an index of 50,000 empty parts", func(c *call, d *document) {
 		if !d.is("resourcelist", "resourcelist-index") {
 			return
 		}
@@ -74,7 +74,7 @@ var navigationFaults = []*Switch{
 			d.add(fmt.Sprintf("%s%s?part=%d", c.base(), c.path, i+1))
 		}
 	}),
-	allAnswers("soft-404", "NAV-03", "what is not there is answered with a page and 200", func(_ *call, a *answer) {
+	allAnswers("soft-404", "NAV-03", "requests for missing files are answered with a page and status 200", func(_ *call, a *answer) {
 		if a.status == http.StatusNotFound {
 			a.html(http.StatusOK, "<!doctype html><title>Sorry</title><p>We looked everywhere.</p>\n")
 		}
@@ -84,7 +84,7 @@ var navigationFaults = []*Switch{
 			a.bytes(bytes.Repeat([]byte("# robots, robots\n"), 8<<20/17+1))
 		}
 	}),
-	allDocuments("private-address", "NAV-04", "lists name a resource at a private address", func(_ *call, d *document) {
+	allDocuments("private-address", "NAV-04", "lists name a resource at a private IP address", func(_ *call, d *document) {
 		if d.is("resourcelist") && d.root == "urlset" {
 			d.add(metadataAddress, "length", "10")
 		}
@@ -93,7 +93,7 @@ var navigationFaults = []*Switch{
 		n := find(e, "loc")
 		n.text = "http://elsewhere.example.org/" + strings.TrimPrefix(n.text, c.base())
 	}),
-	someDocuments("rollback", "NAV-06", "documents are as they were when they were first asked for", func(c *call, text []byte) []byte {
+	someDocuments("rollback", "NAV-06", "documents never change after the first request for them", func(c *call, text []byte) []byte {
 		return c.remembered(c.path, text, 1<<62)
 	}),
 	allDocuments("mixed-parts", "NAV-07", "every second part of a list is a day older than its index", func(c *call, d *document) {
@@ -113,7 +113,7 @@ var navigationFaults = []*Switch{
 	}),
 }
 
-// partNumber returns the last digit in the name of a part; "" if the document is not a
+// partNumber returns the last digit in the name of a part, or "" if the document is not a
 // part.
 func partNumber(path string) string {
 	name := strings.TrimSuffix(path, ".xml")
@@ -145,7 +145,7 @@ var documentFaults = []*Switch{
 			d.entries = nil
 		}
 	}),
-	allDocuments("file-uri", "PAR-08", "lists name files of the machine that reads them", func(_ *call, d *document) {
+	allDocuments("file-uri", "PAR-08", "lists name local files of the machine that reads them", func(_ *call, d *document) {
 		if d.is("resourcelist", "resourcedump") && d.root == "urlset" {
 			d.add("file:///etc/passwd")
 		}
@@ -153,7 +153,7 @@ var documentFaults = []*Switch{
 }
 
 var changeFaults = []*Switch{
-	allDocuments("equal-times", "CHG-01", "all changes of a list have the time of its first", func(_ *call, d *document) {
+	allDocuments("equal-times", "CHG-01", "all changes of a list have the time of its first change", func(_ *call, d *document) {
 		if d.is("changelist") && len(d.entries) > 0 {
 			first := d.entries[0].md().get("datetime")
 			for _, e := range d.entries {
@@ -169,7 +169,7 @@ var changeFaults = []*Switch{
 			d.nodes(func(n node) bool { return n.name != "lastmod" })
 		}
 	}),
-	allDocuments("gap", "CHG-02", "Change Lists have lost their first half, and begin later", func(_ *call, d *document) {
+	allDocuments("gap", "CHG-02", "Change Lists lack their first half, and their from is later", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("changelist") && d.root == "urlset" && n > 1 {
 			d.entries = d.entries[n/2:]
 			d.md().set("from", d.entries[0].md().get("datetime"))
@@ -190,7 +190,7 @@ var changeFaults = []*Switch{
 			}
 		},
 	},
-	allDocuments("reordered", "CHG-03", "changes are in another order at each look", func(c *call, d *document) {
+	allDocuments("reordered", "CHG-03", "changes are in another order in each response", func(c *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
 			c.luck.Shuffle(len(d.entries), func(i, j int) { d.entries[i], d.entries[j] = d.entries[j], d.entries[i] })
 		}
@@ -214,22 +214,22 @@ var changeFaults = []*Switch{
 }
 
 var fixityFaults = []*Switch{
-	someEntries("wrong-hash", "VER-01", "the hash of a resource is that of other bytes", func(_ *call, e entry) {
+	someEntries("wrong-hash", "VER-01", "the listed hash of a resource is that of other bytes", func(_ *call, e entry) {
 		e.md().change("hash", func(s string) string {
 			return rehash(s, func(sum []byte) string { return fmt.Sprintf("sha-256:%x", spoiled(sum)) })
 		})
 	}),
-	someEntries("wrong-length", "VER-01", "the length of a resource is one byte more than it has", func(_ *call, e entry) {
+	someEntries("wrong-length", "VER-01", "the listed length of a resource is one byte too large", func(_ *call, e entry) {
 		e.md().change("length", func(s string) string {
 			var n int64
-			_, _ = fmt.Sscan(s, &n) // cannot fail: our own text
+			_, _ = fmt.Sscan(s, &n) // cannot fail, because we wrote the text
 			return fmt.Sprint(n + 1)
 		})
 	}),
-	someEntries("one-wrong-hash", "VER-02", "of two hashes one is wrong", func(_ *call, e entry) {
+	someEntries("one-wrong-hash", "VER-02", "one of two hashes is wrong", func(_ *call, e entry) {
 		e.md().change("hash", func(s string) string { return s + " md5:00000000000000000000000000000000" })
 	}),
-	someEntries("odd-hashes", "VER-02", "beside the hash stands one of an unknown algorithm, on a line of its own", func(_ *call, e entry) {
+	someEntries("odd-hashes", "VER-02", "a second hash, of an unknown algorithm, is on a line of its own", func(_ *call, e entry) {
 		e.md().change("hash", func(s string) string { return "blake9:00ff\n" + s })
 	}),
 	someEntries("unknown-hash", "VER-03", "the only hash is of an unknown algorithm", func(_ *call, e entry) {
@@ -237,23 +237,23 @@ var fixityFaults = []*Switch{
 	}),
 	someEntries("no-hash", "VER-03", "resources have neither hash nor length", func(_ *call, e entry) { e.md().drop("hash", "length") }),
 	{
-		Name: "wrong-bytes", Rows: "VER-01", Says: "a bit of a resource is flipped on its way", Of: Answers, Share: 0.05,
+		Name: "wrong-bytes", Rows: "VER-01", Says: "a bit of a resource is flipped in transit", Of: Answers, Share: 0.05,
 		answer: func(_ *call, a *answer) {
 			if a.resource != nil {
 				a.body = &flipped{a.body, 0}
 			}
 		},
 	},
-	someAnswers("longer", "VER-01", "resources have a byte more than they should", func(_ *call, a *answer) {
+	someAnswers("longer", "VER-01", "resources are one byte too long", func(_ *call, a *answer) {
 		if b, ok := a.content(); ok && a.resource != nil {
 			a.bytes(append(b, '!'))
 		}
 	}),
 	someAnswers("newer-bytes", "FET-11", "resources have the bytes of a version that is not listed yet", func(c *call, a *answer) { c.version(a, 1) }),
-	someAnswers("older-bytes", "FET-09", "resources have the bytes of the version before, as from a stale cache", func(c *call, a *answer) { c.version(a, -1) }),
+	someAnswers("older-bytes", "FET-09", "resources have the bytes of the previous version, as from a stale cache", func(c *call, a *answer) { c.version(a, -1) }),
 }
 
-// version gives a response the bytes of another version of the resource.
+// version replaces the bytes of a response by those of another version of the resource.
 func (c *call) version(a *answer, by int) {
 	if r := a.resource; r != nil {
 		other := c.s.o.Model.Version(*r, uint32(int(r.Version)+by))
@@ -282,13 +282,13 @@ func (f *flipped) Seek(offset int64, whence int) (int64, error) {
 	return off, err
 }
 
-// gzipBomb is created when first needed.
+// gzipBomb returns a small gzip file of a huge text, which it creates at the first call.
 var gzipBomb = sync.OnceValue(func() []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	blanks := bytes.Repeat([]byte(" "), 1<<20)
 	for range 200 {
-		_, _ = z.Write(blanks) // a Buffer never fails
+		_, _ = z.Write(blanks) // writing to a Buffer never fails
 	}
 	_ = z.Close()
 	return out.Bytes()

@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// evidenceFaults are faults in the content and availability of documents that force a
-// Destination to decide how much it knows.
+// evidenceFaults are faults in the content and availability of documents, with which a
+// Destination has to decide what the documents prove.
 var evidenceFaults = slices.Concat(cacheFaults, withdrawalFaults, shapeFaults, shortFaults)
 
 // subject is a group of document kinds that a fault affects.
@@ -39,10 +39,10 @@ var cacheFaults = []*Switch{
 	},
 }
 
-// cached returns a fault of a cache that does not ask the Source again.
+// cached returns the fault of a cache that answers without asking the Source.
 func cached(s subject) *Switch {
 	return &Switch{
-		Name: "cached-" + s.name, Says: s.says + " come from a cache, each time as any earlier publication wrote them",
+		Name: "cached-" + s.name, Says: s.says + " come from a cache, which each time sends the document of any earlier publication",
 		Rows: "NAV-07", Of: Answers, Share: 0.5, kinds: s.kinds, cache: true,
 	}
 }
@@ -54,7 +54,7 @@ var withdrawalFaults = []*Switch{
 	unlisted(resourceLists, "resourcelist"), unlisted(changeLists, "changelist"), unlisted(dumps, "resourcedump", "changedump"),
 }
 
-// refused returns a fault of documents that are linked but not served.
+// refused returns the fault that documents are linked but not served.
 func refused(s subject, status int) *Switch {
 	return &Switch{
 		Name: fmt.Sprintf("%s-%d", s.name, status), Says: fmt.Sprintf("%s are offered and answered with %d", s.says, status),
@@ -62,7 +62,7 @@ func refused(s subject, status int) *Switch {
 	}
 }
 
-// unlisted returns a fault: the Capability List lacks the entries for these
+// unlisted returns the fault that the Capability List lacks the entries for these
 // capabilities.
 func unlisted(s subject, capabilities ...string) *Switch {
 	return allDocuments(s.name+"-unlisted", "NAV-08", s.says+" are missing from the Capability List", func(_ *call, d *document) {
@@ -74,12 +74,12 @@ func unlisted(s subject, capabilities ...string) *Switch {
 
 var shapeFaults = []*Switch{
 	profile10(),
-	allDocuments("shuffled", "CHG-01", "Change Lists are in an order without meaning, the same at each look", func(c *call, d *document) {
+	allDocuments("shuffled", "CHG-01", "Change Lists are in a random order, the same in each response", func(c *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
 			slices.SortStableFunc(d.entries, func(a, b entry) int { return cmp.Compare(a.place(c.base()), b.place(c.base())) })
 		}
 	}),
-	allDocuments("old-deletions", "CHG-01", "deletions have the lastmod of the version that vanished and no datetime", func(c *call, d *document) {
+	allDocuments("old-deletions", "CHG-01", "deletions have the lastmod of the deleted version and no datetime", func(c *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
 			for i, e := range d.entries {
 				if e.md().get("change") == string(resourcesync.Deleted) {
@@ -110,7 +110,7 @@ func profile10() *Switch {
 	return withRows("CHG-01", sw)
 }
 
-// inLists returns a fault: entries of lists lack an attribute.
+// inLists returns the fault that entries of lists lack an attribute.
 func inLists(name, rows, says, attr string) *Switch {
 	return allDocuments(name, rows, says, func(_ *call, d *document) {
 		if d.isList() && d.root == "urlset" {
@@ -122,12 +122,12 @@ func inLists(name, rows, says, attr string) *Switch {
 }
 
 var shortFaults = []*Switch{
-	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, at the same moment", func(_ *call, d *document) {
+	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but have the same at", func(_ *call, d *document) {
 		if d.is("resourcelist") && d.root == "urlset" {
 			d.entries = everySecond(d.entries)
 		}
 	}),
-	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, at the same moment", func(_ *call, d *document) {
+	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but have the same at", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("resourcelist-index") && n > 1 {
 			d.entries = d.entries[:n-1]
 		}
@@ -139,7 +139,7 @@ var shortFaults = []*Switch{
 		}
 	}),
 	withRows("DEL-01", inPackages("short-manifest", "manifests of dumps lack every second entry", func(d *document) { d.entries = everySecond(d.entries) }, nil)),
-	allDocuments("list-lacks-until", "CHG-02", "closed Change Lists have no until, their index has it", func(_ *call, d *document) {
+	allDocuments("list-lacks-until", "CHG-02", "closed Change Lists have no until, but their index gives it", func(_ *call, d *document) {
 		if d.is("changelist") && d.root == "urlset" {
 			d.md().drop("until")
 		}
@@ -153,15 +153,15 @@ func everySecond(all []entry) (some []entry) {
 	return some
 }
 
-// place returns the position of an entry in a shuffled order, which does not depend on the
+// place returns the position of an entry in a shuffled order. It does not depend on the
 // Source's base URI.
 func (e entry) place(base string) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, strings.TrimPrefix(e.loc(), base)+e.happened()) // a hash never fails
+	_, _ = io.WriteString(h, strings.TrimPrefix(e.loc(), base)+e.happened()) // writing to a hash never fails
 	return mix(h.Sum64())
 }
 
-// lastmodOnly gives changes their time in lastmod only, as in version 1.0.
+// lastmodOnly moves the time of changes from datetime to lastmod, as in version 1.0.
 func lastmodOnly(d *document) {
 	for i, e := range d.entries {
 		if changed := e.md().get("datetime"); changed != "" && e.md().get("change") != "" {
@@ -177,7 +177,8 @@ func (e entry) withLastmod(text string) entry {
 	return slices.Insert(e, 1, node{name: "lastmod", text: text})
 }
 
-// withoutTime returns a deletion with the time of the version that was deleted.
+// withoutTime returns a deletion without datetime, with the lastmod of the version that was
+// deleted.
 func (c *call) withoutTime(e entry) entry {
 	id, ok := idOf(strings.TrimPrefix(e.loc(), c.base()))
 	at, err := time.Parse(time.RFC3339Nano, e.happened())

@@ -11,10 +11,10 @@ import (
 )
 
 var fetchFaults = []*Switch{
-	someAnswers("stall-header", "FET-01", "nothing comes, until the client hangs up", func(c *call, a *answer) {
+	someAnswers("stall-header", "FET-01", "no response is sent until the client disconnects", func(c *call, a *answer) {
 		a.send = func(http.ResponseWriter) { c.hang() }
 	}),
-	someAnswers("stall", "FET-01", "half of the body comes and then nothing, until the client hangs up", func(c *call, a *answer) {
+	someAnswers("stall", "FET-01", "half of the body is sent and then nothing until the client disconnects", func(c *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
 			a.begin(out)
 			a.part(out, a.size/2)
@@ -22,17 +22,17 @@ var fetchFaults = []*Switch{
 		}
 	}),
 	someAnswers("slow", "FET-01", "a body takes five seconds", func(c *call, a *answer) { c.drip(a, 20, 250*time.Millisecond) }),
-	someAnswers("drip", "FET-01", "a byte comes every second", func(c *call, a *answer) { c.drip(a, a.size, time.Second) }),
-	someAnswers("endless", "FET-02", "a body goes on for a GiB after its end", func(_ *call, a *answer) {
+	someAnswers("drip", "FET-01", "one byte is sent every second", func(c *call, a *answer) { c.drip(a, a.size, time.Second) }),
+	someAnswers("endless", "FET-02", "a body continues for 1 GiB after its end", func(_ *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
 			a.headers(out)
 			a.part(out, a.size)
 			filler := content{key: 1, size: 1 << 30}
-			_, _ = io.Copy(out, filler.open()) // until the client stops reading
+			_, _ = io.Copy(out, filler.open()) // copying ends when the client stops reading
 		}
 	}),
 	someAnswers("header-bomb", "FET-02", "a header has a MiB", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
-	someAnswers("truncate", "FET-03", "a body is cut in the middle, short of its Content-Length", func(_ *call, a *answer) {
+	someAnswers("truncate", "FET-03", "a body ends in the middle, before its Content-Length", func(_ *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
 			a.begin(out)
 			a.part(out, a.size/2)
@@ -42,14 +42,14 @@ var fetchFaults = []*Switch{
 	someAnswers("close-cut", "FET-03", "a body without Content-Length is cut by the end of the connection", func(_ *call, a *answer) {
 		a.raw(func(conn net.Conn) { a.rawly(conn, "", a.size/2) })
 	}),
-	someAnswers("short-length", "FET-03", "Content-Length says half of what comes", func(_ *call, a *answer) {
+	someAnswers("short-length", "FET-03", "Content-Length is half of the length of the body", func(_ *call, a *answer) {
 		a.raw(func(conn net.Conn) { a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size/2), a.size) })
 	}),
 	someAnswers("reset", "FET-03", "the connection is reset in the middle of a body", func(_ *call, a *answer) {
 		a.raw(func(conn net.Conn) {
 			a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size), a.size/2)
 			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0) // makes Close reset the connection
+				_ = tcp.SetLinger(0) // with linger 0, Close resets the connection
 			}
 		})
 	}),
@@ -89,12 +89,12 @@ var fetchFaults = []*Switch{
 	someAnswers("retry-never", "FET-10", "503 with a Retry-After of thirty years", func(_ *call, a *answer) {
 		a.only(http.StatusServiceUnavailable, "Retry-After", "946080000")
 	}),
-	someAnswers("error-page", "FET-10", "resources are answered with a page that says sorry, and 200", func(_ *call, a *answer) {
+	someAnswers("error-page", "FET-10", "requests for resources are answered with an error page and status 200", func(_ *call, a *answer) {
 		if a.resource != nil {
 			a.html(http.StatusOK, "<!doctype html><title>Error</title><p>Something went wrong.</p>\n")
 		}
 	}),
-	someAnswers("bot-wall", "FET-10", "anything is answered with a page that looks for robots, and 200", func(_ *call, a *answer) {
+	someAnswers("bot-wall", "FET-10", "all requests are answered with a bot check page and status 200", func(_ *call, a *answer) {
 		a.html(http.StatusOK, "<!doctype html><title>Just a moment</title><p>Checking that you are no robot.</p>\n")
 	}),
 }
@@ -114,7 +114,7 @@ func status(code int) *Switch {
 	return someAnswers(name, "FET-10", says, func(_ *call, a *answer) { a.only(code, headers...) })
 }
 
-// redirectChain redirects an affected request, and each request that follows from it.
+// redirectChain redirects an affected request, and each request to which that leads.
 var redirectChain = &Switch{
 	Name: "redirect-chain", Rows: "FET-04", Says: "ten redirects lead to the answer", Of: Answers, Share: 0.05,
 	answer: func(c *call, a *answer) { c.hop(a, 1) },
@@ -135,7 +135,7 @@ func (c *call) hop(a *answer, n int) {
 	}
 }
 
-// wrongRange answers a request for a range with the range that begins one byte later.
+// wrongRange answers a Range request with the range that begins one byte later.
 func wrongRange(c *call, a *answer) {
 	var from int64
 	if _, err := fmt.Sscanf(c.r.Header.Get("Range"), "bytes=%d-", &from); err != nil || from+1 >= a.size {
@@ -151,7 +151,7 @@ func wrongRange(c *call, a *answer) {
 // without removes a header from the request.
 func (c *call) without(name string) { c.r.Header.Del(name) }
 
-// maxHang bounds how long a stalled response keeps its connection open.
+// maxHang is the longest time for which a stalled response keeps its connection open.
 const maxHang = 10 * time.Minute
 
 // hang blocks until the client has disconnected.
@@ -160,7 +160,7 @@ func (c *call) hang() {
 	panic(http.ErrAbortHandler)
 }
 
-// wait waits for d and reports whether the client is still connected.
+// wait waits for a duration and reports whether the client is still connected.
 func (c *call) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -183,7 +183,7 @@ func (c *call) drip(a *answer, pieces int64, pause time.Duration) {
 	}
 }
 
-// begin sends the header including the length of the body.
+// begin sends the header with the length of the body.
 func (a *answer) begin(out http.ResponseWriter) {
 	out.Header().Set("Content-Length", fmt.Sprint(a.size))
 	a.headers(out)
@@ -202,19 +202,20 @@ func (a *answer) part(out http.ResponseWriter, n int64) {
 	_ = http.NewResponseController(out).Flush()
 }
 
-// raw writes the response directly to the connection and then closes the connection.
+// raw lets a function write the response directly to the connection, and then closes the
+// connection.
 func (a *answer) raw(write func(net.Conn)) {
 	a.send = func(out http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(out).Hijack()
 		if err != nil {
-			panic(http.ErrAbortHandler) // with HTTP/2 several requests share the connection
+			panic(http.ErrAbortHandler) // with HTTP/2 the connection is shared by other requests
 		}
 		defer conn.Close()
 		write(conn)
 	}
 }
 
-// rawly writes a response with n bytes of its body.
+// rawly writes a response with only the first n bytes of its body.
 func (a *answer) rawly(conn net.Conn, headers string, n int64) {
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nConnection: close\r\n%s\r\n",
 		a.status, http.StatusText(a.status), a.header.Get("Content-Type"), headers)

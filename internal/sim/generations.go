@@ -16,7 +16,7 @@ import (
 	"instep/source"
 )
 
-// generation is a document as written by one publication.
+// generation is a document as one publication wrote it.
 type generation struct {
 	key       string
 	kind      string // see resourcesync.Header.Kind
@@ -25,8 +25,8 @@ type generation struct {
 	published time.Time  // time of the Model's clock
 }
 
-// generations stores the documents of past publications, so that a cache can answer
-// with any of them. Beyond the limits the oldest are dropped.
+// generations stores the documents of past publications, so that a simulated cache can
+// answer with any of them. If there are more than the limits allow, the oldest are dropped.
 type generations struct {
 	mu    sync.Mutex // guards the fields below
 	all   []*generation
@@ -67,7 +67,7 @@ func (g *generations) of(key string) []*generation {
 	return g.byKey[key]
 }
 
-// find returns the generation with this digest; nil if it is not stored.
+// find returns the generation with a digest, or nil if it is not stored.
 func (g *generations) find(key string, sum source.Sum) *generation {
 	for _, d := range slices.Backward(g.of(key)) {
 		if d.sum == sum {
@@ -90,8 +90,8 @@ func (g *generations) moments() (all []time.Time) {
 	return all
 }
 
-// at returns which generation of a document was current at a time, counted back from
-// the newest; false if the document did not exist.
+// at returns which generation of a document was current at a time, counted back from the
+// newest, and false if the document did not exist.
 func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 	past := g.of(key)
 	for i, d := range slices.Backward(past) {
@@ -106,7 +106,7 @@ func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.written() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
-			continue // not recorded in the publication: a plain Sitemap
+			continue // the publication does not record plain Sitemaps
 		}
 		info, err := s.o.Bucket.Stat(ctx, key)
 		if err != nil {
@@ -137,7 +137,7 @@ func (s *Source) read(ctx context.Context, key string, size int64) ([]byte, erro
 	return io.ReadAll(r)
 }
 
-// kindOf returns the kind of the document at a path; "" if there is none or it is too
+// kindOf returns the kind of the document at a path, or "" if there is none or it is too
 // large to be stored.
 func (c *call) kindOf(path string) string {
 	past := c.s.past.of(path)
@@ -149,23 +149,24 @@ func (c *call) kindOf(path string) string {
 
 // Override changes how one document is served.
 type Override struct {
-	// Cached means that a cache answers, with the headers that the Source sent at that
-	// time and an Age, even if the Source has removed the document.
+	// Cached means that a cache answers, even if the Source has removed the document. The
+	// response has the headers that the Source sent at the time of that generation, and an
+	// Age.
 	Cached bool
-	// Back is which generation the cache sends, counted back from the newest.
+	// Back selects the generation that the cache sends, counted back from the newest.
 	Back int
 	// Hard means that the cache also answers requests with Cache-Control: no-cache.
 	Hard bool
-	// Status is the status of the Source's response, such as 404; 0 sends the document.
-	// It does not affect responses of a cache.
+	// Status is the status of the Source's response, such as 404. If it is 0 the Source
+	// sends the document. It does not affect responses of the cache.
 	Status int
 }
 
 // Document is a document of a Source with the number of its generations.
 type Document struct {
 	Path        string // path below the base URL
-	Kind        string // its capability, with "-index" for an index
-	Generations int    // at least 1; larger than every Override.Back
+	Kind        string // capability of the document, followed by "-index" for an index
+	Generations int    // number of generations, at least 1; Override.Back must be less
 }
 
 // Documents returns the documents with stored generations, sorted by path, including
@@ -185,7 +186,8 @@ func (s *Source) Documents() []Document {
 // All other documents are served unchanged.
 func (s *Source) Override(of map[string]Override) { s.wire.overrides.Store(&of) }
 
-// cached returns the response of a cache in front of the Source; nil if there is none.
+// cached returns the response of a cache in front of the Source, or nil if no cache
+// answers.
 func (c *call) cached() *answer {
 	past := c.s.past.of(c.path)
 	if len(past) == 0 {
@@ -202,7 +204,7 @@ func (c *call) cached() *answer {
 	return a
 }
 
-// age returns which generation a cache sends, counted back from the newest; false if no
+// age returns which generation a cache sends, counted back from the newest, and false if no
 // cache answers.
 func (c *call) age(past []*generation) (back int, hard, ok bool) {
 	if o := (*c.overrides.Load())[c.path]; o.Cached {
@@ -234,8 +236,8 @@ func (c *call) stored(d *generation) *answer {
 	return a
 }
 
-// withdrawn returns the response for a document that the Source does not serve at
-// present; nil if it serves it.
+// withdrawn returns the response for a document that a switch or an Override withdraws, or
+// nil if the Source serves the document.
 func (c *call) withdrawn() *answer {
 	status := (*c.overrides.Load())[c.path].Status
 	for _, sw := range c.switches {
@@ -251,8 +253,8 @@ func (c *call) withdrawn() *answer {
 	return a
 }
 
-// observePackage passes the manifest beside a package to observe; it equals the one in the
-// package.
+// observePackage calls observe with the manifest of a package. It uses the copy beside the
+// package, which is equal.
 func (c *call) observePackage() error {
 	past := c.s.past.of(strings.TrimSuffix(c.path, ".zip") + "-manifest.xml")
 	if len(past) == 0 {

@@ -22,9 +22,9 @@ import (
 	"instep/source"
 )
 
-// TruthPath is the path of a list of the Source's resources, as CSV: the present ones,
-// or those at the time in the query parameter at (RFC 3339). It answers only clients on
-// this machine, whatever switches are on.
+// TruthPath is the path of a CSV list of the Source's resources: the present resources, or
+// those at the time in the query parameter "at" (RFC 3339). The list is sent only to
+// clients on this machine, and switches do not affect it.
 const TruthPath = "/.sim/truth"
 
 // wire determines how a Source answers.
@@ -32,20 +32,20 @@ type wire struct {
 	s        *Source
 	prefix   string // path of the base URL; ends in "/"
 	on       atomic.Pointer[[]Switched]
-	rewrites chan struct{} // semaphore for documents in memory
+	rewrites chan struct{} // semaphore for requests that hold a document in memory
 	calls    atomic.Uint64
 	stale    staleDocuments
 
 	overrides atomic.Pointer[map[string]Override]
 	clock     clock
-	skew      *Switch                // writes the times of clock; stays on after the clock was wrong
+	skew      *Switch                // switch that writes the times of clock, which stays on once the clock was wrong
 	observe   func(*call, *document) // called with each served document, and with the manifest of each package; nil in production
 }
 
 func (w *wire) open(s *Source) error {
 	base, err := source.ParseBaseURL(s.o.BaseURL)
 	if err == nil && base != s.o.BaseURL {
-		err = fmt.Errorf("base URL %q: expected it as %q", s.o.BaseURL, base)
+		err = fmt.Errorf("base URL %q: expected the form %q", s.o.BaseURL, base)
 	}
 	if err != nil {
 		return err
@@ -72,14 +72,14 @@ func (s *Source) Switch(on ...Switched) {
 	s.wire.on.Store(&on)
 }
 
-// call is one request that passes through the switches.
+// call is one request to which the switches are applied.
 type call struct {
 	*wire
 	switches []Switched
 	r        *http.Request
 	path     string     // path below the base URL
 	now      time.Time  // time of the simulated clock
-	luck     *rand.Rand // random choices for this request only
+	luck     *rand.Rand // source of random choices for this request only
 }
 
 // base returns the URL below which everything is served.
@@ -93,15 +93,15 @@ type answer struct {
 	size   int64
 
 	document    bool                      // body is an XML document of the publication
-	resource    *Resource                 // the resource whose bytes body has
-	generation  *generation               // the stored generation that body has, if any
-	conditional bool                      // ranges and conditions of the request are honoured
-	send        func(http.ResponseWriter) // if not nil, sends the response by itself
+	resource    *Resource                 // the resource whose bytes are the body
+	generation  *generation               // the stored generation that is the body, if any
+	conditional bool                      // the answer obeys Range and conditional headers of the request
+	send        func(http.ResponseWriter) // if not nil, this function sends the response
 }
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
-	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // Date has the simulated time
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // the Date header has the simulated time
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return
@@ -138,7 +138,7 @@ func (w *wire) begin(r *http.Request) *call {
 func (c *call) truth(out http.ResponseWriter) {
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-		http.Error(out, "the truth is told on the loopback interface only", http.StatusForbidden)
+		http.Error(out, "the list of resources is sent to loopback addresses only", http.StatusForbidden)
 		return
 	}
 	at := c.s.o.Model.Now()
@@ -155,7 +155,7 @@ func (c *call) truth(out http.ResponseWriter) {
 	}
 	out.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	if err := t.WriteCSV(c.r.Context(), out, c.base()); err != nil {
-		panic(http.ErrAbortHandler) // A part has been sent: only a broken connection shows the client the failure.
+		panic(http.ErrAbortHandler) // A part of the response has been sent, so only a broken connection shows the failure to the client.
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *Source) Truth(ctx context.Context, w io.Writer) error {
 	return t.WriteCSV(ctx, w, s.o.BaseURL)
 }
 
-// answer creates the correct response and passes it through the switches.
+// answer creates the correct response and applies the switches to it.
 func (c *call) answer() (*answer, error) {
 	a, err := c.right()
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *call) missing() *answer {
 	return a
 }
 
-// maxNamed bounds the number of sets in the home page and robots.txt.
+// maxNamed is the largest number of sets in the home page and robots.txt.
 const maxNamed = 100
 
 // home returns the HTML page that links the sets (1.1 §6.3.3).
@@ -299,13 +299,13 @@ func mediaTypeOf(key string) string {
 	if t := mediatype.ByName(key); t != "" {
 		return t
 	}
-	return xmlType // the well-known URI, which has no extension
+	return xmlType // the well-known URI has no extension
 }
 
 // maxContent is the largest body that is read into memory for changes.
 const maxContent = 8 << 20
 
-// content reads a body into memory; false if it is too large.
+// content reads a body into memory. It returns false if the body is too large.
 func (a *answer) content() ([]byte, bool) {
 	if a.size > maxContent {
 		return nil, false
@@ -314,7 +314,7 @@ func (a *answer) content() ([]byte, bool) {
 	return b, err == nil
 }
 
-// bytes replaces the body of a response, and its validator.
+// bytes replaces the body of a response, and its ETag.
 func (a *answer) bytes(b []byte) {
 	sum := sha256.Sum256(b)
 	a.body, a.size = bytes.NewReader(b), int64(len(b))
@@ -328,7 +328,7 @@ func (a *answer) html(status int, text string) {
 	a.header.Set("Content-Type", "text/html; charset=utf-8")
 }
 
-// only reduces the response to a status and header fields.
+// only replaces the response by a status, as text, and header fields.
 func (a *answer) only(status int, headers ...string) {
 	text := fmt.Sprintf("%d %s\n", status, http.StatusText(status))
 	a.html(status, text)
@@ -368,7 +368,7 @@ type object struct {
 	key    string
 	size   int64
 	off    int64
-	open   io.ReadCloser // reads from offset off; nil if not open
+	open   io.ReadCloser // reader of the object from offset off; nil if none is open
 }
 
 func (o *object) Read(p []byte) (int, error) {
@@ -408,7 +408,7 @@ func (o *object) Seek(offset int64, whence int) (int64, error) {
 		offset += o.size
 	}
 	if offset < 0 {
-		return 0, fmt.Errorf("seek in %q: %d is before its beginning", o.key, offset)
+		return 0, fmt.Errorf("seek in %q: offset %d is negative", o.key, offset)
 	}
 	if err := o.Close(); err != nil {
 		return 0, err

@@ -23,7 +23,7 @@ func newJournal() *journal {
 	return &journal{BucketJournal: source.NewJournal(blob.NewMem()), made: map[string]time.Time{}}
 }
 
-// Begin also counts the publication.
+// Begin calls the Begin of the journal and counts the publication.
 func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
 	id, err := j.BucketJournal.Begin(ctx, set)
 	if err != nil {
@@ -42,7 +42,7 @@ func (j *journal) count() int64 {
 	return j.begun
 }
 
-// written returns the keys published since the last call.
+// written returns the keys published since the last call of written.
 func (j *journal) written() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -51,7 +51,7 @@ func (j *journal) written() []string {
 	return keys
 }
 
-// Done also records when the documents were written.
+// Done calls the Done of the journal and records when the documents were written.
 func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	if err := j.BucketJournal.Done(ctx, p); err != nil {
 		return err
@@ -65,7 +65,8 @@ func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	return nil
 }
 
-// Forget also removes the time at which the document was written.
+// Forget calls the Forget of the journal and removes the time at which the document was
+// written.
 func (j *journal) Forget(ctx context.Context, key string) error {
 	j.mu.Lock()
 	delete(j.made, key)
@@ -73,7 +74,8 @@ func (j *journal) Forget(ctx context.Context, key string) error {
 	return j.BucketJournal.Forget(ctx, key)
 }
 
-// writtenAt returns when the document at key was written; zero if there is none.
+// writtenAt returns the time at which the document at key was written, or zero if there is
+// no document.
 func (j *journal) writtenAt(key string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 	MaxResources = 10_000_000
 	MaxSets      = 10_000
 	MaxRate      = 100_000 // changes per second
-	MaxStep      = 100_000 // changes in one Step
+	MaxStep      = 100_000 // largest number of changes in one Step
 )
 
 // Config configures a Model. Resources, Size and Start are required.
@@ -35,14 +35,15 @@ type Config struct {
 	Size      Size
 	Rate      float64 // changes per second of simulated time, 0 to MaxRate
 	Mix       Mix     // zero is 1:2:1
-	// Hot is the fraction of updates, 0 to 1, that affect one resource in a hundred.
+	// Hot is the fraction of updates, 0 to 1, that go to the same hundredth of the
+	// resources.
 	Hot   float64
 	Start time.Time // start time of the simulated clock
 	Sets  int       // number of sets among which resources are distributed; 0 is 1
-	// Twins gives every second resource the same bytes as the one before it, if both
+	// Twins gives every second resource the same bytes as the resource before it while both
 	// have the same version number.
 	Twins bool
-	// History is the number of changes of a set that are remembered; 0 is 200,000. The
+	// History is the number of changes of a set that the Model stores; 0 is 200,000. The
 	// minimum is MaxStep.
 	History int
 }
@@ -67,15 +68,15 @@ type Resource struct {
 // been deleted.
 func (r *Resource) Open() *io.SectionReader { return r.content.open() }
 
-// Change is one entry of the history of a set.
+// Change is one change in the history of a set.
 type Change struct {
-	Seq      int64 // number in the set, from 1, without gaps
+	Seq      int64 // number of the change in the set; numbers are consecutive and begin with 1
 	Datetime time.Time
 	Change   resourcesync.Change
-	Resource // the resource; for a deletion, the version that was deleted
+	Resource // the new version; for a deletion, the version that was deleted
 }
 
-// state is the stored state of a resource, existing or deleted.
+// state is the stored state of a resource, which exists or is deleted.
 type state struct {
 	changed int64 // microseconds since 1970
 	version uint32
@@ -104,14 +105,14 @@ const (
 
 var changeOf = [...]resourcesync.Change{created: resourcesync.Created, updated: resourcesync.Updated, deleted: resourcesync.Deleted}
 
-// history holds the changes of a set, starting with number first.
+// history holds the changes of a set, beginning with the number in first.
 type history struct {
 	first  int64
 	events []event
 }
 
-// Model is a set of resources that changes. Step must not be called concurrently with
-// itself; everything else is safe for concurrent use.
+// Model is a set of resources that changes. Only one call of Step may run at a time. All
+// other methods are safe for concurrent use.
 type Model struct {
 	cfg Config
 	rng *rand.Rand // of Step
@@ -126,11 +127,12 @@ type Model struct {
 }
 
 // ErrForgotten means that the requested changes are older than the stored history.
-var ErrForgotten = errors.New("that long ago is not remembered")
+var ErrForgotten = errors.New("changes that old are no longer stored")
 
 const hashBuffer = 64 << 10
 
-// NewModel creates the resources of cfg and hashes them.
+// NewModel returns a Model, for which it creates and hashes the first version of each
+// resource.
 func NewModel(ctx context.Context, cfg Config) (*Model, error) {
 	cfg.Sets = max(cfg.Sets, 1)
 	if cfg.Mix == (Mix{}) {
@@ -163,7 +165,7 @@ func (c *Config) check() error {
 	case !(c.Rate >= 0 && c.Rate <= MaxRate):
 		return fmt.Errorf("rate: expected 0 to %d changes a second, found %g", MaxRate, c.Rate)
 	case c.Mix.Created < 0 || c.Mix.Updated < 0 || c.Mix.Deleted < 0 || c.Mix.total() > 1_000_000:
-		return fmt.Errorf("mix: expected three numbers from 0 that make 1,000,000 at most, found %v", c.Mix)
+		return fmt.Errorf("mix: expected three numbers from 0 whose sum is at most 1,000,000, found %v", c.Mix)
 	case !(c.Hot >= 0 && c.Hot <= 1):
 		return fmt.Errorf("hot: expected 0 to 1, found %g", c.Hot)
 	case c.Start.IsZero():
@@ -198,7 +200,7 @@ func (m *Model) fill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// begun returns when the first version of an original resource began.
+// begun returns the time at which the first version of an original resource began.
 func (m *Model) begun(id uint32) int64 {
 	before := mix(m.contentOf(id, 1).key^3) % uint64(30*24*time.Hour/time.Microsecond)
 	return m.cfg.Start.UnixMicro() - int64(before) - 1
@@ -281,8 +283,8 @@ func (m *Model) Version(r Resource, version uint32) Resource {
 	return m.resource(r.ID, version, 0, [sha256.Size]byte{})
 }
 
-// Resources yields the resources of a set, numbered from 0, by id. Changes made during
-// the loop may or may not be visible.
+// Resources yields the resources of a set, in the order of their ids. Sets are numbered
+// from 0. Changes made during the loop may or may not be visible.
 func (m *Model) Resources(set int) iter.Seq[Resource] {
 	const share = 1024
 	return func(yield func(Resource) bool) {
@@ -299,8 +301,8 @@ func (m *Model) Resources(set int) iter.Seq[Resource] {
 	}
 }
 
-// some appends resources of the set to batch, starting at an id, until batch is full.
-// It returns the id to continue with; -1 at the end.
+// some appends resources of a set to batch, beginning with an id, until batch is full. It
+// returns the id with which to continue, or -1 at the end.
 func (m *Model) some(batch *[]Resource, id int) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -315,7 +317,7 @@ func (m *Model) some(batch *[]Resource, id int) int {
 	return -1
 }
 
-// Last returns the number of the last change of a set; 0 if there is none.
+// Last returns the number of the last change of a set, or 0 if there is none.
 func (m *Model) Last(set int) int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -324,7 +326,7 @@ func (m *Model) Last(set int) int64 {
 
 func (h *history) last() int64 { return h.first + int64(len(h.events)) - 1 }
 
-// Changes yields the changes of a set numbered from from to through. It ends with
+// Changes yields the changes of a set with from <= number <= through. It ends with
 // ErrForgotten if they are no longer stored.
 func (m *Model) Changes(set int, from, through int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
@@ -342,7 +344,7 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	defer m.mu.RUnlock()
 	h := &m.logs[set]
 	if seq < h.first || seq > h.last() {
-		return Change{}, fmt.Errorf("change %d of set %d: %w: numbers %d to %d are", seq, set, ErrForgotten, h.first, h.last())
+		return Change{}, fmt.Errorf("change %d of set %d: %w: only changes %d to %d are stored", seq, set, ErrForgotten, h.first, h.last())
 	}
 	e := &h.events[seq-h.first]
 	return Change{
@@ -351,7 +353,8 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// before returns when the version of a resource began that was current before a time.
+// before returns the time at which that version of a resource began that was current before
+// a given time.
 func (m *Model) before(id uint32, at time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

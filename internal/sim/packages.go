@@ -21,7 +21,7 @@ const manifestName = "manifest.xml"
 // Switches for packages do not affect packages above 8 MiB.
 
 var packageQuirks = []*Switch{
-	inPackages("52", "members of packages begin with a slash, the manifest is the last", nil, func(m []member) []member {
+	inPackages("52", "names of package members begin with a slash, and the manifest is the last member", nil, func(m []member) []member {
 		for i := range m {
 			if m[i].name != manifestName {
 				m[i].name = "/" + m[i].name
@@ -35,21 +35,21 @@ var packageQuirks = []*Switch{
 			n.change("path", func(s string) string { return strings.TrimPrefix(s, "/") })
 		}
 	}, nil),
-	inDocuments("54", "the manifest beside a package lacks what the one inside has", func(_ *call, d *document) {
+	inDocuments("54", "the manifest beside a package lacks entries of the one inside", func(_ *call, d *document) {
 		if strings.HasSuffix(d.kind, "-manifest") && len(d.entries) > 0 {
 			d.entries = d.entries[1:]
 		}
 	}),
-	inPackages("55", "packages have no manifest, and a member that nobody described", nil, func(m []member) []member {
+	inPackages("55", "packages have an additional member and no manifest", nil, func(m []member) []member {
 		m = slices.DeleteFunc(m, func(m member) bool { return m.name == manifestName })
 		return append(m, member{name: "extra.tsv", data: []byte("a\tb\n")})
 	}),
-	inPackages("57", "manifests of Change Dumps do not say what kind of change it was", func(d *document) {
+	inPackages("57", "manifests of Change Dumps have no change attribute", func(d *document) {
 		for _, n := range d.allMD() {
 			n.drop("change")
 		}
 	}, nil),
-	inDocuments("58", "Resource Dumps lead to files of the Source's own machine", func(c *call, d *document) {
+	inDocuments("58", "Resource Dumps link local files of the Source's machine", func(c *call, d *document) {
 		if d.is("resourcedump") {
 			d.locs(func(uri string) string { return "file:///var/dumps/" + strings.TrimPrefix(uri, c.base()) })
 		}
@@ -57,7 +57,7 @@ var packageQuirks = []*Switch{
 }
 
 var packageFaults = []*Switch{
-	withRows("DMP-01", inPackages("zip-slip", "members and paths of packages climb out of the directory", func(d *document) {
+	withRows("DMP-01", inPackages("zip-slip", "names of members and paths lead out of the directory", func(d *document) {
 		for _, n := range d.allMD() {
 			n.change("path", func(s string) string { return "/../.." + s })
 		}
@@ -72,7 +72,7 @@ var packageFaults = []*Switch{
 	withRows("DMP-02", inPackages("zip-bomb", "a member of each package is 64 MiB of zeros", nil, func(m []member) []member {
 		return append(m, member{name: "bomb", method: zip.Deflate, data: make([]byte, 64<<20)})
 	})),
-	withRows("DMP-03", inPackages("zip-twice", "the members of packages are there twice", nil, func(m []member) []member {
+	withRows("DMP-03", inPackages("zip-twice", "packages have each member twice", nil, func(m []member) []member {
 		return append(m, m...)
 	})),
 	withRows("DMP-04", inPackages("zip-lacks-member", "packages lack the last member that the manifest names", nil, func(m []member) []member {
@@ -93,7 +93,8 @@ func isManifest(m member) int {
 	return 0
 }
 
-// inPackages changes packages and, in the same way, the manifests beside them.
+// inPackages returns a switch that changes packages and, in the same way, the manifests
+// beside them.
 func inPackages(name, says string, manifest func(*document), members func([]member) []member) *Switch {
 	sw := inZips(name, says, func(b []byte) ([]byte, error) { return repack(b, manifest, members) })
 	inner := sw.doc
@@ -106,7 +107,8 @@ func inPackages(name, says string, manifest func(*document), members func([]memb
 	return sw
 }
 
-// inZips changes the bytes of packages and removes their length and digests from documents.
+// inZips returns a switch that changes the bytes of packages and removes their length and
+// digests from documents.
 func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 	return quirk(name, says, func(sw *Switch) {
 		sw.doc = func(_ *call, _ Switched, d *document) {
@@ -194,7 +196,7 @@ func packed(members []member) ([]byte, error) {
 
 const oddPackageName = "package.zip"
 
-// straightToPackage links a package where a Resource Dump is expected.
+// straightToPackage replaces the link to a Resource Dump by a link to a package.
 func straightToPackage(c *call, _ Switched, d *document) {
 	if d.is("capabilitylist") {
 		d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return e.md().get("capability") == "resourcedump" })

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// quirks are the habits in docs/quirks.md that affect documents and responses of a
+// quirks are the deviations in docs/quirks.md that affect documents and responses of a
 // Source.
 var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuirks, fixityQuirks, packageQuirks, httpQuirks)
 
@@ -44,8 +44,8 @@ func inAnswers(number, says string, change func(*call, *answer)) *Switch {
 var documentQuirks = []*Switch{
 	inDocuments("1", "the Sitemap namespace is bound to a prefix", func(_ *call, d *document) { d.prefix = "sm:" }),
 	inDocuments("2", "the ResourceSync namespace lacks the slash at its end", func(_ *call, d *document) { d.rs = strings.TrimSuffix(d.rs, "/") }),
-	inDocuments("3", "documents in the form of D-Lib Magazine 2013, newest change first", dlib),
-	inDocuments("4", "documents in the form of the middle of 2013: modified on the root, rel=\"resourcesync\" for up", mid2013),
+	inDocuments("3", "documents have the form of D-Lib Magazine 2013, with the newest change first", dlib),
+	inDocuments("4", "documents have the form of mid-2013: modified on the root, rel=\"resourcesync\" instead of up", mid2013),
 	inDocuments("5", "an index is a urlset whose entries have the capability of the document", func(_ *call, d *document) {
 		if d.root == "sitemapindex" {
 			d.root = "urlset"
@@ -54,23 +54,23 @@ var documentQuirks = []*Switch{
 			}
 		}
 	}),
-	inDocuments("6", "Resource Lists go on at rel=\"next\", in three pages", pages),
-	inBytes("7", "two XML documents stand one after the other in a file", func(_ *call, text []byte) []byte { return append(text, text...) }),
-	inDocuments("8", "rs:md stands after rs:ln, and before loc", func(_ *call, d *document) {
+	inDocuments("6", "Resource Lists have three pages, linked by rel=\"next\"", pages),
+	inBytes("7", "a file has two XML documents, one after the other", func(_ *call, text []byte) []byte { return append(text, text...) }),
+	inDocuments("8", "rs:md is after rs:ln, and both are before loc", func(_ *call, d *document) {
 		slices.Reverse(d.head)
 		for _, e := range d.entries {
 			slices.Reverse(e)
 		}
 	}),
-	inDocuments("9", "an xml-stylesheet instruction and xsi:schemaLocation", func(_ *call, d *document) {
+	inDocuments("9", "documents have an xml-stylesheet instruction and xsi:schemaLocation", func(_ *call, d *document) {
 		d.before += "<?xml-stylesheet type=\"text/xsl\" href=\"/style.xsl\"?>\n"
 		d.attrs = append(d.attrs, attr{"xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance"}, attr{"xsi:schemaLocation", sitemapNamespace + " sitemap.xsd"})
 	}),
 	inBytes("10", "documents are in ISO-8859-1, with a comment that shows it", func(_ *call, text []byte) []byte {
 		return bytes.Replace(text, []byte(`encoding="UTF-8"?>`), []byte("encoding=\"ISO-8859-1\"?>\n<!-- caf\xe9 -->"), 1)
 	}),
-	inBytes("11", "white space stands before the XML declaration", func(_ *call, text []byte) []byte { return append([]byte("\n  "), text...) }),
-	inBytes("12", "documents are gzip without a header that says so", func(_ *call, text []byte) []byte { return gzipped(text) }),
+	inBytes("11", "there is white space before the XML declaration", func(_ *call, text []byte) []byte { return append([]byte("\n  "), text...) }),
+	inBytes("12", "documents are compressed by gzip, without a Content-Encoding header", func(_ *call, text []byte) []byte { return gzipped(text) }),
 	inAnswers("13", "documents are served as text/html", func(_ *call, a *answer) {
 		if a.document {
 			a.header.Set("Content-Type", "text/html; charset=utf-8")
@@ -91,7 +91,7 @@ var documentQuirks = []*Switch{
 			a.html(http.StatusOK, strings.ReplaceAll(c.home(), "capabilitylist.xml", "description.xml"))
 		}
 	}),
-	inAnswers("16", "robots.txt names several Sitemaps, in any case, a plain one first", func(c *call, a *answer) {
+	inAnswers("16", "robots.txt has several Sitemap lines, in various letter cases, a plain sitemap first", func(c *call, a *answer) {
 		if c.path == "robots.txt" {
 			a.bytes(fmt.Appendf(nil, "SITEMAP: %ssitemap.xml\nsitemap:%sresourcesync/resourcelist.xml\n", c.base(), c.base()))
 		}
@@ -104,7 +104,7 @@ var capabilityQuirks = []*Switch{
 			n.change("capability", strings.NewReplacer("list", "List", "dump", "Dump").Replace)
 		}
 	}),
-	inDocuments("18", "the Capability List names a capability that nobody defined", func(c *call, d *document) {
+	inDocuments("18", "the Capability List names an unknown capability", func(c *call, d *document) {
 		if d.is("capabilitylist") {
 			d.add(c.base()+"notifications", "capability", "changelist-notification")
 		}
@@ -125,7 +125,7 @@ var capabilityQuirks = []*Switch{
 			d.add(c.base()+"packages/1.tar.xz", "type", "application/x-xz")
 		}
 	}),
-	quirk("23", "an OAI-PMH answer is called a Resource List", func(sw *Switch) {
+	quirk("23", "the Resource List is an OAI-PMH response", func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
 			if d.is("capabilitylist") {
 				d.add(c.base()+"oai?verb=Identify", "capability", "resourcelist")
@@ -141,20 +141,20 @@ var capabilityQuirks = []*Switch{
 	inDocuments("24", "up is missing", func(_ *call, d *document) {
 		d.head = slices.DeleteFunc(d.head, func(n node) bool { return n.get("rel") == "up" })
 	}),
-	inDocuments("25", "rs:ln without rel, and with a relative href", func(_ *call, d *document) {
+	inDocuments("25", "rs:ln has no rel, and a relative href", func(_ *call, d *document) {
 		d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"hash", "describedby"}, {"href", "about.html"}}})
 	}),
 	inDocuments("26", "relation types have capital letters", func(_ *call, d *document) {
 		d.links(func(n *node) { n.change("rel", strings.NewReplacer("describedby", "describedBy", "up", "Up").Replace) })
 	}),
-	inDocuments("27", "further relation types and foreign attributes", func(c *call, d *document) {
+	inDocuments("27", "links have further relation types and foreign attributes", func(c *call, d *document) {
 		d.attrs = append(d.attrs, attr{"xmlns:dcterms", "http://purl.org/dc/terms/"})
 		d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"rel", "self"}, {"href", c.base() + c.path}, {"dcterms:conformsTo", "http://www.openarchives.org/rs/1.1/"}}})
 	}),
 }
 
 var uriQuirks = []*Switch{
-	inDocuments("39", "white space stands around loc", func(_ *call, d *document) { d.locs(func(s string) string { return "\n  " + s + "\n" }) }),
+	inDocuments("39", "there is white space around the URI in loc", func(_ *call, d *document) { d.locs(func(s string) string { return "\n  " + s + "\n" }) }),
 	throughNames("40", "URIs of resources have a query", func(path string) string { return "get?path=" + path },
 		func(c *call) (string, bool) {
 			if c.r.URL.Path != c.prefix+"get" {
@@ -174,7 +174,7 @@ var uriQuirks = []*Switch{
 			a.only(http.StatusFound, "Location", "http://localhost"+rest+c.r.URL.RequestURI())
 		}
 	}),
-	quirk("44", "Resource Lists name paths that climb, and names that devices have", func(sw *Switch) {
+	quirk("44", "Resource Lists name paths with .. and names of Windows devices", func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
 			for _, p := range climbing {
 				if d.is("resourcelist") {
@@ -200,8 +200,8 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames returns a quirk of resource names: it renames resources in documents,
-// and maps requests back.
+// throughNames returns a quirk that renames resources in documents, and maps requests for
+// the new names back.
 func throughNames(number, says string, there func(path string) string, back func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
@@ -231,9 +231,9 @@ func (c *call) ask(path string) {
 }
 
 var fixityQuirks = []*Switch{
-	inHashes("46", "hashes are SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
+	inHashes("46", "hashes are written as SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
 	inHashes("47", "hashes are in base64", func(sum []byte) string { return "sha-256:" + base64.StdEncoding.EncodeToString(sum) }),
-	inDocuments("49", "hash and length are there and empty", func(_ *call, d *document) {
+	inDocuments("49", "the attributes hash and length are empty", func(_ *call, d *document) {
 		for _, n := range d.allMD() {
 			empty := func(string) string { return "" }
 			n.change("hash", empty)
@@ -241,7 +241,7 @@ var fixityQuirks = []*Switch{
 		}
 	}),
 	inHashes("50", "hashes are of other bytes than those served", func(sum []byte) string { return "sha-256:" + hex.EncodeToString(spoiled(sum)) }),
-	inAnswers("51", "resources come compressed though nobody asked, described as they are without", func(_ *call, a *answer) {
+	inAnswers("51", "resources are compressed without a request for it, and lists describe the uncompressed bytes", func(_ *call, a *answer) {
 		if b, ok := a.content(); ok && a.resource != nil {
 			a.bytes(gzipped(b))
 			a.header.Set("Content-Encoding", "gzip")
@@ -258,7 +258,7 @@ func inHashes(number, says string, write func(sum []byte) string) *Switch {
 	})
 }
 
-// rehash rewrites a sha-256; it returns other texts unchanged.
+// rehash rewrites a sha-256 in a hash attribute. It returns other texts unchanged.
 func rehash(s string, write func(sum []byte) string) string {
 	digits, ok := strings.CutPrefix(s, "sha-256:")
 	sum, err := hex.DecodeString(digits)
@@ -268,7 +268,7 @@ func rehash(s string, write func(sum []byte) string) string {
 	return write(sum)
 }
 
-// spoiled returns another digest.
+// spoiled returns a wrong digest of the same length.
 func spoiled(sum []byte) []byte {
 	other := slices.Clone(sum)
 	other[0] ^= 0xff
@@ -339,7 +339,7 @@ func pages(c *call, d *document) {
 		return
 	}
 	page := 1
-	_, _ = fmt.Sscan(c.r.URL.Query().Get("page"), &page) // an invalid number stands for the first page
+	_, _ = fmt.Sscan(c.r.URL.Query().Get("page"), &page) // without a valid number the request is for the first page
 	page = min(max(page, 1), count)
 	n := len(d.entries)
 	d.entries = d.entries[(page-1)*n/count : page*n/count]
@@ -357,7 +357,7 @@ func pages(c *call, d *document) {
 func gzipped(b []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	_, _ = z.Write(b) // a Buffer never fails
+	_, _ = z.Write(b) // writing to a Buffer never fails
 	_ = z.Close()
 	return out.Bytes()
 }
@@ -370,7 +370,7 @@ type staleDocuments struct {
 
 type keptDocument struct {
 	text []byte
-	at   int64 // number of publications at that time
+	at   int64 // number of publications when the document was stored
 }
 
 // Limits of the stored documents.
@@ -379,8 +379,9 @@ const (
 	maxStaleBytes = 1 << 20
 )
 
-// remembered returns the document at key as it was when first served, until that is a
-// given number of publications old. Documents beyond the limits are not stored.
+// remembered returns the document at key as it was when it was first served. After a given
+// number of publications it stores the present document instead. It does not store
+// documents beyond the limits.
 func (w *wire) remembered(key string, text []byte, publications int64) []byte {
 	now := w.s.journal.count()
 	w.stale.mu.Lock()

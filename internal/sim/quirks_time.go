@@ -23,20 +23,20 @@ var timeQuirks = []*Switch{
 			d.entries[i] = slices.Insert(e, 1, node{name: "lastmod", text: changed})
 		}
 	}),
-	inDocuments("30", "lastmod is a day", func(_ *call, d *document) {
+	inDocuments("30", "lastmod is a date without a time", func(_ *call, d *document) {
 		for _, e := range d.entries {
 			if n := find(e, "lastmod"); n != nil {
 				n.text, _, _ = strings.Cut(n.text, "T")
 			}
 		}
 	}),
-	inDocuments("31", "times have a blank for the T and no zone", func(_ *call, d *document) {
+	inDocuments("31", "times have a space instead of the T, and no time zone", func(_ *call, d *document) {
 		d.times(func(s string) string { return strings.TrimSuffix(strings.Replace(s, "T", " ", 1), "Z") })
 	}),
-	inDocuments("32", "times are local ones, two hours ahead, that are called UTC", func(_ *call, d *document) {
+	inDocuments("32", "times are local times, two hours ahead, but are marked as UTC", func(_ *call, d *document) {
 		d.times(func(s string) string { return later(s, 2*time.Hour) })
 	}),
-	inDocuments("33", "lastmod is the moment of writing the list", func(c *call, d *document) {
+	inDocuments("33", "lastmod is the time at which the list was written", func(c *call, d *document) {
 		for _, e := range d.entries {
 			if n := find(e, "lastmod"); n != nil {
 				n.text = c.now.Format(time.RFC3339Nano)
@@ -71,7 +71,7 @@ var timeQuirks = []*Switch{
 	}),
 }
 
-// later moves a time forward; the zero time stays.
+// later adds a duration to a time, but not to the zero time.
 func later(s string, by time.Duration) string {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 // Staging are required.
 type Options struct {
 	Model           *Model
-	BaseURL         string      // URL as source.ParseBaseURL returns it
+	BaseURL         string      // base URL as source.ParseBaseURL returns it
 	Bucket, Staging blob.Bucket // buckets for this Source only, initially empty
 
 	ChangeListMax int           // largest number of changes in a Change List; 0 is 5,000, at most 50,000
 	MaxEntries    int           // largest number of entries in a Resource List; 0 is 50,000
-	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. Many changes also lead to a new one.
+	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. Many changes lead to an earlier Resource List.
 	Dumps         bool          // offer Resource Dumps and Change Dumps
 	DumpEvery     time.Duration // simulated time between Resource Dumps; 0 is 24 h
 	Archive       *source.Archive
-	// Keep is how long, in simulated time, superseded documents stay available; 0 is an
+	// Keep is the simulated time for which superseded documents stay available; 0 is an
 	// hour.
 	Keep      time.Duration
 	Generator string
@@ -50,14 +50,14 @@ type Source struct {
 	wire      wire
 }
 
-// published describes the last publication of a set.
+// published is the last publication of a set.
 type published struct {
 	name     string
 	through  int64     // number of the last published change
 	at       time.Time // time of the last publication
 	dumped   time.Time // time of the last Resource Dump
 	snapshot time.Time // time of the last Resource List
-	listed   int64     // number of the last change in that list
+	listed   int64     // number of the last change in that Resource List
 }
 
 // NewSource returns a Source without any publication.
@@ -89,14 +89,15 @@ func NewSource(o Options) (*Source, error) {
 	return s, s.wire.open(s)
 }
 
-// or sets an option to a default if it is zero.
+// or sets an option to its default if the option is zero.
 func or[T int | time.Duration](option *T, to T) {
 	if *option == 0 {
 		*option = to
 	}
 }
 
-// Round advances simulated time by d and publishes the changes. It returns their number.
+// Round advances simulated time and publishes the changes of that time. It returns their
+// number.
 func (s *Source) Round(ctx context.Context, d time.Duration) (Counts, error) {
 	n, err := s.o.Model.Step(ctx, d)
 	if err != nil {
@@ -150,13 +151,13 @@ func (s *Source) publish(ctx context.Context, set int) error {
 	return s.keepGenerations(ctx)
 }
 
-// staleness returns the number of changes after which a new Resource List is due: as
-// many as fit into a Change List, but more than a tenth of a large set.
+// staleness returns the number of changes after which a new Resource List is written: as
+// many as fit into a Change List, or a tenth of the set if that is more.
 func (s *Source) staleness() int64 {
 	return int64(max(s.o.ChangeListMax, s.o.Model.Len()/s.o.Model.Sets()/10))
 }
 
-// windows divides the changes from number on into Change Lists.
+// windows divides the changes from a number on into Change Lists.
 func (s *Source) windows(set int, number int64, from time.Time, through int64) ([]source.Window, error) {
 	var all []source.Window
 	for {
@@ -175,7 +176,7 @@ func (s *Source) windows(set int, number int64, from time.Time, through int64) (
 	}
 }
 
-// filled returns a window with its changes.
+// filled returns a window whose Changes yields the changes of the window.
 func (s *Source) filled(set int, w source.Window) source.Window {
 	w.Changes = s.changes(set, w.Number, w.Through)
 	if p := &s.sets[set]; s.o.Dumps {
@@ -192,7 +193,7 @@ func (s *Source) entry(r *Resource) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: s.o.BaseURL + r.Path, LastMod: resourcesync.DatetimeOf(r.Changed)}
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, r.SHA256[:])
 	if err != nil {
-		panic(err) // cannot happen: the length is that of a sha-256
+		panic(err) // cannot happen, because the length is that of a sha-256
 	}
 	en.Digests, en.Length, en.Type = resourcesync.Digests{d}, resourcesync.Bytes(r.Length), r.Type
 	return en

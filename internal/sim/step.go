@@ -13,7 +13,7 @@ type Counts struct{ Created, Updated, Deleted int64 }
 // Sum returns the number of all changes.
 func (c Counts) Sum() int64 { return c.Created + c.Updated + c.Deleted }
 
-// Add adds the counts of o to those of the receiver.
+// Add adds the counts of another Counts.
 func (c *Counts) Add(o Counts) {
 	c.Created += o.Created
 	c.Updated += o.Updated
@@ -31,17 +31,17 @@ func (c *Counts) count(k kind) {
 	}
 }
 
-// CheckStep returns an error if a Step of this length is too long: it should make at
-// most half of MaxStep changes on average.
+// CheckStep returns an error if a Step of a given duration would make more than half of
+// MaxStep changes on average.
 func (m *Model) CheckStep(d time.Duration) error {
 	if expected := m.cfg.Rate * d.Seconds(); d < 0 || expected > MaxStep/2 {
-		return fmt.Errorf("%g changes a second for %v are too many for one step: expected %d at most", m.cfg.Rate, d, MaxStep/2)
+		return fmt.Errorf("%g changes a second for %v are too many for one step: expected at most %d changes", m.cfg.Rate, d, MaxStep/2)
 	}
 	return nil
 }
 
-// Step advances simulated time by d and makes the changes of that time. It returns
-// their number, at most MaxStep.
+// Step advances simulated time and makes the changes of that time. It returns their number,
+// at most MaxStep.
 func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	var n Counts
 	if err := m.CheckStep(d); err != nil {
@@ -60,8 +60,9 @@ func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	return n, nil
 }
 
-// next returns the time of the next change after at: the gaps in a Poisson process are
-// exponentially distributed, and here at least a microsecond.
+// next returns the time of the change that follows one at a given time. The times between
+// changes are exponentially distributed, as in a Poisson process, and at least a
+// microsecond.
 func (m *Model) next(at int64) int64 {
 	if m.cfg.Rate == 0 {
 		return 1<<63 - 1
@@ -93,8 +94,8 @@ func (m *Model) happen(at int64) kind {
 	return k
 }
 
-// draw chooses the kind of a change at random. The last resource is never deleted, and
-// there are never more than twice as many resources as at the start.
+// draw chooses the kind of a change at random. It never deletes the last resource, and
+// never creates more than twice as many resources as at the start.
 func (m *Model) draw() kind {
 	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
 	k := deleted
@@ -112,7 +113,8 @@ func (m *Model) draw() kind {
 
 func (m *Model) bound() int { return 2*m.cfg.Resources + 100 }
 
-// pick chooses the resource for a change. Half of the created resources existed before.
+// pick chooses the resource for a change. Half of the resources that it creates existed
+// before and were deleted.
 func (m *Model) pick(k kind) uint32 {
 	switch k {
 	case created:
@@ -131,8 +133,8 @@ func (m *Model) pick(k kind) uint32 {
 	return m.alive[m.rng.IntN(len(m.alive))]
 }
 
-// apply applies an event to the state. A resource that is created again must be the
-// last of gone.
+// apply applies an event to the state. If a deleted resource is created again it must be
+// the last one in gone.
 func (m *Model) apply(e event) {
 	switch {
 	case int(e.id) == len(m.states):
@@ -158,8 +160,8 @@ func (m *Model) apply(e event) {
 	m.remember(e)
 }
 
-// remember appends to the history. When the history is half as long again as necessary
-// it drops the oldest part.
+// remember appends an event to the history. When the history is half as long again as
+// necessary, remember drops the oldest part.
 func (m *Model) remember(e event) {
 	h := &m.logs[int(e.id)%m.cfg.Sets]
 	if len(h.events) >= m.cfg.History+m.cfg.History/2 {

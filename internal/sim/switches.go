@@ -15,23 +15,23 @@ type Switch struct {
 	Name  string  // number of a quirk, or name of a fault
 	Says  string  // description of the effect
 	Rows  string  // identifiers of the rows in the catalogue of faults; "" for a quirk, which is not a fault
-	Share float64 // default fraction of affected targets
-	Of    Scope   // the targets of which the share is a fraction
+	Share float64 // default fraction of the targets that the Switch affects
+	Of    Scope   // what the targets are: responses or resources
 
 	inbound func(*call)                       // changes the request
-	route   func(*call) *answer               // answers a path that otherwise does not exist; returns nil to pass the request on
+	route   func(*call) *answer               // answers requests for a path that does not exist otherwise; a nil answer passes the request on
 	doc     func(*call, Switched, *document)  // changes a document
 	raw     func(c *call, text []byte) []byte // changes the bytes of a document
 	answer  func(*call, *answer)              // changes any answer
 
-	kinds  []string // kinds of documents to which the next two fields apply
+	kinds  []string // kinds of documents to which cache and status apply
 	cache  bool     // a cache answers with an earlier generation
 	status int      // the Source answers with this status
 	hard   bool     // caches also answer requests with Cache-Control: no-cache
-	clock  shift    // how far the Source's clock is ahead
+	clock  shift    // time by which the Source's clock is ahead
 }
 
-// Scope is what the share of a Switch is a fraction of: responses or resources.
+// Scope says what the targets of a Switch are, of which its share is a fraction.
 type Scope string
 
 // The scopes.
@@ -41,26 +41,27 @@ const (
 	Entries Scope = "entries" // a resource is either always affected or never
 )
 
-// Switched is a Switch that is on for a fraction of its targets.
+// Switched is a Switch that is on, with its share.
 type Switched struct {
 	*Switch
 	Share float64 // above 0, at most 1
 }
 
-// Switches returns all switches: quirks by number, then faults.
+// Switches returns all switches: first the quirks by number, then the faults.
 func Switches() []*Switch { return slices.Concat(quirks, faults) }
 
 // hits decides at random whether a response is affected.
 func (sw Switched) hits(c *call) bool { return sw.Of != Answers || c.luck.Float64() < sw.Share }
 
-// has reports whether the resource with a URI is affected, which never changes.
+// has reports whether the resource with a URI is affected. The result is always the same
+// for a URI.
 func (sw Switched) has(uri string) bool {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, sw.Name+" "+uri) // a hash never fails
+	_, _ = io.WriteString(h, sw.Name+" "+uri) // writing to a hash never fails
 	return unit(mix(h.Sum64())) <= sw.Share
 }
 
-// each calls change for the affected entries.
+// each calls a function for the affected entries.
 func (sw Switched) each(d *document, change func(entry)) {
 	for _, e := range d.entries {
 		if sw.has(e.loc()) {
@@ -97,7 +98,7 @@ func parse(list, what string, all []*Switch) ([]Switched, error) {
 		if given {
 			var err error
 			if sw.Share, err = parseShare(share); err != nil || sw.Of == Always && sw.Share != 1 {
-				return nil, fmt.Errorf("%s %q: expected a share such as 2%% where --list gives one, found %q", what, name, share)
+				return nil, fmt.Errorf("%s %q: expected a share such as 2%%, and only for a switch for which --list shows one, found %q", what, name, share)
 			}
 		}
 		on = append(on, sw)
@@ -110,12 +111,12 @@ func parseShare(s string) (float64, error) {
 	number, ok := strings.CutSuffix(s, "%")
 	percent, err := strconv.ParseFloat(number, 64)
 	if err != nil || !ok || !(percent > 0 && percent <= 100) {
-		return 0, fmt.Errorf("%q is no percentage above 0", s)
+		return 0, fmt.Errorf("expected a percentage above 0, found %q", s)
 	}
 	return percent / 100, nil
 }
 
-// rewrite passes a document through the switches that change documents.
+// rewrite applies the switches that change documents to a document.
 func (c *call) rewrite(a *answer) error {
 	var docs, raws []Switched
 	for _, sw := range c.switches {

@@ -11,11 +11,11 @@ import (
 	"instep/internal/memento"
 )
 
-// Handler serves TimeGates and TimeMaps from the Store (1.1 §14.6, RFC 7089), next to
-// the Handler of a published site, and adds to the file of a version the headers that
-// describe it. It handles only GET and HEAD.
+// Handler serves TimeGates and TimeMaps of a Store (1.1 §14.6, RFC 7089), and passes all
+// other requests to the handler of a published site. To the response with the file of a
+// version it adds the headers that describe the version. It handles only GET and HEAD.
 type Handler struct {
-	Store  *Store              // nil: no TimeGates and TimeMaps are served
+	Store  *Store              // the versions; if nil, no TimeGates and TimeMaps are served
 	Prefix string              // path of the base URL; ends in "/"
 	URI    func(string) string // returns the URI for a path below the base URL
 	Next   http.Handler        // handles all other requests, and sends the files
@@ -51,8 +51,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Next.ServeHTTP(w, r)
 }
 
-// of returns the path of the resource for the path of a TimeGate or TimeMap. Clients
-// append a path or a whole URI, whose "//" some proxies change.
+// of returns the path of the resource for the path of a TimeGate or TimeMap. Clients append
+// a path or a whole URI, in which some proxies change "//" to "/".
 func (h *Handler) of(name, kind string) (string, bool) {
 	of, ok := strings.CutPrefix(name, kind)
 	if !ok || h.Store == nil {
@@ -67,7 +67,8 @@ func (h *Handler) of(name, kind string) (string, bool) {
 	return of, true
 }
 
-// links returns the Link headers for TimeGates and versions of a resource.
+// links returns the Link headers from a version or TimeGate to the resource, its TimeGate
+// and its TimeMap.
 func (h *Handler) links(of string) []string {
 	links := []string{"<" + h.URI(of) + `>; rel="original"`}
 	if h.Store != nil {
@@ -76,7 +77,7 @@ func (h *Handler) links(of string) []string {
 	return links
 }
 
-// version returns the stored facts about a version; only its place if there are none.
+// version returns a stored version, or one with only Path and Since if it is not stored.
 func (h *Handler) version(ctx context.Context, since time.Time, of string) Version {
 	if h.Store != nil {
 		if v, err := h.Store.At(ctx, of, since); err == nil && v.Since.Equal(since) {
@@ -86,14 +87,14 @@ func (h *Handler) version(ctx context.Context, since time.Time, of string) Versi
 	return Version{Path: of, Since: since}
 }
 
-// choice is the result of a negotiation by time.
+// choice is the result of choosing the version for a time, with the versions around it.
 type choice struct {
-	first, last, before, chosen, after *Version // nil if there is none
+	first, last, before, chosen, after *Version // nil if there is no such version
 	gone                               bool     // the resource did not exist at that time
 }
 
-// choose finds the version at a time: before the first version it is the first one, and
-// for the zero time the last one (RFC 7089 §4.5.3).
+// choose finds the version of a resource at a time. For a time before the first version it
+// chooses the first version, and for the zero time the last one (RFC 7089 §4.5.3).
 func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice, err error) {
 	end := at.Add(time.Second) // HTTP datetimes have whole seconds
 	for v, err := range h.Store.List(ctx, of) {
@@ -118,7 +119,8 @@ func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice
 	return c, nil
 }
 
-// timeGate redirects to the version at the requested time, or to the last one.
+// timeGate redirects to the version at the requested time, or to the last version if no
+// time is requested.
 func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 	header := w.Header()
 	header.Set("Vary", "accept-datetime")
@@ -151,7 +153,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 		seen[v] = true
 	}
 	if c.gone {
-		http.Error(w, "404: it was deleted at that moment", http.StatusNotFound)
+		http.Error(w, "404: the resource did not exist at that time", http.StatusNotFound)
 		return
 	}
 	header.Set("Location", h.URI(c.chosen.Place()))
@@ -219,7 +221,7 @@ func (h *Handler) mementos(ctx context.Context, of string) iter.Seq2[memento.Mem
 	}
 }
 
-// versionWriter adds the headers of a version to the response with its bytes.
+// versionWriter adds headers that describe a version to the response with its bytes.
 type versionWriter struct {
 	http.ResponseWriter
 	version Version

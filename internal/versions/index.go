@@ -19,8 +19,8 @@ import (
 // the catalog, so that catalog.IsStateName recognises it.
 const FileName = "catalog.db.versions"
 
-// schema is the schema of the database: the states of each path, in order. A deletion
-// has no sha256.
+// schema creates the tables. version has the states of each path; for a deletion sha256 is
+// NULL. log has the numbers that Through returns.
 const schema = `
 CREATE TABLE IF NOT EXISTS version (
 	path     TEXT NOT NULL,
@@ -54,7 +54,7 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	}
 	name := filepath.Join(state, FileName)
 	path := url.URL{Path: filepath.ToSlash(name)}
-	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // a relative path has no authority
+	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // Opaque, because Path would make a relative path absolute
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (x *index) prepare(ctx context.Context, writes bool) error {
 // Close closes the database, but not the bucket with the bytes.
 func (x *index) Close() error { return x.db.Close() }
 
-// in runs do in one transaction. The transaction is durable when in returns nil.
+// in calls do in one transaction, which is durable when in returns nil.
 func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -99,8 +99,8 @@ func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// insertOne skips a state that is already stored or equals the one before it, and a
-// deletion without a state before it.
+// insertOne inserts a state, unless it is stored already, equals the state before it, or is
+// a deletion without a state before it.
 const insertOne = `INSERT INTO version (path, since, sha256, length, type, encoding)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
 		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE path = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
@@ -128,9 +128,9 @@ func (x *index) insert(ctx context.Context, states []Version) error {
 	})
 }
 
-// At returns the state of a resource at a time. It returns ErrNoVersion if no stored
-// state had begun by then. If the resource did not exist at that time, the Version has
-// Deleted set.
+// At returns the state of a resource at a time. It returns ErrNoVersion if no state is
+// stored that began at that time or earlier. If the resource did not exist at that time,
+// the Version has Deleted set.
 func (x *index) At(ctx context.Context, name string, at time.Time) (Version, error) {
 	for v, err := range x.query(ctx, "WHERE path = ? AND since <= ? ORDER BY since DESC LIMIT 1", name, at.UnixMicro()) {
 		return v, err
@@ -138,12 +138,12 @@ func (x *index) At(ctx context.Context, name string, at time.Time) (Version, err
 	return Version{}, fmt.Errorf("%w: of %q at %s", ErrNoVersion, name, at.UTC().Format(time.RFC3339))
 }
 
-// List yields the stored states of a resource, oldest first.
+// List yields the stored states of a resource, the oldest first.
 func (x *index) List(ctx context.Context, name string) iter.Seq2[Version, error] {
 	return x.query(ctx, "WHERE path = ? ORDER BY since", name)
 }
 
-// After yields the states of all resources that began after a time, in order.
+// After yields the states of all resources that began after a time, ordered by time.
 func (x *index) After(ctx context.Context, at time.Time) iter.Seq2[Version, error] {
 	return x.query(ctx, "WHERE since > ? ORDER BY since, path", at.UnixMicro())
 }
@@ -188,14 +188,14 @@ func (x *index) drop(ctx context.Context, v *Version) error {
 	return err
 }
 
-// ended returns an SQL condition: the state in row has a later state that began before
-// the time ?1.
+// ended returns the SQL condition that the state in a row ended before the time ?1: a later
+// state of the same path began before it.
 func ended(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
 }
 
-// expired returns the states that ended before a time, and the digests that no other
-// state has.
+// expired returns the states that ended before a time, and those of their digests that no
+// other state has.
 func (x *index) expired(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
 	for v, err := range x.query(ctx, "AS v WHERE "+ended("v"), before.UnixMicro()) {
 		if err != nil {
@@ -223,14 +223,15 @@ func (x *index) expired(ctx context.Context, before time.Time) (old []Version, f
 	return old, free, rows.Err()
 }
 
-// forget removes the rows of the states that expired returns.
+// forget removes the rows of the states that expired returns for the same time.
 func (x *index) forget(ctx context.Context, before time.Time) error {
 	_, err := x.db.ExecContext(ctx, "DELETE FROM version AS v WHERE "+ended("v"), before.UnixMicro())
 	return err
 }
 
-// Through returns the number up to which the changes of a change log are stored; false
-// if none are. The log is identified by its catalog and set.
+// Through returns the number of the last change of a change log whose state is stored, and
+// false if there is none. log is the name of the change log: it must name its catalog and
+// set.
 func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
 	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -239,7 +240,7 @@ func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err 
 	return n, err == nil, err
 }
 
-// SetThrough stores the number that Through returns.
+// SetThrough stores the number that Through returns for a change log.
 func (x *index) SetThrough(ctx context.Context, log string, n int64) error {
 	_, err := x.db.ExecContext(ctx, "INSERT INTO log VALUES (?, ?) ON CONFLICT DO UPDATE SET through = excluded.through", log, n)
 	return err

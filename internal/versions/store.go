@@ -41,12 +41,11 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 	return &Store{x, bytes}, err
 }
 
-// Keep stores states: first all bytes, then the rows. It skips a state that is already
-// stored, or that has the same bytes, type and coding as the one before it, and a
-// deletion without an earlier state. It also skips, and returns, states whose bytes no
-// longer exist (State.Open, or reading its result, returns fs.ErrNotExist) or differ
-// from the description. Storing many states in one call is faster than storing each
-// alone.
+// Keep stores states: first all bytes, then the rows. It skips a state that is stored
+// already, a state with the same bytes, type and coding as the state before it, and a
+// deletion without an earlier state. It also skips, and returns in lost, the states whose
+// bytes differ from the description or no longer exist (State.Open, or reading its result,
+// returns fs.ErrNotExist). One call for many states is faster than a call for each.
 func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {
@@ -109,20 +108,13 @@ func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]
 	return nil
 }
 
-// get opens stored bytes without verifying them. It returns ErrNoVersion if they are
-// not stored.
-func (s *Store) get(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, blob.Info, error) {
+// Open opens stored bytes. If the bytes no longer match the digest, reading them ends with
+// a resourcesync.MismatchError. Open returns ErrNoVersion if the bytes are not stored.
+func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
 	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
 	if errors.Is(err, blob.ErrNotExist) {
 		err = fmt.Errorf("%w: bytes %s", ErrNoVersion, sha256)
 	}
-	return body, info, err
-}
-
-// Open opens stored bytes. Reading fails before the end if they no longer match the
-// digest (resourcesync.MismatchError). It returns ErrNoVersion if they are not stored.
-func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
-	body, info, err := s.get(ctx, sha256)
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +127,12 @@ type verified struct {
 	io.Closer
 }
 
-// Place creates the file of each state that is stored, at Version.Place in a bucket,
-// where a web server finds it. The files are hard links to the bytes of the Store if
-// both buckets are on one file system that supports them, otherwise copies. Place skips
-// deletions, states that are not stored, and those whose file exists. If the file of a
-// state would replace a directory, or the bucket does not accept its name, Place
-// removes the state from the store.
+// Place creates the file of each stored state in a bucket, at Version.Place, where a web
+// server finds it. The files are hard links to the bytes of the Store if both buckets are
+// on one file system that supports them, otherwise copies. Place skips deletions, states
+// that are not stored, and states whose file exists. If the file of a state would replace a
+// directory, or the bucket does not accept its name, Place removes the state from the
+// store.
 func (s *Store) Place(ctx context.Context, to blob.Bucket, states []Version) error {
 	err := s.placeAll(ctx, to, states)
 	if !noPlace(err) {
@@ -223,9 +215,9 @@ func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.O
 	return o, errors.Join(err, o.Close())
 }
 
-// Expire removes the states that ended before a time: first their files, which Place
-// put into a bucket, then the bytes that no other state has, and finally the rows, so
-// that an interrupted call can be repeated.
+// Expire removes the states that ended before a time. It removes first the files that Place
+// created in a bucket, then the bytes that no other state has, and last the rows, so that
+// an interrupted call can be repeated.
 func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time) error {
 	old, free, err := s.expired(ctx, before)
 	if err != nil || len(old) == 0 {

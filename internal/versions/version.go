@@ -1,6 +1,6 @@
-// Package versions stores earlier states of resources for a publisher (1.1 §14.6): the
-// bytes of each state once, in a Bucket by their SHA-256, and in a database the time at
-// which each resource got them.
+// Package versions stores earlier states of resources for a publisher (1.1 §14.6): a Bucket
+// has the bytes of each state once, by their SHA-256, and a database has the time at which
+// each resource got these bytes.
 //
 // A state begins when a change is recorded and ends when the next one begins. Keep
 // stores states, At and List find them, and Open opens bytes, which are verified while
@@ -22,13 +22,13 @@ import (
 )
 
 // ErrNoVersion means that no state of the resource at that time is stored.
-var ErrNoVersion = errors.New("no such version is kept")
+var ErrNoVersion = errors.New("no such version is stored")
 
 // Version is a state of a resource.
 type Version struct {
 	Path    string    // path of the resource below the base URL, not escaped
-	Since   time.Time // when it began, in whole microseconds
-	Deleted bool      // the resource did not exist; then the fields below are zero
+	Since   time.Time // time at which the state began, in whole microseconds
+	Deleted bool      // the resource did not exist in this state, and the fields below are zero
 
 	SHA256   resourcesync.Digest
 	Length   int64
@@ -50,9 +50,8 @@ func Key(sha256 resourcesync.Digest) string {
 	return path.Join(name[:2], name)
 }
 
-// Paths below the base URL: the directory of versions, each of which has its own URI,
-// and those of the TimeGates and TimeMaps, whose paths end with the path of the
-// resource.
+// Directories below the base URL: of the files of versions, of TimeGates and of TimeMaps.
+// The path of a TimeGate or TimeMap ends with the path of its resource.
 const (
 	Places   = "resourcesync/versions/"
 	TimeGate = "resourcesync/timegate/"
@@ -62,8 +61,8 @@ const (
 // TimeMapType is the media type of a TimeMap.
 const TimeMapType = memento.TimeMapType
 
-// placeTime is the layout of the time in a place, with fractions, since two states may
-// begin in the same second.
+// placeTime is the layout of the time in the path that Place returns. It has fractions of a
+// second, because two states can begin in the same second.
 const placeTime = "20060102150405.000000"
 
 // Place returns the path of the version's file below the base URL: the time at which
@@ -71,7 +70,8 @@ const placeTime = "20060102150405.000000"
 // recognises its media type.
 func (v *Version) Place() string { return Places + v.Since.UTC().Format(placeTime) + "/" + v.Path }
 
-// ParsePlace reverses Place.
+// ParsePlace returns the time and the resource path in a path that Place returned, and
+// false for any other path.
 func ParsePlace(place string) (since time.Time, name string, ok bool) {
 	rest, ok := strings.CutPrefix(place, Places)
 	if !ok {

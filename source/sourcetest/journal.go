@@ -1,5 +1,4 @@
-// Package sourcetest has the tests of the contract of source.Journal, which every
-// implementation must pass.
+// Package sourcetest tests implementations of source.Journal with RunJournal.
 package sourcetest
 
 import (
@@ -12,9 +11,9 @@ import (
 	"instep/source"
 )
 
-// RunJournal tests an implementation of source.Journal. open makes an empty journal and
-// returns a function that opens this journal again, as a new process would. RunJournal
-// calls that function only when it no longer uses the journal that was opened before.
+// RunJournal tests the contract of source.Journal. open makes an empty journal and
+// returns a function that reopens it, as a new process would. RunJournal calls that
+// function only after it has stopped using the previous instance.
 func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journal)) {
 	for name, test := range map[string]func(*suite){
 		"nothing published":    (*suite).nothing,
@@ -34,15 +33,15 @@ func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journ
 	}
 }
 
-// suite is a journal under test. It is opened again after each change, because a change
-// must be durable when the method returns.
+// suite is a journal under test. It is reopened after each change, since everything
+// must be durable when a method returns.
 type suite struct {
 	source.Journal
 	t    *testing.T
 	open func() source.Journal
 }
 
-// made returns the time at which the publication with this id is made.
+// made returns the time of the publication with this id.
 func made(id int64) time.Time {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(id) * time.Hour)
 }
@@ -62,7 +61,7 @@ func (s *suite) begin(set string) source.Publication {
 	return source.Publication{ID: id, Set: set, Made: made(id)}
 }
 
-// publish begins a publication, calls fill to complete it, commits it and calls Done.
+// publish commits a publication after fill has added its contents, and calls Done.
 func (s *suite) publish(set string, fill func(*source.Publication)) source.Publication {
 	s.t.Helper()
 	p := s.begin(set)
@@ -72,7 +71,7 @@ func (s *suite) publish(set string, fill func(*source.Publication)) source.Publi
 	return p
 }
 
-// collect returns all values of a sequence.
+// collect reads a sequence to its end.
 func collect[T any](s *suite, seq iter.Seq2[T, error]) []T {
 	s.t.Helper()
 	var all []T
@@ -89,8 +88,8 @@ func document(key string, length int64) source.Document {
 	return source.Document{Key: key, Length: length, SHA256: source.Sum{byte(length)}, Immutable: length%2 == 0}
 }
 
-// wantDocument checks the document that the journal has for a key: the one of this
-// length, or none if length is -1.
+// wantDocument compares the recorded length of a key with the expected one; -1 means
+// that the key is not ours.
 func (s *suite) wantDocument(key string, length int64) {
 	s.t.Helper()
 	d, ok, err := s.Document(s.t.Context(), key)
@@ -98,7 +97,7 @@ func (s *suite) wantDocument(key string, length int64) {
 		s.t.Fatal(err)
 	}
 	if want := document(key, length); ok != (length >= 0) || ok && (d.Key != want.Key || d.Length != want.Length || d.SHA256 != want.SHA256 || d.Immutable != want.Immutable) {
-		s.t.Errorf("document %q: got %+v, %t; want %+v", key, d, ok, want)
+		s.t.Errorf("document %q: got %+v, ours %t; want %+v", key, d, ok, want)
 	}
 }
 
@@ -107,7 +106,7 @@ func (s *suite) wantExpired(before time.Time, p int64, want ...string) {
 	got := collect(s, s.Expired(s.t.Context(), before, p))
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		s.t.Errorf("documents retired before %v by publications before %d: got %q, want %q", before, p, got, want)
+		s.t.Errorf("retired before %v by publications before %d: got %q, want %q", before, p, got, want)
 	}
 }
 
@@ -115,7 +114,7 @@ func (s *suite) wantLast(set string, id int64, done bool) {
 	s.t.Helper()
 	p, d, err := s.Last(s.t.Context(), set)
 	if err != nil || p.ID != id || d != done {
-		s.t.Errorf("last publication of the set %q: got %d, done %t, %v; want %d, done %t", set, p.ID, d, err, id, done)
+		s.t.Errorf("last publication of %q: got %d, done %t, %v; want %d, done %t", set, p.ID, d, err, id, done)
 	}
 }
 
@@ -136,7 +135,7 @@ func (s *suite) wantItems(set string, kind source.ItemKind, from int64, want ...
 		got = append(got, it.Number)
 	}
 	if !slices.Equal(got, want) {
-		s.t.Errorf("%s of %q from %d: got %d, want %d", kind, set, from, got, want)
+		s.t.Errorf("numbers of %s of set %q from %d: got %d, want %d", kind, set, from, got, want)
 	}
 }
 
@@ -159,7 +158,7 @@ func (s *suite) ids() {
 	for _, set := range []string{"", "maps", "", "prints"} {
 		p := s.begin(set)
 		if p.ID <= last {
-			s.t.Errorf("publication %d begun after %d", p.ID, last)
+			s.t.Errorf("publication %d was begun after publication %d, expected a greater id", p.ID, last)
 		}
 		last = p.ID
 	}
@@ -187,7 +186,7 @@ func (s *suite) documents() {
 	p := s.begin("")
 	p.Documents = []source.Document{document("a.xml", 1), document("dir/b.xml", 2)}
 	s.must(s.Commit(s.t.Context(), p))
-	s.wantDocument("a.xml", -1) // before Done the document may not be in its place
+	s.wantDocument("a.xml", -1) // Done has not recorded the document yet
 	s.must(s.Done(s.t.Context(), p))
 	s.wantDocument("a.xml", 1)
 	s.wantDocument("dir/b.xml", 2)
@@ -206,14 +205,14 @@ func (s *suite) retired() {
 	second := s.publish("", func(p *source.Publication) {
 		p.Retired, p.Documents = []string{"a.xml", "b.xml", "never.xml"}, []source.Document{document("d.xml", 4)}
 	})
-	s.wantDocument("a.xml", 1) // until the document is removed, the journal has it
+	s.wantDocument("a.xml", 1) // a retired document is ours until it is removed
 	s.wantExpired(made(1000), 1000, "a.xml", "b.xml")
 	s.wantExpired(second.Made, 1000)
 	s.wantExpired(made(1000), first.ID)
-	s.publish("", func(p *source.Publication) { // b.xml is linked again, so it is no longer retired
+	s.publish("", func(p *source.Publication) { // b.xml is written and linked again
 		p.Retired, p.Documents = []string{"a.xml"}, []source.Document{document("b.xml", 6)}
 	})
-	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml was retired by the second publication, which the third does not change
+	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml keeps the time at which it was first retired
 	s.must(s.Forget(s.t.Context(), "a.xml"))
 	s.wantExpired(made(1000), 1000)
 }
@@ -250,10 +249,10 @@ func (s *suite) sets() {
 	s.wantSets("", "maps", "prints")
 	next := s.begin("maps")
 	s.must(s.Commit(s.t.Context(), next))
-	s.wantSets("", "maps", "prints") // the publication before this one is done
+	s.wantSets("", "maps", "prints") // an earlier publication of the set is done
 }
 
-// twice calls Done a second time, as recovery from an interruption does.
+// twice repeats Done, as Recover does after an interruption.
 func (s *suite) twice() {
 	s.publish("", func(p *source.Publication) {
 		p.Documents = []source.Document{document("a.xml", 1)}
