@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -291,5 +290,5 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		Skipped: t.skipped, Bytes: num(t.bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: a.code,
 	}
 	return s, fmt.Sprintf("Status: %s (same=%d, missing=%d, extra=%d, different=%d, unverifiable=%d, errors=%d)   %s, %s read",
-		words[status], *s.Same, *s.Missing, *s.Extra, *s.Different, *s.Unverifiable, *s.Errors, took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)))
+		words[status], *s.Same, *s.Missing, *s.Extra, *s.Different, *s.Unverifiable, *s.Errors, took.Round(10*time.Millisecond), humanSize(t.bytes))
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -200,7 +199,7 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 		return fmt.Errorf("%s could not be published, the first: %w", counted(rep.Failed, "file"), rep.Failures[0].Err)
 	}
 	d.line("  %d resources, %s: %d created, %d updated, %d deleted, %d unchanged",
-		rep.Resources, humanize.Bytes(uint64(rep.Bytes)), rep.Created, rep.Updated, rep.Deleted, rep.Unchanged)
+		rep.Resources, humanSize(rep.Bytes), rep.Created, rep.Updated, rep.Deleted, rep.Unchanged)
 	if d.published == 0 {
 		d.published = rep.Resources
 	} else {

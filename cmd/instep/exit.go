@@ -70,9 +70,9 @@ func wrongPlace(err error) (hint string, ok bool) {
 	}
 	switch se.What {
 	case publish.WhatBaseURL:
-		return "to move it there, once: --move-to " + shellWord(se.Given), true
+		return "to move it there, once: --move-to " + shellLine(se.Given), true
 	case publish.WhatOut:
-		return "give --out " + shellWord(se.Recorded) + ", or move the documents there to the new place first", true
+		return "give --out " + shellLine(se.Recorded) + ", or move the documents there to the new place first", true
 	}
 	return "name another state with --state DIR", true
 }

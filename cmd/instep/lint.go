@@ -205,18 +205,7 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 		}
 		s.disabled[id] = true
 	}
-	switch f.format {
-	case "text":
-	case "json":
-		a.out.json = true
-	case "sarif":
-		if a.out.json {
-			return s, usagef("--json and --format sarif exclude each other")
-		}
-	default:
-		return s, usagef("--format %q: expected text, json or sarif", f.format)
-	}
-	return s, nil
+	return s, a.chooseFormat("lint", f.format)
 }
 
 // linter is one run of lint. It receives the results of package inputs.

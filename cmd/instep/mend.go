@@ -52,13 +52,13 @@ func (s *syncer) adoptCommand(state string) string {
 	for _, flag := range s.a.given {
 		name, _, _ := strings.Cut(flag, "=")
 		if !slices.Contains([]string{"--adopt", "--state", "--dry-run"}, name) {
-			words = append(words, shellWord(flag))
+			words = append(words, shellLine(flag))
 		}
 	}
 	if state != "" {
-		words = append(words, "--state", shellWord(state))
+		words = append(words, "--state", shellLine(state))
 	}
-	return strings.Join(append(words, shellWord(s.source), shellWord(s.dir)), " ")
+	return strings.Join(append(words, shellLine(s.source), shellLine(s.dir)), " ")
 }
 
 // freeName returns an unused directory name next to an existing directory.
@@ -78,7 +78,7 @@ func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	if err == nil && n > 0 {
 		s.a.out.warn(warningRecord{
 			Message: fmt.Sprintf("%s changed since being stored: to be compared with the Source again", counted(int64(n), "file")),
-			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellWord(s.source), shellWord(s.dir)),
+			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellLine(s.source), shellLine(s.dir)),
 		})
 	}
 	return err

@@ -241,9 +241,9 @@ func (l *mapFinder) more() {
 	if l.a.out.verbose {
 		return
 	}
-	for _, rule := range sortedKeys(l.findings) {
-		if n := l.findings[rule] - findingsTold; n > 0 {
-			l.a.out.say("and %s more of %s; -v tells all", humanize.Comma(n), rule)
+	for rule, n := range sorted(l.findings) {
+		if n > findingsTold {
+			l.a.out.say("and %s more of %s; -v shows all", humanize.Comma(n-findingsTold), rule)
 		}
 	}
 }

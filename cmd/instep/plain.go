@@ -65,7 +65,7 @@ func noSource(err error) (sentence, bool) {
 		}
 	}
 	if broken := de.Broken(); broken != "" {
-		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), "instep lint " + shellWord(broken) + " says what is wrong with it"}, true
+		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), "instep lint " + shellLine(broken) + " says what is wrong with it"}, true
 	}
 	if _, parsed := fetch.Parse(de.Given); parsed != nil {
 		return inURL(parsed)

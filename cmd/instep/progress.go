@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"instep/destination"
+	"instep/internal/webpage"
 )
 
 // progressBar shows the progress of a command: on a terminal one line that fits the
@@ -346,7 +347,7 @@ func shortenName(name string, columns int) string {
 	return head + string(runes[end:])
 }
 
-func humanSize(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
+func humanSize(n int64) string { return webpage.Size(n) }
 
 // rateMeter computes the average rate of the last rateWindow.
 type rateMeter struct{ samples []sample }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 
 	"instep/internal/publish"
 	"instep/internal/scan"
@@ -55,8 +54,8 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
 		Failed: num(rep.Failed), Resources: num(rep.Resources), Bytes: num(rep.Hashed), Excluded: excluded(rep.Sets),
-		Documents: rep.Documents, Retired: rep.Retired, Packaged: some(rep.Packaged), Kept: some(rep.Kept), Patches: publishedPatches(&rep.SetReport), Seconds: seconds(took), ExitCode: a.code,
-	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
+		Documents: rep.Documents, Retired: rep.Retired, Packaged: positive(rep.Packaged), Kept: positive(rep.Kept), Patches: publishedPatches(&rep.SetReport), Seconds: seconds(took), ExitCode: a.code,
+	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanSize(rep.Hashed)))
 }
 
 // reportOthers reports the sets that were published although another set failed.
@@ -93,14 +92,6 @@ func publishedPatches(rep *publish.SetReport) *patchCounts {
 	return &patchCounts{Made: num(rep.Patches), Saved: num(rep.Patched - rep.PatchBytes)}
 }
 
-// some returns a pointer to a count, or nil for 0, which omits the field.
-func some(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
-}
-
 // excluded sums up the files left out of the sets.
 func excluded(sets []publish.SetReport) map[string]int64 {
 	all := map[string]int64{}
@@ -124,12 +115,12 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 		a.out.record(setRecord(rep, site.DryRun))
 	}
 	a.tellLeftOut(rep)
-	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
+	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanSize(rep.Bytes), site.BaseURL)
 	if several {
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 	}
 	if rep.Patches > 0 {
-		a.out.say("%s of %s, instead of %s", counted(rep.Patches, "patch"), humanize.Bytes(uint64(rep.PatchBytes)), humanize.Bytes(uint64(rep.Patched)))
+		a.out.say("%s of %s, instead of %s", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
 	}
 	if site.DryRun {
 		a.previewSet(rep)
@@ -163,7 +154,7 @@ func setTitle(rep *publish.SetReport, site *publish.Site) string {
 // setRecord returns the record with the effects of the run on a set.
 func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	return &statusRecord{
-		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
+		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: positive(rep.Publication),
 		Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted), Failed: num(rep.Failed),
 		Resources: num(rep.Resources), Bytes: num(rep.Hashed),
 	}
@@ -179,10 +170,10 @@ func (a *app) previewSet(rep *publish.SetReport) {
 		a.out.line("retire  %s", printable(key))
 	}
 	if rep.Packaged > 0 {
-		a.out.say("packages would take %s on disk", humanize.Bytes(uint64(rep.Packaged)))
+		a.out.say("packages would take %s on disk", humanSize(rep.Packaged))
 	}
 	if rep.Kept > 0 {
-		a.out.say("the state would keep %s for the next Change Dump", humanize.Bytes(uint64(rep.Kept)))
+		a.out.say("the state would keep %s for the next Change Dump", humanSize(rep.Kept))
 	}
 	if len(rep.Documents) == 0 {
 		a.out.say("nothing would be written")

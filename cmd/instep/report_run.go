@@ -66,10 +66,10 @@ func (l *runLog) end(ctx context.Context, err error) {
 // totals records the unfinished parts of a run.
 func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
-		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip)})
+		l.Add(runs.Row{Kind: runs.Note, Message: leftAlone(n, string(skip))})
 	}
 	for origin, n := range sorted(t.Origins) {
-		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin), Hint: "--allow-origin " + origin})
+		l.Add(runs.Row{Kind: runs.Note, Message: leftOutOrigin(n, origin), Hint: "--allow-origin " + origin})
 	}
 	for _, w := range t.Withheld {
 		l.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: fmt.Sprintf("the guard withheld %s", counted(w.N, "deletion")), Hint: w.Hash})
@@ -89,7 +89,7 @@ func runText(id int64) string { return strconv.FormatInt(id, 10) }
 func parseRun(text, dir string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id <= 0 {
-		return 0, usagef("%s has no run %q; instep report %s lists them", dir, text, shellWord(dir))
+		return 0, usagef("%s has no run %q; instep report %s lists them", dir, text, shellLine(dir))
 	}
 	return id, nil
 }

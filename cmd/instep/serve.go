@@ -147,10 +147,10 @@ func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err erro
 
 // openLog opens the access log that the flags request.
 func (f *serveFlags) openLog(a *app) (*accessLog, error) {
-	switch {
-	case f.logFormat != logCommon && f.logFormat != logJSON:
-		return nil, usagef("--log-format %q: expected common or json", f.logFormat)
-	case f.accessLog == "-" && a.out.json:
+	if err := choose("log-format", f.logFormat); err != nil {
+		return nil, err
+	}
+	if f.accessLog == "-" && a.out.json {
 		return nil, usagef("--access-log - and --json both write to standard output: give --access-log a file")
 	}
 	return openAccessLog(f.accessLog, f.logFormat, a.stdout, a.now, a.serving)

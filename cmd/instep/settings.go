@@ -188,7 +188,7 @@ func (a *app) tellSettings(s *settings) {
 func asFlags(name string, values []string) string {
 	given := make([]string, len(values))
 	for i, v := range values {
-		given[i] = "--" + name + "=" + shellWord(v)
+		given[i] = "--" + name + "=" + shellLine(v)
 	}
 	return strings.Join(given, " ")
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 
 	"instep/internal/runs"
 	"instep/transfer"
@@ -64,7 +63,7 @@ func (t *totals) line(status string, net *traffic, took time.Duration) string {
 		bytes = max(bytes, net.bytes.Load())
 	}
 	return fmt.Sprintf("Status: %s (%s)   %s, %s in %s", words[status], t.done(),
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), counted(net.requests.Load(), "request"))
+		took.Round(10*time.Millisecond), humanSize(bytes), counted(net.requests.Load(), "request"))
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {
