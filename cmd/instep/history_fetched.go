@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-
 	"instep/internal/missed"
 	"instep/internal/versions"
 	"instep/mirror"

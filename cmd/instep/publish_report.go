@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/source"

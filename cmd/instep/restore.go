@@ -203,23 +203,23 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 		r.a.out.warn(warningRecord{URI: step.URI, Message: fmt.Sprintf("%s is not restored: %v", step.URI, err)})
 		return
 	}
-	action, mark := resourcesync.Updated, "~"
+	change := resourcesync.Updated
 	switch {
 	case step.Remove:
-		action, mark = resourcesync.Deleted, "-"
+		change = resourcesync.Deleted
 		r.deleted++
 	case step.Why == resourcesync.Deleted:
-		action, mark = resourcesync.Created, "+"
+		change = resourcesync.Created
 		r.created++
 	default:
 		r.updated++
 	}
-	rec := changeRecord{Action: string(action), URI: step.URI, Path: step.Path, Set: step.SetURI, Bytes: optional(step.Length.Int64())}
+	rec := changeRecord{Action: string(change), URI: step.URI, Path: step.Path, Set: step.SetURI, Bytes: optional(step.Length.Int64())}
 	if !step.Remove {
 		rec.Via = "local"
 	}
 	r.a.out.record(&rec)
-	r.a.out.line("%s %s", mark, printable(step.URI))
+	r.a.out.line("%s %s", changeMark(change), printable(step.URI))
 }
 
 // reverting describes a run that restores states.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-
 	"instep/internal/runs"
 	"instep/transfer"
 )
