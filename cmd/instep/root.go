@@ -104,7 +104,10 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetVersionTemplate("instep {{.Version}}\n")
 	root.SetHelpCommand(a.helpCommand())
 	root.SetHelpFunc(a.help)
-	root.SetUsageFunc(a.usage)
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		usageTo(cmd.OutOrStderr(), cmd)
+		return nil
+	})
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {

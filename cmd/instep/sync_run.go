@@ -65,7 +65,7 @@ func (s *syncer) check() (err error) {
 		return usagef("--keep-log: %v", err)
 	}
 	s.keepLog = time.Duration(days) * 24 * time.Hour
-	if s.transfer, err = s.f.transfer(); err != nil {
+	if s.transfer, err = parseSize("--max-transfer", s.f.maxTransfer); err != nil {
 		return err
 	}
 	if s.at, err = s.a.parseMoment("at", s.f.at); err != nil {
