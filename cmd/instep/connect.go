@@ -82,7 +82,7 @@ func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 	fs.StringVar(&f.bandwidth, "bwlimit", "", "transfer at most this many bytes a second in total, as `SIZE` such as 10M")
 }
 
-const maxDocumentUsage = "largest `SIZE` of a document, such as 1GB (default 200MiB), and of 5,000 entries for each MB, at least 1,000,000"
+const maxDocumentUsage = "largest `SIZE` of a document, such as 1GB (default 200MiB); a document may have 1,000,000 entries, or 5,000 for each MB if that is more"
 
 // limitFlags are the flags that limit how much a run transfers and how long it takes.
 type limitFlags struct {

@@ -164,7 +164,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	if !f.dryRun && m.Exists() {
 		log.start(ctx, m, s.dir, f.state)
-		if err := s.glance(ctx, m); err != nil {
+		if err := s.findTouched(ctx, m); err != nil {
 			return pulse, err
 		}
 	}
