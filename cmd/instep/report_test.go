@@ -146,8 +146,8 @@ func hostileRuns(t *testing.T) []byte {
 	if err := os.Mkdir(state, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := runs.Begin(state, runs.Run{Command: "sync", Source: hostileTexts[0], Dir: hostileTexts[1], Options: hostileTexts, Begun: t0}, func() time.Time { return t0 })
-	if err != nil {
+	rec := runs.NewLog(runs.Run{Command: "sync", Source: hostileTexts[0], Dir: hostileTexts[1], Options: hostileTexts, Begun: t0}, func() time.Time { return t0 })
+	if err := rec.Begin(state, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range hostileTexts {
