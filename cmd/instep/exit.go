@@ -113,7 +113,7 @@ var causes = []cause{
 	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish to another directory with --out")},
 	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that are no part of the publication must be moved away first")},
-	{exitGuard, as[*source.WrongStateError]("if the state is elsewhere, name it with --state DIR; if the state is lost, --adopt takes over what is published, and --move-to URL can move it afterwards")},
+	{exitGuard, as[*source.WrongStateError]("if the state is elsewhere, name it with --state DIR; if it is lost, --adopt takes over what is published, and --move-to URL then moves it")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, as[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
 	{exitGuard, is(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},

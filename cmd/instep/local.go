@@ -18,7 +18,7 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	name, isFile := localName(source)
 	if !isFile {
 		if !strings.Contains(source, "://") {
-			return nil, "", nil, usagef("SOURCE: %q is neither an existing file or directory nor a URL; a URL begins with a scheme, as https://%s does", source, source)
+			return nil, "", nil, usagef("SOURCE: %q is neither an existing file or directory nor a URL; expected a URL such as https://%s", source, source)
 		}
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err
