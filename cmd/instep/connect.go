@@ -46,7 +46,7 @@ type accessFlags struct {
 func (f *accessFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
-	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to the private address `HOST:PORT` (repeatable)")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
 	fs.StringVar(&f.userAgent, "user-agent", "", "`TEXT` by which requests identify the user, such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")

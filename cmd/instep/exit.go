@@ -132,7 +132,7 @@ var causes = []cause{
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},
-	{exitFailed, as[*publish.NothingError]("the messages above say why each could not be read")},
+	{exitFailed, as[*publish.NothingError]("the messages above say why each resource could not be read")},
 	{exitFailed, is(scan.ErrListing, "is the URL or file of --from, or below from: in the configuration, right?")},
 	{exitFailed, as[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, is(syscall.EADDRINUSE, "another program listens on this address; try another port with --addr")},

@@ -106,7 +106,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // changes that an earlier run recorded but did not publish
+	if _, err := s.Publish(ctx, what); err != nil { // publishes changes that an earlier run recorded
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -145,7 +145,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // clients of the socket have received their answers there
+	if n.failed > 0 && f.socket == "" { // with a socket the answers have told the clients of failures
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{

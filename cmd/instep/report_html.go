@@ -49,7 +49,7 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 		Kept          []statusRecord // settings
 		Now           time.Time
 		Runs, Details []runView
-		Last          *runView // nil if there is none
+		Last          *runView // the newest run; nil if there are no runs
 		Full          bool     // show all rows of the details
 	}{Dir: dir, Program: "instep " + version, Kept: kept, Now: now, Full: len(all) == 0}
 	for i := range all {

@@ -44,7 +44,7 @@ type site struct {
 
 func openSite(dirs []string) (*site, error) {
 	s := &site{prefix: "/"}
-	var foreign error // set if publication.json is a foreign file
+	var foreign error // not nil if another program wrote publication.json
 	for _, name := range dirs {
 		root, err := os.OpenRoot(name)
 		if err != nil {

@@ -284,7 +284,7 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 		s.kept.Values["keep-versions"] = []string{"forever"}
 		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("earlier states since %s are kept here, so an earlier run had --keep-versions: from now on all earlier states are kept", oldest.Format(time.DateOnly)),
-			Hint:    fmt.Sprintf("to keep them for %d days, sync once with --keep-versions %d --remember", defaultKeepDays, defaultKeepDays),
+			Hint:    fmt.Sprintf("to keep earlier states for %d days, sync once with --keep-versions %d --remember", defaultKeepDays, defaultKeepDays),
 		})
 	}
 	s.recorded = true

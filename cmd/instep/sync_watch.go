@@ -89,7 +89,7 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	case errors.As(err, &locked) && !f.first():
 		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
 		return destination.Pulse{}, nil
-	case limited: // the next run continues
+	case limited: // the next run continues the transfers
 		return pulse, nil
 	}
 	f.ended = err

@@ -18,8 +18,8 @@ type statusLine struct {
 	shown int // number of columns written
 }
 
-// show replaces the line. It overwrites a longer line with spaces rather than by an escape
-// sequence, which works on every terminal.
+// show replaces the text of the status line. It overwrites a longer text with spaces, because
+// escape sequences do not work on every terminal.
 func (s *statusLine) show(text string) {
 	columns := runewidth.StringWidth(text)
 	fmt.Fprint(s.w, "\r"+text+strings.Repeat(" ", max(s.shown-columns, 0)))

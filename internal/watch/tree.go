@@ -188,7 +188,7 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	if e.Name == t.dir {
 		t.tell(ctx, change{everything: true})
 		if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
-			return fmt.Errorf("%s itself was moved or removed", t.dir)
+			return fmt.Errorf("the published directory %s was moved or removed", t.dir)
 		}
 		return nil
 	}
