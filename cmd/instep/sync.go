@@ -272,7 +272,7 @@ func (s *syncer) reportSync(ctx context.Context, rep *destination.Report, err er
 		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.Unverified, "resource"))
 	}
 	if n := s.missed.Fetched; n > 0 {
-		a.out.say("fetched %s between two runs (instep history %s URI shows them)", counted(n, "version"), shellLine(s.dir))
+		a.out.say("fetched %s that resources had between two runs (instep history %s URI shows them)", counted(n, "version"), shellLine(s.dir))
 	}
 	if t.Failed > 0 {
 		a.out.say("%d failed; to see them by cause: instep errors %s --last", t.Failed, shellLine(s.dir))
