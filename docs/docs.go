@@ -1,10 +1,10 @@
-// Package docs holds the pages of the documentation, so that the program can show them
-// where the repository is not at hand.
+// Package docs contains the pages of the documentation, so that the program can show them without
+// the repository.
 package docs
 
 import "embed"
 
-// FS has the pages (NAME.md) and the schema of the JSON records.
+// FS contains the pages (NAME.md) and the JSON Schema of records.
 //
 //go:embed *.md schema.json
 var FS embed.FS

@@ -1,7 +1,7 @@
-// Package site is a Source in a directory (1.1 §5.1): its files are the resources, and the
-// ResourceSync documents that describe them are written beside them. Open opens one,
-// [Site.Publish] brings its documents up to date once, [Site.Watch] does so whenever
-// something changed, and a Site is the http.Handler that serves both.
+// Package site publishes a directory as a Source (1.1 §5.1). The files of the directory are the
+// resources, and the ResourceSync documents about them are written beside them. Open opens a
+// [Site], [Site.Publish] brings the documents up to date once, and [Site.Watch] does so whenever
+// something has changed. A Site is also an http.Handler that serves the files and the documents.
 //
 // A Source whose resources are elsewhere, in a database for example, is a
 // [source.Publisher].
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"slices"
 	"time"
 
 	"instep/internal/flock"
@@ -22,74 +23,72 @@ import (
 	"instep/source"
 )
 
-// ErrRoot is returned if the directory cannot be read. Nothing was recorded.
+// ErrRoot is returned if the directory cannot be read. In that case nothing was recorded.
 var ErrRoot = scan.ErrRoot
 
 type (
-	// GuardError is returned by Publish if more resources vanished than
-	// Options.MaxDelete allows. Nothing was recorded.
+	// GuardError is returned by Publish if more resources vanished than Options.MaxDelete
+	// allows. In that case nothing was recorded.
 	GuardError = scan.GuardError
-	// LockedError is returned by Open while another process has the state open.
+	// LockedError is returned by Open if another process has opened the same State.
 	LockedError = flock.LockedError
-	// OptionError is returned by Open for an invalid option.
+	// OptionError is returned by Open if an option is invalid.
 	OptionError = publish.OptionError
-	// StateError is returned by Open if State belongs to another directory or base URL.
+	// StateError is returned by Open if State was used for another Dir, Out or BaseURL.
 	StateError = publish.StateError
 )
 
 // Options configure a Site. Dir, State and BaseURL are required.
 type Options struct {
-	// Dir is the directory whose files are the resources. Names that begin with a dot,
-	// devices, and links that lead out of it are excluded.
+	// Dir is the directory whose files are the resources. Files whose name begins with a dot,
+	// devices, and symbolic links that lead out of Dir are excluded.
 	Dir string
-	// Out is the directory of the documents; "" is Dir.
+	// Out is the directory for the documents. If it is "", they are written into Dir.
 	Out string
-	// State is the directory for recorded facts about the files. It is used for one
-	// Dir, Out and BaseURL only. If it is below Dir or Out its name must begin with a
-	// dot.
+	// State is the directory for what the program records about the files. A State belongs to
+	// one Dir, Out and BaseURL. If State is below Dir or Out, its name must begin with a dot.
 	State string
-	// BaseURL is the URL at which Dir is served: http or https. A missing final "/" is
-	// added.
+	// BaseURL is the http or https URL at which Dir is served. If its final "/" is missing, it
+	// is added.
 	BaseURL string
 	// About describes the Source for people.
 	About source.About
-	// Include and Exclude are globs for paths below Dir, as in a .gitignore file. A
-	// file is a resource if an Include matches, or there is none, and no Exclude
-	// matches.
+	// Include and Exclude are globs for paths below Dir, as in a .gitignore file. A file is a
+	// resource if no Exclude matches its path, and an Include does or there are no Includes.
 	Include, Exclude []string
-	// Patches publishes patches of changed files as well (1.1 §14.4). State then has a copy of
-	// each file of up to 16 MiB.
+	// Patches switches on the publication of patches of changed files (1.1 §14.4). State then
+	// has a copy of each file of up to 16 MiB.
 	Patches bool
-	// Dumps also offers Resource Dumps and Change Dumps (1.1 §11, §13).
+	// Dumps switches on Resource Dumps and Change Dumps (1.1 §11, §13).
 	Dumps bool
-	// MaxDelete is the largest number of resources, as "50" or "5%", that may vanish
-	// between two publications. The default "" refuses more than 5 that are also more
-	// than 10 %, more than half, and all.
+	// MaxDelete is the largest number of resources, such as "50" or "5%", that may vanish
+	// between two publications. If it is "", all resources must not vanish, nor more than half,
+	// nor more than 10 % if these are more than 5 resources.
 	MaxDelete string
 
-	// Every is the minimum time between two publications of Watch; 0 is 5 s.
+	// Every is the minimum time between two publications by Watch. The default is 5 s.
 	Every time.Duration
-	// Rescan is the time between two full scans by Watch; 0 is 1 h.
+	// Rescan is the time between two full scans by Watch. The default is 1 h.
 	Rescan time.Duration
-	// Observe is called by Watch with the result of each publication, or with an error
-	// after which it continues. It is never called concurrently; may be nil.
+	// Observe may be nil. Watch calls it with the result of each publication, and with each
+	// error after which Watch continues. The calls are not concurrent.
 	Observe func(Report, error)
-	// Report is called concurrently with errors of the handler; may be nil.
+	// Report may be nil. It is called with errors of the handler. The calls may be concurrent.
 	Report func(error)
-	// Now is the clock; nil is time.Now.
+	// Now is the clock. If it is nil, the clock is time.Now.
 	Now func() time.Time
 }
 
 // Report is the result of a publication.
 type Report struct {
-	Published                            bool  // false: nothing had changed
-	Resources, Bytes                     int64 // number and total size of the resources in the set
+	Published                            bool  // false if nothing had changed
+	Resources, Bytes                     int64 // number of resources, and their total size
 	Created, Updated, Deleted, Unchanged int64
-	// Failed is the number of files and directories that could not be read: their
-	// published state stays. Failures contains the first of them.
+	// Failed is the number of files and directories that could not be read. What is published
+	// of them stays published. Failures contains the first errors.
 	Failed   int64
 	Failures []error
-	// Documents are the paths, below Out, of the documents written, in order.
+	// Documents are the paths of the written documents below Out, in the order of writing.
 	Documents []string
 }
 
@@ -99,12 +98,12 @@ type Site struct {
 	o       Options
 	session *publish.Session
 	handler http.Handler
-	close   []func() error // in reverse
+	close   []func() error // called in reverse order
 }
 
-// Open opens a Source and locks its State. It completes a publication that was
-// interrupted. It returns an *OptionError, a *StateError, a *LockedError, ErrRoot, or
-// an error of the disk. The caller must close the Site.
+// Open opens a Source, locks its State, and completes a publication that was interrupted. The
+// error is an *OptionError, a *StateError, a *LockedError, ErrRoot, or an error of the disk. The
+// caller must close the Site.
 func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -127,7 +126,7 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	return s, s.serve()
 }
 
-// serve creates the handler.
+// serve creates the handler of the Site.
 func (s *Site) serve() error {
 	base, err := source.ParseBaseURL(s.o.BaseURL)
 	if err != nil {
@@ -146,23 +145,23 @@ func (s *Site) serve() error {
 	return nil
 }
 
-// ServeHTTP serves the resources and the documents below the path of BaseURL, as
-// [source.NewHandler] does.
+// ServeHTTP serves the resources and the documents below the path of BaseURL, like a handler of
+// [source.NewHandler].
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Publish brings the documents up to date: it finds created, updated and deleted files,
-// records them, and writes documents if anything changed. It reads only files whose
-// size, times or inode have changed. It returns a *GuardError, ErrRoot, or an error of
-// the disk. Documents are published completely or not at all, and changes recorded
-// before an error are published by the next call.
+// Publish brings the documents up to date: it finds created, updated and deleted files, records
+// these changes, and writes documents if there are any. It reads only files whose size, times or
+// inode have changed. The error is a *GuardError, ErrRoot, or an error of the disk. Documents are
+// published completely or not at all. The next call publishes changes that were recorded before an
+// error.
 func (s *Site) Publish(ctx context.Context) (Report, error) {
 	rep, err := s.session.Publish(ctx, publish.What{})
 	return reportOf(&rep), err
 }
 
-// Watch publishes, and publishes again soon after something changed, until ctx is done,
-// which is not an error. It returns an error only if the first publication fails.
-// Options.Observe gets the errors of later ones, which are repeated.
+// Watch publishes the directory, and publishes it again soon after something has changed, until ctx
+// is done. It returns an error only if the first publication fails. Later publications that fail
+// are repeated, and Options.Observe gets their errors.
 func (s *Site) Watch(ctx context.Context) error {
 	observe := s.o.Observe
 	if observe == nil {
@@ -178,12 +177,12 @@ func (s *Site) Watch(ctx context.Context) error {
 
 // Close closes the Source and releases its lock.
 func (s *Site) Close() error {
-	var errs []error
-	for i := len(s.close) - 1; i >= 0; i-- {
-		errs = append(errs, s.close[i]())
+	var err error
+	for _, closeOne := range slices.Backward(s.close) {
+		err = errors.Join(err, closeOne())
 	}
 	s.close = nil
-	return errors.Join(errs...)
+	return err
 }
 
 func reportOf(rep *publish.Report) Report {

@@ -27,7 +27,7 @@ func (a *app) approveCommand() *cobra.Command {
 			return a.approve(cmd.Context(), args[0], state, args[1])
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
+	stateFlag(cmd, &state)
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -69,10 +69,10 @@ func (a *app) auditCommand() *cobra.Command {
 	}
 	f.register(cmd)
 	fs := cmd.Flags()
-	fs.BoolVar(&f.quick, "quick", false, "read only files whose size or time of modification says that they were touched")
-	fs.BoolVar(&f.repair, "repair", false, "fetch what is missing or different, and judge it again")
+	fs.BoolVar(&f.quick, "quick", false, "read only files whose size or time of modification has changed")
+	fs.BoolVar(&f.repair, "repair", false, "fetch what is missing or different, and audit it again")
 	registerAcceptGap(cmd, &f.acceptGap)
-	fs.StringVar(&f.report, "report", "", "write the outcome to `FILE`: .html, .csv or .json")
+	fs.StringVar(&f.report, "report", "", "write a report to `FILE`, whose name ends in .html, .csv or .json")
 	return cmd
 }
 
@@ -134,7 +134,8 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-// runAudit audits and reports each finding.
+// runAudit audits a mirror, with or without repairs, and reports each verdict. It returns the
+// summary and the last line for people.
 func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
@@ -171,12 +172,9 @@ func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m
 	if repair {
 		return nil, false, fmt.Errorf("a mirror that can only be read cannot be repaired: %w", err)
 	}
-	m, ro := mirror.OpenReadOnly(ctx, o)
-	switch {
-	case ro != nil:
-		return nil, false, errors.Join(err, ro)
-	case !m.Exists():
-		return nil, false, errors.Join(err, m.Close())
+	m, readErr := openExisting(ctx, o)
+	if readErr != nil {
+		return nil, false, errors.Join(err, readErr)
 	}
 	a.out.warn(warningRecord{Message: "the mirror can only be read: nothing is marked, and no record of this run is kept"})
 	return m, true, nil
@@ -207,19 +205,15 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 		if e.Verdict == destination.VerdictSame && !e.Again && !a.out.verbose {
 			return
 		}
-		name := e.Path
-		if name == "" {
-			name = e.Action.Want.URI
-		}
 		again := ""
 		if e.Again {
 			again = "   (after the repair)"
 		}
-		a.out.line("%s %s%s", verdictMarks[e.Verdict], printable(name), again)
+		a.out.line("%s %s%s", verdictMarks[e.Verdict], printable(cmp.Or(e.Path, e.Action.Want.URI)), again)
 	}
 }
 
-// auditTotals sums up the results of an audit over all sets.
+// auditTotals are the counts of an audit over all sets.
 type auditTotals struct {
 	verdicts                      map[destination.Verdict]int64
 	skipped                       map[string]int64
@@ -241,8 +235,8 @@ func totalsOf(audit *destination.Audit) auditTotals {
 	return t
 }
 
-// reportAudit reports the result of an audit, and returns the summary record and the
-// last line for people.
+// reportAudit prints the notes on an audit, and returns the summary record and the last line
+// for people.
 func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
@@ -250,19 +244,19 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 			log.Partial(s.Set, s.Partial)
 		}
 		if s.Gap != "" {
-			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source ends that, and --accept-gap is content with what is known"})
+			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source closes the gap; --accept-gap accepts it until then"})
 			log.Gap(s.Set, s.Gap)
 		}
 		if !s.At.IsZero() {
-			a.out.say("%s: compared with the list of %s and the changes since", s.Set, s.At.UTC().Format(time.RFC3339))
+			a.out.say("%s: compared with the Resource List of %s and the changes since then", s.Set, s.At.UTC().Format(time.RFC3339))
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; not compared: %s", counted(o.Members, "resource"))})
+		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set, so it was not compared (%s)", counted(o.Members, "resource"))})
 	}
 	t := totalsOf(audit)
 	for skip, count := range sorted(t.skipped) {
-		a.out.say("%s left alone: %s", counted(count, "resource"), skip)
+		a.out.say("%s", leftAlone(count, skip))
 	}
 	for _, told := range []struct {
 		n    int64
@@ -280,7 +274,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 	switch {
 	case audit.Differs():
 		status, a.code = "not-in-sync", exitDifferences
-	case !audit.InSync(): // no difference among the compared resources
+	case !audit.InSync(): // no difference was found, but not everything was compared
 		status, a.code = "partial", exitPartial
 	}
 	n := t.verdicts
@@ -291,5 +285,5 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		Skipped: t.skipped, Bytes: num(t.bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: a.code,
 	}
 	return s, fmt.Sprintf("Status: %s (same=%d, missing=%d, extra=%d, different=%d, unverifiable=%d, errors=%d)   %s, %s read",
-		words[status], *s.Same, *s.Missing, *s.Extra, *s.Different, *s.Unverifiable, *s.Errors, took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)))
+		words[status], *s.Same, *s.Missing, *s.Extra, *s.Different, *s.Unverifiable, *s.Errors, took.Round(10*time.Millisecond), humanSize(t.bytes))
 }

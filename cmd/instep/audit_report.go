@@ -15,7 +15,7 @@ import (
 	"instep/destination"
 )
 
-// auditReport writes the verdicts of an audit while it runs. A nil auditReport writes
+// auditReport writes the report of an audit while the audit runs. A nil auditReport writes
 // nothing.
 type auditReport struct {
 	body *digested
@@ -25,13 +25,13 @@ type auditReport struct {
 	err error      // the first write error
 }
 
-// reportForm is a format of a report. A value is used for one report.
+// reportForm writes the parts of a report in one format. A value is used for one report.
 type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
-	// end writes the totals and everything else before the digest.
+	// end writes the outcome.
 	end(w io.Writer, t reportTail) error
-	// digest writes the last line, with the digest of all preceding bytes.
+	// digest writes the last line, with the digest of all bytes before that line.
 	digest(w io.Writer, sum string) error
 	close() error
 }
@@ -46,10 +46,10 @@ type reportHead struct {
 	Program string    `json:"program"`
 	Go      string    `json:"go"`
 	System  string    `json:"system"`
-	Digest  string    `json:"digest"` // description of the digest at the end
+	Digest  string    `json:"digest"` // says which bytes the digest in the last line covers
 }
 
-// reportRow is one resource.
+// reportRow is the verdict on one resource in a report.
 type reportRow struct {
 	Set     string              `json:"set"`
 	Verdict destination.Verdict `json:"verdict"`
@@ -59,7 +59,7 @@ type reportRow struct {
 	Message string              `json:"message,omitempty"`
 }
 
-// reportTail is the outcome of an audit.
+// reportTail is the outcome of an audit, at the end of its report.
 type reportTail struct {
 	Status   string           `json:"status"`
 	Ended    time.Time        `json:"ended"`
@@ -69,28 +69,28 @@ type reportTail struct {
 	ExitCode int              `json:"exit_code"`
 }
 
-// reportSet has the fields of a set in a report.
+// reportSet describes a set in a report.
 type reportSet struct {
-	Set      string     `json:"set"`
-	At       *time.Time `json:"at,omitempty"`       // time of the Source's documents
-	Followed *time.Time `json:"followed,omitempty"` // time up to which the mirror follows the Source
-	Partial  string     `json:"partial,omitempty"`
-	Gap      string     `json:"gap,omitempty"`
+	Set      string    `json:"set"`
+	At       time.Time `json:"at,omitzero"`       // time of the Source's documents
+	Followed time.Time `json:"followed,omitzero"` // time up to which the mirror has the Source's changes
+	Partial  string    `json:"partial,omitempty"`
+	Gap      string    `json:"gap,omitempty"`
 }
 
-// reportTotal is a named count.
+// reportTotal is a count with its name in a report.
 type reportTotal struct {
 	Name string
 	N    int64
 }
 
-// newAuditReport begins a report on w.
+// newAuditReport returns a report that is written to w, and writes its beginning.
 func (a *app) newAuditReport(w io.Writer, form reportForm, source, dir string, date time.Time) *auditReport {
 	r := &auditReport{body: newDigested(w), form: form}
 	r.err = form.begin(r.body, reportHead{
 		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Flags: append([]string{}, a.given...),
 		Program: "instep " + version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
-		Digest: "SHA-256 of every byte of this file before the line on which the digest stands",
+		Digest: "SHA-256 of all bytes of this file before the line with the digest",
 	})
 	return r
 }
@@ -107,7 +107,7 @@ func reportFormOf(name string) reportForm {
 	return nil
 }
 
-// event writes a verdict.
+// event writes the verdict of an event to the report.
 func (r *auditReport) event(e destination.Event) {
 	if r == nil || e.Kind != destination.EventVerdict {
 		return
@@ -123,7 +123,7 @@ func (r *auditReport) event(e destination.Event) {
 	}
 }
 
-// end writes the outcome.
+// end writes the outcome of the audit and the digest of the report.
 func (r *auditReport) end(audit *destination.Audit, s *summary, now time.Time) error {
 	if r == nil {
 		return nil
@@ -142,7 +142,7 @@ func (r *auditReport) end(audit *destination.Audit, s *summary, now time.Time) e
 	return r.body.w.Flush()
 }
 
-// close releases the resources of the report.
+// close releases the temporary files of the report.
 func (r *auditReport) close() error {
 	if r == nil {
 		return nil
@@ -153,7 +153,7 @@ func (r *auditReport) close() error {
 func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
 	t := reportTail{Status: s.Status, Ended: now.UTC().Truncate(time.Second), ByName: s.counts(), ExitCode: s.ExitCode}
 	for _, set := range audit.Sets {
-		told := reportSet{Set: set.Set, At: known(set.At), Followed: known(set.Followed), Gap: set.Gap}
+		told := reportSet{Set: set.Set, At: set.At.UTC(), Followed: set.Followed.UTC(), Gap: set.Gap}
 		if set.Partial != nil {
 			told.Partial = set.Partial.Error()
 		}
@@ -171,16 +171,7 @@ func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
 	return t
 }
 
-// known returns a pointer to t; nil for the zero time.
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-// digested is a buffered writer that computes the SHA-256 of everything written.
+// digested is a buffered writer that computes the SHA-256 of all bytes that are written.
 type digested struct {
 	w *bufio.Writer
 	h hash.Hash

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// csvForm writes a CSV table; the first column of each line is the kind of the line.
+// csvForm writes a report as a CSV table. The first column of each line says what the line
+// contains.
 type csvForm struct{}
 
 func (csvForm) begin(w io.Writer, h reportHead) error {
@@ -32,16 +33,10 @@ func (csvForm) row(w io.Writer, r reportRow) error {
 func (csvForm) end(w io.Writer, t reportTail) error {
 	var lines [][]string
 	for _, s := range t.Sets {
-		for _, f := range []struct {
-			name string
-			at   *time.Time
-		}{{"set at", s.At}, {"set followed", s.Followed}} {
-			if f.at != nil {
-				lines = append(lines, []string{f.name, harmless(s.Set), "", "", "", "", f.at.Format(time.RFC3339Nano)})
+		for _, f := range []struct{ name, text string }{{"set at", stamp(s.At)}, {"set followed", stamp(s.Followed)}, {"set incomplete", s.Partial}} {
+			if f.text != "" {
+				lines = append(lines, []string{f.name, harmless(s.Set), "", "", "", "", harmless(f.text)})
 			}
-		}
-		if s.Partial != "" {
-			lines = append(lines, []string{"set incomplete", harmless(s.Set), "", "", "", "", harmless(s.Partial)})
 		}
 	}
 	for _, total := range t.Totals {
@@ -60,9 +55,8 @@ func writeCSV(w io.Writer, lines ...[]string) error {
 	return c.WriteAll(lines) // and flush
 }
 
-// harmless changes a text so that a spreadsheet does not read it as a formula, and
-// escapes control characters. It adds the prefix "./", which does not change the
-// meaning of a path.
+// harmless escapes control characters in a text. If a spreadsheet would read the text as a
+// formula, it adds the prefix "./", which does not change the meaning of a path.
 func harmless(s string) string {
 	s = printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
@@ -71,37 +65,33 @@ func harmless(s string) string {
 	return s
 }
 
-// jsonForm writes one JSON object, with each resource on its own line.
+// jsonForm writes a report as one JSON object, with each resource on a line of its own.
 type jsonForm struct{ rows int64 }
 
 func (f *jsonForm) begin(w io.Writer, h reportHead) error {
-	text, err := json.Marshal(h)
+	return writeJSON(w, `{"report":`, h, ",\n\"resources\":[")
+}
+
+// writeJSON writes a value as JSON between two texts, with control characters escaped.
+func writeJSON(w io.Writer, before string, v any, after string) error {
+	text, err := json.Marshal(v)
 	if err == nil {
-		_, err = io.WriteString(w, `{"report":`+string(escapeSteering(text))+",\n\"resources\":[")
+		_, err = io.WriteString(w, before+string(escapeSteering(text))+after)
 	}
 	return err
 }
 
 func (f *jsonForm) row(w io.Writer, r reportRow) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
 	before := ",\n"
 	if f.rows == 0 {
 		before = "\n"
 	}
 	f.rows++
-	_, err = io.WriteString(w, before+string(escapeSteering(text)))
-	return err
+	return writeJSON(w, before, r, "")
 }
 
 func (f *jsonForm) end(w io.Writer, t reportTail) error {
-	text, err := json.Marshal(t)
-	if err == nil {
-		_, err = io.WriteString(w, "\n],\n\"outcome\":"+string(escapeSteering(text))+",\n")
-	}
-	return err
+	return writeJSON(w, "\n],\n\"outcome\":", t, ",\n")
 }
 
 func (f *jsonForm) digest(w io.Writer, sum string) error {

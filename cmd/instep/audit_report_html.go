@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"instep/destination"
 	"instep/internal/spool"
 	"instep/internal/webpage"
 )
 
-// htmlForm writes an HTML page: the verdict first, then the numbers, the differences,
-// and the proof. The page needs no other file, runs no script and can be printed.
+// htmlForm writes a report as an HTML page: first the verdict, then the numbers, the
+// differences and the digest. The page needs no other file and runs no script.
 type htmlForm struct {
 	head  reportHead
-	rows  *spool.File // rows of the table, which is written after the totals
+	rows  *spool.File // rows of the table of differences, which follows the totals
 	count int64
 }
 
@@ -69,11 +69,11 @@ var auditText string
 
 var auditPage = webpage.New("audit", auditText, pageFuncs)
 
-// pageFuncs are template functions for report pages.
+// pageFuncs are the template functions of the pages about audits and runs.
 var pageFuncs = template.FuncMap{
 	"mark":     func(v destination.Verdict) string { return verdictMarks[v] },
 	"word":     func(status string) string { return words[status] },
-	"shell":    func(words []string) string { return webpage.Shell(words...) },
+	"shell":    func(words []string) string { return shellLine(words...) },
 	"tone":     tone,
 	"tint":     tint,
 	"sentence": func(v auditView) string { return auditSentence(v.reportTail) },
@@ -81,7 +81,7 @@ var pageFuncs = template.FuncMap{
 	"meaning":  meaning,
 }
 
-// tone returns the colour class of a status: good, warn or bad.
+// tone returns the CSS class for a status: good, warn or bad.
 func tone(status string) string {
 	switch status {
 	case "in-sync", "clean", "published", "plan":
@@ -92,7 +92,7 @@ func tone(status string) string {
 	return "bad"
 }
 
-// tint returns the colour class of a verdict.
+// tint returns the CSS class for a verdict: good, warn or bad.
 func tint(v destination.Verdict) string {
 	switch v {
 	case destination.VerdictSame:
@@ -103,17 +103,17 @@ func tint(v destination.Verdict) string {
 	return "bad"
 }
 
-// meanings explains the counts of an audit to readers of a report.
+// meanings explain the counts in the report of an audit.
 var meanings = map[string]string{
 	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
-	string(destination.VerdictMissing):      "the Source lists it, the mirror does not hold it; the next sync fetches it",
-	string(destination.VerdictExtra):        "the mirror holds it, the Source no longer lists it; the next sync removes it",
+	string(destination.VerdictMissing):      "the Source lists the resource, but the mirror does not hold it; the next sync fetches it",
+	string(destination.VerdictExtra):        "the mirror holds the resource, but the Source no longer lists it; the next sync removes it",
 	string(destination.VerdictDifferent):    "the mirror holds other bytes than the Source lists; the next sync fetches it again",
 	string(destination.VerdictUnverifiable): "the Source lists neither size nor checksum to compare with, or the resource changed during the audit",
 	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",
-	"repaired":                              "it was missing, different or unreadable, and this audit fetched it again",
-	"weak":                                  "counted as same, but proved only by MD5, SHA-1 or SHA-224: good against accidents, not against forgery",
-	"unread":                                "counted as same without reading the file: nobody has touched it since it was stored (--quick)",
+	"repaired":                              "the resource was missing, different or unreadable, and this audit fetched it again",
+	"weak":                                  "counted as same, but proved only by MD5, SHA-1 or SHA-224, which protect against accidents but not against forgery",
+	"unread":                                "counted as same without reading the file, because its size and time are those with which it was stored (--quick)",
 }
 
 func meaning(name string) string {
@@ -123,8 +123,8 @@ func meaning(name string) string {
 	return "not compared: " + name
 }
 
-// findingName returns the name of a count. For resources that were not compared it is
-// the reason.
+// findingName returns the name of a count for the page. The counts whose names are reasons
+// for not comparing resources have the name "not compared".
 func findingName(t reportTotal) string {
 	if _, ok := meanings[t.Name]; ok {
 		return t.Name
@@ -132,7 +132,7 @@ func findingName(t reportTotal) string {
 	return "not compared"
 }
 
-// BytesRead returns how many bytes of the mirror were read.
+// BytesRead returns how many bytes of the mirror the audit read.
 func (t reportTail) BytesRead() int64 { return t.total("bytes read") }
 
 func (t reportTail) total(name string) int64 {
@@ -144,8 +144,7 @@ func (t reportTail) total(name string) int64 {
 	return 0
 }
 
-// auditSentence returns the result in one or two sentences, for readers who read
-// nothing else.
+// auditSentence returns the result of an audit in one or two sentences.
 func auditSentence(t reportTail) string {
 	var all int64 // number of resources of the Source that were compared
 	for _, v := range destination.Verdicts {
@@ -182,7 +181,7 @@ func firstSentence(t reportTail, all int64) string {
 	return fmt.Sprintf("The mirror is a complete and exact copy of %s of the Source: every byte was read and compared.", copyOf)
 }
 
-// wrongSentence counts the differences among all compared resources; "" if there are none.
+// wrongSentence says how many resources are different; "" if none are.
 func wrongSentence(t reportTail, all int64) string {
 	var parts []string
 	for _, w := range []struct {
@@ -203,32 +202,18 @@ func wrongSentence(t reportTail, all int64) string {
 	case len(parts) == 0:
 		return resources(extra) + " " + gone
 	}
-	says := "of " + resources(all) + ", " + joined(parts) + "."
+	says := "of " + resources(all) + ", " + english.WordSeries(parts, "and") + "."
 	if extra > 0 {
 		says += " " + humanize.Comma(extra) + " more " + gone
 	}
 	return says
 }
 
-func resources(n int64) string {
-	if n == 1 {
-		return "1 resource"
-	}
-	return humanize.Comma(n) + " resources"
-}
+func resources(n int64) string { return counted(n, "resource") }
 
 func isAre(n int64) string {
 	if n == 1 {
 		return "is"
 	}
 	return "are"
-}
-
-// joined joins parts as in a sentence: a, b and c.
-func joined(parts []string) string {
-	last := len(parts) - 1
-	if last == 0 {
-		return parts[0]
-	}
-	return strings.Join(parts[:last], ", ") + " and " + parts[last]
 }

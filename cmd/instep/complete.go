@@ -1,31 +1,58 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"instep/destination"
 	"instep/internal/runs"
 	"instep/lint"
 	"instep/mirror"
+	"instep/transfer"
 )
 
-// valuesOf returns the values for the completion of a flag.
+// choices are the values of flags that accept no others.
+var choices = map[string][]string{
+	"prefer":     {string(destination.PreferList), string(destination.PreferDump)},
+	"duplicates": {string(transfer.DuplicatesFirst), string(transfer.DuplicatesLast), string(transfer.DuplicatesNever)},
+	"layout":     {string(mirror.Tree), string(mirror.Flat)},
+	"log-format": {logCommon, logJSON},
+	"show":       {"robots", "html"},
+}
+
+// formats are the values of --format for each command.
+var formats = map[string][]string{"lint": {"text", "json", "sarif"}, "report": {"text", "json", "html"}, "export": {"csv", "json"}}
+
+// choose returns an error if a flag has a value that is not among its choices. An empty
+// value is the default.
+func choose(flag, value string) error { return chooseAmong(flag, value, choices[flag]) }
+
+func chooseAmong(flag, value string, among []string) error {
+	if value == "" || slices.Contains(among, value) {
+		return nil
+	}
+	return usagef("--%s %q: expected %s", flag, value, english.WordSeries(among, "or"))
+}
+
+// chooseFormat checks the value of --format of a command. The value json has the same
+// effect as --json, which excludes the formats that are not plain text.
+func (a *app) chooseFormat(command, value string) error {
+	if a.out.json && (value == "html" || value == "sarif") {
+		return usagef("--json and --format %s exclude each other", value)
+	}
+	a.out.json = a.out.json || value == "json"
+	return chooseAmong("format", value, formats[command])
+}
+
+// valuesOf returns the values with which a shell completes a flag.
 func valuesOf(cmd *cobra.Command, flag string) []string {
 	switch flag {
-	case "prefer":
-		return []string{"list", "dump"}
-	case "duplicates":
-		return []string{"first", "last", "never"}
-	case "layout":
-		return []string{string(mirror.Tree), string(mirror.Flat)}
 	case "hash":
 		return []string{"sha-256", "sha-256,md5", "sha-384", "sha-512", "md5", "sha-1", "sha-224"}
-	case "log-format":
-		return []string{"common", "json"}
-	case "show":
-		return []string{"robots", "html"}
 	case "fail-on":
 		return []string{"error", "warning", "info"}
 	case "also":
@@ -46,30 +73,27 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 		}
 		return []string{profile11, profile10, profileBoth}
 	case "format":
-		return formatsOf[cmd.Name()]
+		return formats[cmd.Name()]
 	}
-	return nil
+	return choices[flag]
 }
 
-// formatsOf lists the values of --format for each command.
-var formatsOf = map[string][]string{"lint": {"text", "json", "sarif"}, "report": {"text", "json", "html"}, "export": {"csv", "json"}}
-
-// completeFlags registers completions for the flags of all commands.
+// completeFlags registers shell completions for the flags of a command and its subcommands.
 func (a *app) completeFlags(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		a.completeFlags(cmd)
 	}
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if complete := a.completion(root, f); complete != nil {
-			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // fails only if a completion is already registered
+			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // impossible error: the flag has no completion yet
 		}
 	})
 }
 
 type completionFunc = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completion returns the completion of a flag: fixed values, names of rules or runs,
-// files or directories; nil if its values cannot be known.
+// completion returns how a shell completes the value of a flag: from fixed values, rules,
+// runs, files or directories. It returns nil for a boolean flag.
 func (a *app) completion(cmd *cobra.Command, f *pflag.Flag) completionFunc {
 	if values := valuesOf(cmd, f.Name); len(values) > 0 {
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
@@ -98,11 +122,11 @@ func completeRules(_ *cobra.Command, _ []string, begin string) (ids []string, _ 
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeRuns completes the runs of the mirror that is already on the command line.
+// completeRuns lists the runs of the mirror that is named on the command line.
 func completeRuns(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		state, _ := cmd.Flags().GetString("state")
-		all, _ := runs.List(mirror.StateDir(args[0], state)) // no runs if it is not a mirror
+		all, _ := runs.List(mirror.StateDir(args[0], state)) // the list is empty if the directory is not a mirror
 		for i := range all {
 			ids = append(ids, runText(all[i].ID)+"\t"+all[i].Command)
 		}

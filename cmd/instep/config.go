@@ -16,8 +16,7 @@ import (
 	"instep/source"
 )
 
-// siteConfig is the configuration of a site for publish and serve: that of the file,
-// overridden by the environment and the command line.
+// siteConfig is the configuration of a site for publish, record and serve.
 type siteConfig struct {
 	BaseURL string      `yaml:"base_url"`
 	Dir     string      `yaml:"dir"`
@@ -29,7 +28,7 @@ type siteConfig struct {
 	Sets    []setConfig `yaml:"sets"`
 }
 
-// aboutConfig has the texts for people.
+// aboutConfig are the texts for people about a Source or set.
 type aboutConfig struct {
 	Title       string `yaml:"title"`
 	Description string `yaml:"description"`
@@ -37,7 +36,7 @@ type aboutConfig struct {
 	Licence     string `yaml:"licence"`
 }
 
-// setConfig is one set of resources.
+// setConfig is the configuration of a set of resources.
 type setConfig struct {
 	Name          string        `yaml:"name"`
 	Title         string        `yaml:"title"`
@@ -67,18 +66,18 @@ type setConfig struct {
 	From          fromConfig    `yaml:"from"`
 }
 
-// ruleConfig adds facts to the files that a glob matches.
+// ruleConfig says what the entries of files contain whose path a glob matches.
 type ruleConfig struct {
 	Match      string       `yaml:"match"`
 	Type       string       `yaml:"type"`
 	Encoding   string       `yaml:"encoding"`
 	ChangeFreq string       `yaml:"changefreq"`
 	Links      []linkConfig `yaml:"links"`
-	// KeepLinks are link relations that the entries of mirrored resources keep.
+	// KeepLinks are the relations of links that entries copied from a mirror keep.
 	KeepLinks []string `yaml:"keep_links"`
 }
 
-// linkConfig is a link that a rule adds to resources: see scan.Link.
+// linkConfig is a link that a rule adds to entries, as a scan.Link.
 type linkConfig struct {
 	Rel  string `yaml:"rel"`
 	Href string `yaml:"href"`
@@ -95,7 +94,7 @@ func (r ruleConfig) rule() scan.Rule {
 	return rule
 }
 
-// groupConfig groups the files that a glob matches; each group gets a Resource Map.
+// groupConfig groups files whose path a glob matches. Each group gets a Resource Map.
 type groupConfig struct {
 	Match   string `yaml:"match"`
 	Name    string `yaml:"name"`
@@ -111,7 +110,7 @@ func (s *setConfig) aggregations() []aggregate.Rule {
 	return rules
 }
 
-// choice returns which files are in the set.
+// choice returns the conditions for the files of a set.
 func (s *setConfig) choice() scan.Choice {
 	return scan.Choice{Include: s.Include, Exclude: s.Exclude, AssumeUnchanged: s.Assume, AllFiles: s.AllFiles, LinkFiles: s.LinkFiles}
 }
@@ -124,7 +123,7 @@ func (s *setConfig) rules() []scan.Rule {
 	return rules
 }
 
-// dumpsConfig switches Resource Dumps and Change Dumps on: true, or their options.
+// dumpsConfig switches Resource Dumps and Change Dumps on, and has their options.
 type dumpsConfig struct {
 	On          bool     `yaml:"-"`
 	Every       duration `yaml:"every"`
@@ -132,13 +131,13 @@ type dumpsConfig struct {
 	OnDemand    bool     `yaml:"on_demand"`
 }
 
-// UnmarshalYAML reads true, false or a mapping.
+// UnmarshalYAML reads true, false or the options of dumps.
 func (d *dumpsConfig) UnmarshalYAML(n ast.Node) error {
 	type plain dumpsConfig
 	return decodeSwitch(&d.On, n, (*plain)(d))
 }
 
-// archiveConfig switches archives on: true, or how long earlier documents are offered.
+// archiveConfig switches archives on, and says how long they offer earlier documents.
 type archiveConfig struct {
 	On    bool     `yaml:"-"`
 	Every duration `yaml:"every"`
@@ -147,13 +146,13 @@ type archiveConfig struct {
 	Size  size     `yaml:"size"`
 }
 
-// UnmarshalYAML reads true, false or a mapping.
+// UnmarshalYAML reads true, false or the options of archives.
 func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
 	type plain archiveConfig
 	return decodeSwitch(&a.On, n, (*plain)(a))
 }
 
-// decodeSwitch decodes a boolean, or the mapping for which it is the short form.
+// decodeSwitch decodes a boolean, or a mapping of options, which means true.
 func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	if n.Type() == ast.BoolType {
 		return yaml.NodeToValue(n, on)
@@ -162,10 +161,10 @@ func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	return yaml.NodeToValue(n, mapping, yaml.Strict())
 }
 
-// duration is a time.Duration that can also be written in days, weeks and years.
+// duration is a time.Duration that is written as parseDuration reads it.
 type duration time.Duration
 
-// UnmarshalYAML reads 90s, 24h, 30d, 2w or 1y.
+// UnmarshalYAML reads a duration such as 90s, 24h, 30d, 2w or 1y.
 func (d *duration) UnmarshalYAML(n ast.Node) error { return decodeText(d, n) }
 
 func (d *duration) set(text string) error {
@@ -176,12 +175,12 @@ func (d *duration) set(text string) error {
 
 func (d duration) String() string { return formatDuration(time.Duration(d)) }
 
-// retention is how long something is kept: a duration, or for ever.
+// retention is a duration for which versions are kept, or publish.KeepAll.
 type retention time.Duration
 
 const retainAll = "all"
 
-// UnmarshalYAML reads all, true or a duration.
+// UnmarshalYAML reads a duration, or all, true or false.
 func (r *retention) UnmarshalYAML(n ast.Node) error { return decodeText(r, n) }
 
 func (r *retention) set(text string) error {
@@ -208,7 +207,7 @@ func (r retention) String() string {
 	return formatDuration(time.Duration(r))
 }
 
-// size is a number of bytes, written like 500MB or 1GiB.
+// size is a number of bytes that is written as parseBytes reads it.
 type size int64
 
 // UnmarshalYAML reads a number of bytes with or without a unit.
@@ -230,13 +229,13 @@ func (s size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// decodeText decodes a value that may be a YAML text or number.
-func decodeText(to interface{ set(string) error }, n ast.Node) error {
+// decodeText decodes a value that is written as a text or a number in YAML.
+func decodeText(value interface{ set(string) error }, n ast.Node) error {
 	var text string
 	if err := yaml.NodeToValue(n, &text); err != nil {
 		return err
 	}
-	if err := to.set(text); err != nil {
+	if err := value.set(text); err != nil {
 		return &yaml.SyntaxError{Message: err.Error(), Token: n.GetToken()}
 	}
 	return nil
@@ -252,6 +251,4 @@ func splitList(text string) (list []string) {
 	return list
 }
 
-func (c aboutConfig) about() source.About {
-	return source.About{Title: c.Title, Description: c.Description, Contact: c.Contact, Licence: c.Licence}
-}
+func (c aboutConfig) about() source.About { return source.About(c) }

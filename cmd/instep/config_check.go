@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"mime"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -25,7 +24,7 @@ is wrong is named with its line. Flags of publish go over all of it.`
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "look at a configuration file",
+		Short: "check a configuration file",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:  knownCommand,
 	}
@@ -50,11 +49,11 @@ func (a *app) configCommand() *cobra.Command {
 	return cmd
 }
 
-// check validates the configuration without examining the site, and normalises the base
-// URL.
+// check validates a configuration without reading the files of the site. It also normalises the
+// base URL.
 func (c *configuration) check() (err error) {
 	if c.BaseURL == "" {
-		return c.errorAt("base_url", errors.New("is missing: the URL at which the directory is served"))
+		return c.errorAt("base_url", errors.New("expected the URL at which the directory is served, found no value"))
 	}
 	if c.BaseURL, err = source.ParseBaseURL(c.BaseURL); err != nil {
 		return c.errorAt("base_url", err)
@@ -69,7 +68,7 @@ func (c *configuration) check() (err error) {
 			return c.errorAt(setKey(i, "name"), err)
 		}
 		if seen[s.Name] {
-			return c.errorAt(setKey(i, "name"), fmt.Errorf("two sets are called %q: give each a name of its own", s.Name))
+			return c.errorAt(setKey(i, "name"), fmt.Errorf("expected a different name for each set, found %q twice", s.Name))
 		}
 		seen[s.Name] = true
 		if err := c.checkSet(i); err != nil {
@@ -78,12 +77,12 @@ func (c *configuration) check() (err error) {
 	}
 	site := c.site()
 	if site.Dir == "" && site.Out == "" {
-		site.Dir = "." // the command line may still set it
+		site.Dir = "." // stands for the directory that publish gets on the command line
 	}
 	return c.locate(site.Check())
 }
 
-// locate adds to an error where the invalid value was given.
+// locate adds to an error about an option the place where the value was given.
 func (c *configuration) locate(err error) error {
 	var oe *publish.OptionError
 	if !errors.As(err, &oe) {
@@ -121,16 +120,16 @@ func (c *configuration) locate(err error) error {
 func (c *configuration) checkSet(i int) error {
 	s := &c.Sets[i]
 	if !slices.Contains([]string{"", profile11, profile10, profileBoth}, s.Profile) {
-		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected 1.0 or 1.1 (in a file in quotes) or both, found %q", s.Profile))
+		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected both, 1.0 or 1.1 (with quotes in a file), found %q", s.Profile))
 	}
 	if !s.Dumps.On && s.Dumps != (dumpsConfig{}) {
-		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("there are no dumps: switch them on with --dump, or dumps in the file"))
+		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("the set has no dumps: switch dumps on with --dump, or with the key dumps in the file"))
 	}
 	if s.Archive.Count < 0 {
 		return c.errorAt(setKey(i, "archive.count"), fmt.Errorf("expected 0 or more, found %d", s.Archive.Count))
 	}
 	if s.LinkFiles && len(s.From.given()) > 0 {
-		return c.errorAt(setKey(i, "link_files"), errors.New("the set is listed elsewhere: there are no files beside its resources"))
+		return c.errorAt(setKey(i, "link_files"), errors.New("expected a set of files in a directory, but its resources are listed elsewhere (from)"))
 	}
 	if key, err := s.From.check(); err != nil {
 		return c.errorAt(strings.TrimSuffix(setKey(i, "from."+key), "."), err)
@@ -145,7 +144,7 @@ func (c *configuration) checkSet(i int) error {
 
 func (c *configuration) checkRule(s *setConfig, r *ruleConfig, key string) error {
 	if r.Match == "" {
-		return c.errorAt(key+".match", errors.New("is missing: a glob on the path, such as *.gz"))
+		return c.errorAt(key+".match", errors.New("expected a glob for paths, such as *.gz, found no value"))
 	}
 	if r.Type != "" && !isMediaType(r.Type) {
 		return c.errorAt(key+".type", fmt.Errorf("expected a media type such as text/csv, found %q", r.Type))
@@ -164,7 +163,7 @@ func (c *configuration) checkRule(s *setConfig, r *ruleConfig, key string) error
 	return nil
 }
 
-// checkLink returns an error for an invalid link of a rule.
+// checkLink returns an error if a link of a rule is invalid.
 func (s *setConfig) checkLink(l *linkConfig) error {
 	link := scan.Link(*l)
 	switch {
@@ -173,7 +172,7 @@ func (s *setConfig) checkLink(l *linkConfig) error {
 	case l.Type != "" && !isMediaType(l.Type):
 		return fmt.Errorf("expected a media type such as text/csv, found %q", l.Type)
 	case link.OfSet() && len(s.From.given()) > 0:
-		return fmt.Errorf("href %q: the set is listed elsewhere, so that nothing is known of its other files: expected a URI", l.Href)
+		return fmt.Errorf("href %q: expected a URI, because the files of a set that is listed elsewhere are not known", l.Href)
 	}
 	return link.Check()
 }
@@ -183,18 +182,18 @@ func isMediaType(text string) bool {
 	return err == nil && strings.Contains(text, "/")
 }
 
-// notOfACoding reports whether r is not allowed in the name of a content coding.
+// notOfACoding reports whether a rune is not allowed in the name of a content coding.
 func notOfACoding(r rune) bool {
 	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' && r != '.'
 }
 
-// printConfiguration prints each value and its origin. It leaves out values that are
-// not set and have no default.
+// printConfiguration prints each value of a configuration and its origin. It leaves out values
+// that are not set and have no default.
 func (a *app) printConfiguration(c *configuration) {
-	one := func(key string, o option, value string) {
+	row := func(key, value, fallback string) {
 		from := c.origins[key]
 		if value == "" {
-			value, from = o.fallback, "default"
+			value, from = fallback, "default"
 		}
 		if value == "" {
 			return
@@ -204,37 +203,36 @@ func (a *app) printConfiguration(c *configuration) {
 	}
 	for _, o := range options {
 		if o.site != nil {
-			one(o.key, o, show(o.site(&c.siteConfig)))
+			row(o.key, show(o.site(&c.siteConfig)), o.fallback)
 		}
 	}
 	for i := range c.Sets {
 		for _, o := range options {
 			if o.set != nil {
-				one(setKey(i, o.key), o, show(o.set(&c.Sets[i])))
+				row(setKey(i, o.key), show(o.set(&c.Sets[i])), o.fallback)
 			}
 		}
 		for n, r := range c.Sets[i].Rules {
-			one(setKey(i, fmt.Sprintf("rules[%d].match", n)), option{}, r.Match)
-			one(setKey(i, fmt.Sprintf("rules[%d].type", n)), option{}, r.Type)
-			one(setKey(i, fmt.Sprintf("rules[%d].encoding", n)), option{}, r.Encoding)
-			one(setKey(i, fmt.Sprintf("rules[%d].changefreq", n)), option{}, r.ChangeFreq)
-			one(setKey(i, fmt.Sprintf("rules[%d].keep_links", n)), option{}, strings.Join(r.KeepLinks, ", "))
+			key := setKey(i, fmt.Sprintf("rules[%d].", n))
+			row(key+"match", r.Match, "")
+			row(key+"type", r.Type, "")
+			row(key+"encoding", r.Encoding, "")
+			row(key+"changefreq", r.ChangeFreq, "")
+			row(key+"keep_links", strings.Join(r.KeepLinks, ", "), "")
 			for k, l := range r.Links {
-				key := setKey(i, fmt.Sprintf("rules[%d].links[%d].", n, k))
-				one(key+"rel", option{}, l.Rel)
-				one(key+"href", option{}, l.Href)
-				one(key+"type", option{}, l.Type)
-				if l.Pri > 0 {
-					one(key+"pri", option{}, strconv.Itoa(l.Pri))
-				}
+				key := fmt.Sprintf("%slinks[%d].", key, k)
+				row(key+"rel", l.Rel, "")
+				row(key+"href", l.Href, "")
+				row(key+"type", l.Type, "")
+				row(key+"pri", show(&l.Pri), "")
 			}
 		}
 		for n, r := range c.Sets[i].Aggregations {
 			key := setKey(i, fmt.Sprintf("aggregations[%d].", n))
-			one(key+"match", option{}, r.Match)
-			one(key+"name", option{}, r.Name)
-			one(key+"title", option{}, r.Title)
-			one(key+"creator", option{}, r.Creator)
+			row(key+"match", r.Match, "")
+			row(key+"name", r.Name, "")
+			row(key+"title", r.Title, "")
+			row(key+"creator", r.Creator, "")
 		}
 	}
 	a.out.end(summary{Status: "clean"}, fmt.Sprintf("Status: CLEAN (sets=%d)", len(c.Sets)))

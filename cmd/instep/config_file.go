@@ -15,13 +15,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxConfigBytes bounds a configuration file.
+// maxConfigBytes is the largest size of a configuration file.
 const maxConfigBytes = 1 << 20
 
 // configError reports an invalid configuration file.
 type configError struct {
 	file string
-	line int // 0 if it concerns the whole file
+	line int // 0 if the error is about the whole file
 	err  error
 }
 
@@ -34,14 +34,15 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configFile is a parsed configuration file.
+// configFile is the content of a configuration file.
 type configFile struct {
 	name string
 	siteConfig
 	lines map[string]int // line number of each key, such as base_url or sets[0].name
 }
 
-// readConfigFile reads a configuration file. Paths in it are relative to the file.
+// readConfigFile reads a configuration file. Relative paths in the file are relative to the
+// directory of the file.
 func readConfigFile(name string) (*configFile, error) {
 	r, err := os.Open(name)
 	var pe *fs.PathError
@@ -57,7 +58,7 @@ func readConfigFile(name string) (*configFile, error) {
 		return nil, err
 	}
 	if len(text) > maxConfigBytes {
-		return nil, &configError{name, 0, fmt.Errorf("is no configuration: expected at most %d bytes", maxConfigBytes)}
+		return nil, &configError{name, 0, fmt.Errorf("expected a configuration of at most %d bytes", maxConfigBytes)}
 	}
 	f, err := parseConfig(name, text)
 	if err != nil {
@@ -74,12 +75,12 @@ func readConfigFile(name string) (*configFile, error) {
 	return f, nil
 }
 
-// parseConfig parses the text of a configuration file. The parser panics on some
-// malformed texts; parseConfig returns these as errors too.
+// parseConfig parses the text of a configuration file. It returns panics of the YAML parser,
+// which some malformed texts cause, as errors.
 func parseConfig(name string, text []byte) (f *configFile, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			f, err = nil, &configError{name, 0, fmt.Errorf("is not YAML that can be read: %v", cause)}
+			f, err = nil, &configError{name, 0, fmt.Errorf("the file is not valid YAML: %v", cause)}
 		}
 	}()
 	f = &configFile{name: name, lines: map[string]int{}}
@@ -93,7 +94,7 @@ func parseConfig(name string, text []byte) (f *configFile, err error) {
 			continue
 		}
 		if docs++; docs > 1 {
-			return nil, &configError{name, doc.Body.GetToken().Position.Line, errors.New("a second YAML document begins here: expected one")}
+			return nil, &configError{name, doc.Body.GetToken().Position.Line, errors.New("expected one YAML document, but a second one begins on this line")}
 		}
 		w := keyWalk{f: f}
 		ast.Walk(&w, doc.Body)
@@ -107,7 +108,7 @@ func parseConfig(name string, text []byte) (f *configFile, err error) {
 	return f, nil
 }
 
-// yamlError converts an error of the YAML parser or decoder, with its line.
+// yamlError converts an error of the YAML parser or decoder to a configError.
 func yamlError(name string, err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
@@ -124,7 +125,7 @@ func yamlError(name string, err error) error {
 	return &configError{name, line, errors.New(ye.GetMessage())}
 }
 
-// kindName returns the name of a type for messages.
+// kindName describes a Go type in words of YAML.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -139,14 +140,14 @@ func kindName(t reflect.Type) string {
 	return "a whole number"
 }
 
-// keyWalk collects the keys of a file with their lines. It reports YAML features that a
-// configuration does not need, and keys that have no effect.
+// keyWalk collects the lines of all keys of a configuration file. It refuses anchors, aliases
+// and keys without a value.
 type keyWalk struct {
 	f   *configFile
 	err error
 }
 
-// Visit examines one node.
+// Visit collects the line of a key, or refuses the node.
 func (w *keyWalk) Visit(n ast.Node) ast.Visitor {
 	if w.err != nil {
 		return nil
@@ -158,7 +159,7 @@ func (w *keyWalk) Visit(n ast.Node) ast.Visitor {
 		key := strings.TrimPrefix(n.Value.GetPath(), "$.")
 		w.f.lines[key] = n.Key.GetToken().Position.Line
 		if n.Value.Type() == ast.NullType {
-			w.refuse(n.Key, fmt.Sprintf("%s: expected a value after it, or no such line", key))
+			w.refuse(n.Key, fmt.Sprintf("%s: expected a value after the key", key))
 		}
 	}
 	return w

@@ -9,8 +9,8 @@ import (
 	"instep/source"
 )
 
-// site returns the publish.Site for a checked configuration. State stays empty unless
-// it is configured.
+// site returns the publish.Site for a checked configuration. Its State is "" if the
+// configuration names none.
 func (c *configuration) site() publish.Site {
 	site := publish.Site{
 		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.about(), Workers: c.Workers,
@@ -25,7 +25,7 @@ func (c *configuration) site() publish.Site {
 		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.BaseURL, c.Dir, c.Out)
 		site.Sets = append(site.Sets, set)
 	}
-	if c.file == nil { // a file is complete, so nothing is recalled from the last publication
+	if c.file == nil { // texts that a configuration file leaves out are not those of the last publication
 		for _, o := range options {
 			if field, ok := strings.CutPrefix(o.key, "source."); ok && c.origins[o.key] == "" {
 				site.Recall = append(site.Recall, field)
@@ -35,17 +35,18 @@ func (c *configuration) site() publish.Site {
 	return site
 }
 
-// Values of the key profile: the readers for which changes are written.
+// Values of the key profile, which are the versions of the standard that readers expect.
 const (
 	profile11   = "1.1"
 	profile10   = "1.0"
 	profileBoth = "both"
 )
 
-// onDemandPath is the path below the base URL at which packages on demand are made.
+// onDemandPath is the path below the base URL to which requests for packages are sent.
 const onDemandPath = "resourcesync/on-demand"
 
-// publishSet returns the publish.Set for a base URL that ends in "/".
+// publishSet returns the publish.Set for the configuration of a set. The base URL must end in
+// "/".
 func (s *setConfig) publishSet(base string) publish.Set {
 	set := publish.Set{
 		Name: s.Name, Choice: s.choice(), Rules: s.rules(), Aggregations: s.aggregations(),

@@ -102,7 +102,7 @@ func TestConfigurationFileIsRefusedWithTheLine(t *testing.T) {
 		"no duration":         {"sets:\n- name: x\n  rotate_every: soon\n", `site.yaml:3: expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y, found "soon"`},
 		"not YAML":            {"a: b: c\n", "site.yaml:1: "},
 		"anchor":              {"sets:\n- &a {name: x}\n- *a\n", "site.yaml:2: expected no anchors"},
-		"two documents":       {"dir: x\n---\ndir: y\n", "site.yaml:3: a second YAML document"},
+		"two documents":       {"dir: x\n---\ndir: y\n", "site.yaml:3: expected one YAML document"},
 		"a list":              {"- x\n", "site.yaml:1: "},
 	} {
 		_, err := parseConfig("site.yaml", []byte(c.text))

@@ -22,7 +22,7 @@ type sourceFlags struct {
 	sets, include, exclude, types []string
 	collections, profiles, accept []string
 	where                         []string
-	conditions                    where.Conditions // of where
+	conditions                    where.Conditions // the parsed where
 	withMetadata                  bool
 	workers                       int
 	rate                          string
@@ -33,12 +33,12 @@ type sourceFlags struct {
 	state                         string
 }
 
-// accessFlags are flags about hosts: to which a command may connect, how, and with
-// which credentials.
+// accessFlags are flags that say to which hosts a command may connect, how, and with which
+// credentials.
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
 	ca, proxy, userAgent      string
-	retries                   *int // nil uses the default of fetch.Options
+	retries                   *int // nil means the default of fetch.Options
 	timeout                   time.Duration
 	secretFlags
 }
@@ -46,30 +46,30 @@ type accessFlags struct {
 func (f *accessFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
-	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to the private address `HOST:PORT` (repeatable)")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
-	fs.StringVar(&f.userAgent, "user-agent", "", "what requests say of who asks, a `TEXT` such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")
-	f.retries = fs.Int("retries", 3, "send a request that failed for a while up to `N` more times")
-	timeVar(fs, &f.timeout, "timeout", 0, "give a request up after this `TIME` without an answer, or without a byte of it (default: 30s and 60s)")
+	fs.StringVar(&f.userAgent, "user-agent", "", "`TEXT` by which requests identify the user, such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")
+	f.retries = fs.Int("retries", 3, "repeat a request that failed temporarily up to `N` times")
+	timeVar(fs, &f.timeout, "timeout", 0, "give up a request after this `TIME` without a response, or without further bytes of its body (default: 30s and 60s)")
 	f.secretFlags.register(cmd)
 }
 
 func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
-	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB`, as in .gitignore: *.png, /x.png, a/ (repeatable)")
-	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
-	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
-	fs.StringArrayVar(&f.collections, "only-collection", nil, "only resources that the Source links to the collection with this `URI` (repeatable)")
-	fs.StringArrayVar(&f.profiles, "only-profile", nil, "only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
-	fs.StringArrayVar(&f.accept, "accept", nil, "of a resource with alternate representations the one of this `MEDIA/TYPE` (repeatable, the first choice first)")
-	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also metadata that describes what --include and --type choose; --only-profile is then about the metadata alone")
-	fs.StringArrayVar(&f.where, "where", nil, "only resources with a record of which XPath selects a node with this text, as `XPATH=VALUE`, or any node, as XPATH (repeatable; all must hold)")
-	fs.IntVar(&f.workers, "workers", 4, "`N` resources in transfer from a host at a time; fewer while it is too busy")
-	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
-	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to some: what they aggregate are the resources")
-	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
+	fs.StringArrayVar(&f.sets, "set", nil, "choose the set with this `NAME` or Capability List URI (repeatable; default: all)")
+	fs.StringArrayVar(&f.include, "include", nil, "choose only resources whose path matches this `GLOB`, as in .gitignore: *.png, /x.png, a/ (repeatable)")
+	fs.StringArrayVar(&f.exclude, "exclude", nil, "leave out resources whose path matches this `GLOB` (repeatable)")
+	fs.StringArrayVar(&f.types, "type", nil, "choose only resources of this `MEDIA/TYPE` (repeatable)")
+	fs.StringArrayVar(&f.collections, "only-collection", nil, "choose only resources that the Source links to the collection with this `URI` (repeatable)")
+	fs.StringArrayVar(&f.profiles, "only-profile", nil, "choose only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
+	fs.StringArrayVar(&f.accept, "accept", nil, "if a resource has alternate representations, choose the one of this `MEDIA/TYPE` (repeatable, in order of preference)")
+	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also choose the metadata of resources that --include and --type choose; --only-profile then limits only this metadata")
+	fs.StringArrayVar(&f.where, "where", nil, "choose only resources in whose record the XPath selects a node with this text, as `XPATH=VALUE`, or any node, as XPATH (repeatable; all conditions must hold)")
+	fs.IntVar(&f.workers, "workers", 4, "transfer `N` resources of a host at a time, and fewer while the host is too busy")
+	fs.BoolVar(&f.strict, "strict", false, "accept only resources that a sha-256 or better proves, and documents without errors")
+	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to Resource Maps: mirror the resources that they aggregate")
+	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, outside of all mirrors, instead of in .instep inside the mirror")
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	f.registerHosts(cmd)
 }
@@ -78,29 +78,24 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 	f.accessFlags.register(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
-	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
+	fs.StringVar(&f.rate, "rate", "", "send at most this many requests to a host, as `N/s`")
+	fs.StringVar(&f.bandwidth, "bwlimit", "", "transfer at most this many bytes a second in total, as `SIZE` such as 10M")
 }
 
-const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"
+const maxDocumentUsage = "largest `SIZE` of a document, such as 1GB (default 200MiB); a document may have 1,000,000 entries, or 5,000 for each MB if that is more"
 
-// limitFlags are the flags that limit a run.
+// limitFlags are the flags that limit how much a run transfers and how long it takes.
 type limitFlags struct {
 	maxTransfer string
 	maxTime     time.Duration
 }
 
 func (f *limitFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.maxTransfer, "max-transfer", "", "begin no further transfer after so many bytes of resources, as `SIZE` such as 10G (exit code 8)")
+	cmd.Flags().StringVar(&f.maxTransfer, "max-transfer", "", "begin no further transfer after this many bytes of resources, as `SIZE` such as 10G (exit code 8)")
 	timeVar(cmd.Flags(), &f.maxTime, "max-time", 0, "begin no further transfer after this `TIME`, such as 90m (exit code 10)")
 }
 
-// transfer returns the largest number of bytes that a run may transfer; 0 is no limit.
-func (f *limitFlags) transfer() (int64, error) {
-	return parseSize("--max-transfer", f.maxTransfer)
-}
-
-// left returns the remaining time of a run; 0 is no limit.
+// left returns the remaining time of a run that has taken some time; 0 if there is no limit.
 func (f *limitFlags) left(taken time.Duration) time.Duration {
 	if f.maxTime == 0 {
 		return 0
@@ -108,27 +103,28 @@ func (f *limitFlags) left(taken time.Duration) time.Duration {
 	return max(f.maxTime-taken, 1)
 }
 
-// traffic counts requests and bytes.
+// traffic counts the requests of a command and the bytes that it receives.
 type traffic struct {
 	requests, bytes atomic.Int64
 	url             atomic.Pointer[string] // URL of the last response
 }
 
-// observe counts a request.
+// observe counts a request and stores its URL.
 func (t *traffic) observe(e fetch.Event) {
 	t.requests.Add(1)
 	t.url.Store(&e.URL)
 }
 
-// at returns the URL of the last response; "" if there was none.
-func (t *traffic) at() string {
+// lastName returns the path of the last response's URL; "" if there was no response.
+func (t *traffic) lastName() string {
 	if uri := t.url.Load(); uri != nil {
 		return nameInWork(*uri)
 	}
 	return ""
 }
 
-// connect returns a client for a Source.
+// connect returns a client for a Source. The host of the Source may have a private address,
+// because the user named it.
 func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	c, err := a.newClient(source, f, t)
 	if err != nil {
@@ -137,7 +133,7 @@ func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *tra
 	return c, c.TrustSource(ctx, source)
 }
 
-// newClient returns a client whose credentials are sent only to the origin of a Source.
+// newClient returns a client with the credentials for a Source.
 func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	o, err := a.clientOptions(source, f)
 	if err != nil {
@@ -161,7 +157,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {
-		return o, usagef("SOURCE: %v", err) // the error quotes it without a password
+		return o, usagef("SOURCE: %v", err) // the error quotes the URI without a password
 	}
 	for i, s := range f.allowOrigin {
 		u, err := fetch.Parse(s)
@@ -178,7 +174,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 		PerHost:      f.workers,
 		Total:        max(f.workers, 32),
 	}
-	if err := f.patience(&o); err != nil {
+	if err := f.requests(&o); err != nil {
 		return o, err
 	}
 	if o.RatePerHost, err = parseRate(f.rate); err != nil {
@@ -200,8 +196,8 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	return o, err
 }
 
-// patience sets the number of retries, the time-outs and the User-Agent.
-func (f *accessFlags) patience(o *fetch.Options) error {
+// requests sets the number of retries, the time-outs and the User-Agent of requests.
+func (f *accessFlags) requests(o *fetch.Options) error {
 	if f.userAgent != "" {
 		o.UserAgent = f.userAgent
 	}
@@ -213,14 +209,15 @@ func (f *accessFlags) patience(o *fetch.Options) error {
 			return usagef("--retries %d: expected 0 to 100", *f.retries)
 		}
 		if o.MaxRetries = *f.retries; o.MaxRetries == 0 {
-			o.MaxRetries = -1 // the option 0 means the default
+			o.MaxRetries = -1 // means none, since 0 means the default
 		}
 	}
 	o.HeaderTimeout, o.IdleTimeout = f.timeout, f.timeout
 	return nil
 }
 
-// readAuthorities reads the trusted certificates; nil stands for the system's.
+// readAuthorities reads the certificates in a file. If no file is given it returns nil, which
+// means the certificates of the system.
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -245,7 +242,7 @@ func parseProxy(s string) (*url.URL, error) {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5"):
 		return nil, usagef("--proxy: expected http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")
 	case u.User != nil:
-		return nil, usagef("--proxy: a password in a flag can be read by everybody on this machine; a proxy that asks for one is not supported")
+		return nil, usagef("--proxy: everybody on this machine can read a password in a flag, so proxies that require a password are not supported")
 	}
 	return u, nil
 }

@@ -184,7 +184,7 @@ func TestSecretsForTheOriginOfAFileAreRefused(t *testing.T) {
 	g.file(t, "resourcelist.xml", `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md capability="resourcelist" at="2026-01-01T00:00:00Z"/></urlset>`)
 	for _, flag := range []string{"--bearer-file", "--cert"} {
 		o := instep(t, "sync", g.dir, filepath.Join(g.dir, "mirror"), flag, g.file(t, "token", "hidden"))
-		if o.code != exitUsage || !strings.Contains(o.stderr+fmt.Sprint(o.records), "a file has none") {
+		if o.code != exitUsage || !strings.Contains(o.stderr+fmt.Sprint(o.records), "a file has no origin") {
 			t.Errorf("%s: exit code %d, want %d and why\n%s", flag, o.code, exitUsage, o.stderr)
 		}
 	}

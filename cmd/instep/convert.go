@@ -56,17 +56,17 @@ func (a *app) convertCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&f.out, "out", "o", "", "write the result to this `FILE` instead of standard output")
-	fs.StringVar(&f.dialect, "dialect", "auto", "what FILE is: auto, "+strings.Join(dialectNames(), ", ")+"; only 1.0 can't be told from it")
-	fs.StringVar(&f.baseURL, "base-url", "", "the `URL` of FILE, against which relative URIs are resolved")
-	fs.StringVar(&f.up, "up", "", "the `URL` of the Capability List (of a Capability List: of the Source Description), where FILE does not tell it")
-	fs.StringVar(&f.at, "at", "", "the `DATETIME` of a snapshot that does not tell it")
-	fs.StringVar(&f.from, "from", "", "the `DATETIME` since when changes are listed, where FILE does not tell it")
+	fs.StringVar(&f.dialect, "dialect", "auto", "dialect of FILE: auto, "+strings.Join(dialectNames(), ", ")+"; auto recognises all of them except 1.0")
+	fs.StringVar(&f.baseURL, "base-url", "", "`URL` of FILE, against which relative URIs are resolved")
+	fs.StringVar(&f.up, "up", "", "`URL` of the Capability List (for a Capability List, of the Source Description), if FILE does not give one")
+	fs.StringVar(&f.at, "at", "", "`DATETIME` of the snapshot, if FILE does not give one")
+	fs.StringVar(&f.from, "from", "", "`DATETIME` since when changes are listed, if FILE does not give one")
 	fs.BoolVar(&f.gzip, "gzip", false, "compress the result")
-	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "tell what would be decided; write nothing")
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be decided; write nothing")
 	return cmd
 }
 
-// dialects are the values of --dialect.
+// dialects are the values of --dialect, apart from auto.
 var dialects = []resourcesync.Dialect{
 	resourcesync.Dialect11, resourcesync.Dialect10, resourcesync.DialectMid2013,
 	resourcesync.DialectDLib, resourcesync.DialectAtom, resourcesync.DialectResync,
@@ -83,7 +83,7 @@ func dialectNames() []string {
 // convertOptions checks the flags and returns the options of the conversion.
 func (a *app) convertOptions(f *convertFlags, json bool) (o convert.Options, err error) {
 	if json && f.out == "" && !f.dryRun {
-		return o, usagef("--json and the document can't both go to standard output: give --out FILE, or -n to see the decisions only")
+		return o, usagef("the records of --json and the document can't both go to standard output: give --out FILE, or -n to see only the decisions")
 	}
 	if f.dialect != "auto" {
 		i := slices.Index(dialectNames(), f.dialect)
@@ -106,7 +106,7 @@ func (a *app) convertOptions(f *convertFlags, json bool) (o convert.Options, err
 	return o, err
 }
 
-// absoluteURL parses the value of a flag; nil if it was not given.
+// absoluteURL parses the absolute URL that was given with a flag; nil if it is empty.
 func absoluteURL(flag, value string) (*url.URL, error) {
 	if value == "" {
 		return nil, nil
@@ -146,7 +146,7 @@ func (a *app) convert(ctx context.Context, file string, f *convertFlags) (err er
 	return nil
 }
 
-// convertTo converts to the output that the flags select.
+// convertTo converts a document and writes the result to --out, standard output or nowhere.
 func (a *app) convertTo(ctx context.Context, in io.Reader, f *convertFlags, o convert.Options) (convert.Report, error) {
 	switch {
 	case f.dryRun:
@@ -162,14 +162,14 @@ func (a *app) convertTo(ctx context.Context, in io.Reader, f *convertFlags, o co
 	return rep, err
 }
 
-// inputError reports a FILE that cannot be opened.
+// inputError is an error of opening the FILE on the command line.
 type inputError struct{ err error }
 
 func (e *inputError) Error() string { return e.err.Error() }
 func (e *inputError) Unwrap() error { return e.err }
 
-// openDocument opens FILE. Reading stops when ctx is done, even from a pipe that sends
-// nothing.
+// openDocument opens the FILE on the command line. Reading stops when ctx is done, even if
+// FILE is a pipe that sends nothing.
 func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
 	f := os.Stdin
 	if file != "-" {
@@ -183,8 +183,8 @@ func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
 	}
 	r, w := io.Pipe()
 	go func() {
-		// This read cannot be cancelled if the terminal is idle; it ends with the
-		// program.
+		// A read from an idle terminal cannot be cancelled, so the goroutine may end only
+		// with the program.
 		_, err := io.Copy(w, f)
 		_ = w.CloseWithError(err) // always nil
 	}()
@@ -192,7 +192,7 @@ func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
 	return &document{r, f, stop}, nil
 }
 
-// document is an open FILE.
+// document is the open FILE on the command line.
 type document struct {
 	*io.PipeReader
 	f    *os.File
@@ -204,7 +204,7 @@ func (d *document) Close() error {
 	return errors.Join(d.PipeReader.Close(), d.f.Close())
 }
 
-// openPart opens a file in the directory of a manifest. It cannot leave that directory.
+// openPart opens a file in the directory of a manifest, and none outside of that directory.
 func openPart(dir, path string) (io.ReadCloser, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -217,7 +217,7 @@ func openPart(dir, path string) (io.ReadCloser, error) {
 	return f, root.Close()
 }
 
-// tellTimes is how often the same decision is printed.
+// tellTimes is how often a decision of the same kind is printed.
 const tellTimes = 20
 
 // decisions prints the decisions of a conversion.
@@ -228,9 +228,9 @@ type decisions struct {
 	order []*repeated
 }
 
-// repeated is a decision that was made n times.
+// repeated counts the decisions of one kind.
 type repeated struct {
-	first string
+	first string // text of the first decision
 	n     int64
 }
 
@@ -242,8 +242,8 @@ func (t *decisions) tell(d convert.Decision) {
 	if d.Level == convert.Info && !t.out.verbose {
 		return
 	}
-	// Quotations and decisions about single entries differ each time: compare only
-	// level and rule.
+	// A kind is a level, a rule and the text before the first quotation. Errors are about
+	// single entries, so their texts always differ and are not part of the kind.
 	kind := string(d.Level) + d.Rule
 	if d.Level != convert.Error {
 		before, _, _ := strings.Cut(d.Text, `"`)
@@ -280,7 +280,7 @@ func (t *decisions) record(d convert.Decision) {
 	t.out.record(&r)
 }
 
-// end prints how many decisions were not printed.
+// end prints how many decisions of each kind were not printed.
 func (t *decisions) end() {
 	for _, r := range t.order {
 		if r.n > tellTimes && !t.out.verbose {
@@ -298,12 +298,12 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 		a.code = exitPartial
 	}
 	if rep.Decisions == 0 {
-		a.out.say("nothing had to be decided")
+		a.out.say("no decision was needed")
 	}
 	line := fmt.Sprintf("Status: %s (entries=%d, decisions=%d, failed=%d)   %s of %s",
 		words[status], rep.Entries, rep.Decisions, rep.LeftOut, rep.Header.Kind(), rep.Dialect)
 	if f.out == "" && !f.dryRun {
-		a.out.message(line) // standard output has the document, so use standard error
+		a.out.message(line) // to standard error, since the document is on standard output
 		return
 	}
 	if f.out != "" && !f.dryRun {
@@ -329,10 +329,5 @@ func rootName(r resourcesync.Root) string {
 	return "urlset"
 }
 
-// moment formats the first moment of d as in records; "" if d is absent.
-func moment(d resourcesync.Datetime) string {
-	if d.IsZero() {
-		return ""
-	}
-	return d.Time().Format(time.RFC3339Nano)
-}
+// moment formats the first moment of a datetime for records, an absent datetime as "".
+func moment(d resourcesync.Datetime) string { return stamp(d.Time()) }

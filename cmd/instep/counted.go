@@ -2,5 +2,5 @@ package main
 
 import "github.com/dustin/go-humanize/english"
 
-// counted returns a number with its unit: "1 file", "1,000 files".
-func counted(n int64, what string) string { return english.Plural(int(n), what, "") }
+// counted returns a number and a noun, such as "1 file" or "1,000 files".
+func counted(n int64, noun string) string { return english.Plural(int(n), noun, "") }

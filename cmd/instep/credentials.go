@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 	"instep/fetch"
 )
 
-// secretFlags name files with credentials for a Source. No flag contains a secret
-// itself, since everybody on a machine can read command lines.
+// secretFlags name files with credentials for a Source. No flag contains a secret itself,
+// because everybody on a machine can read command lines.
 type secretFlags struct {
 	netrc, bearer, header string
 	cert, key             string
@@ -30,26 +31,26 @@ type secretFlags struct {
 
 func (f *secretFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.netrc, "netrc", "", "log in at the Source and each --allow-origin as this netrc `FILE` says (default: $NETRC or ~/.netrc, over https only)")
+	flags.StringVar(&f.netrc, "netrc", "", "log in at the Source and each --allow-origin with the logins in this netrc `FILE` (default: $NETRC or ~/.netrc, over https only)")
 	flags.StringVar(&f.bearer, "bearer-file", "", "send the token in this `FILE` to the origin of SOURCE (default: $INSTEP_BEARER, over https or to this machine only)")
-	flags.StringVar(&f.header, "header-file", "", "send the header fields in this `FILE`, of lines \"https://host Name: value\", each to its origin")
-	flags.StringVar(&f.cert, "cert", "", "show the client certificate in this PEM `FILE` to the origin of SOURCE")
-	flags.StringVar(&f.key, "key", "", "PEM `FILE` with the key of --cert (default: in the same file)")
+	flags.StringVar(&f.header, "header-file", "", "send the header fields in this `FILE`, whose lines are \"https://host Name: value\", to the origin in each line")
+	flags.StringVar(&f.cert, "cert", "", "send the client certificate in this PEM `FILE` to the origin of SOURCE")
+	flags.StringVar(&f.key, "key", "", "PEM `FILE` with the key of --cert (default: the file of --cert)")
 }
 
-// envBearer is the environment variable that may contain the token for SOURCE.
+// envBearer is the environment variable with a bearer token for the Source.
 const envBearer = "INSTEP_BEARER"
 
 // maxSecret is the largest size of a file with secrets, in bytes.
 const maxSecret = 1 << 20
 
-// credentials collects the credentials for each origin.
+// credentials returns the credentials for a Source from all flags and their defaults.
 func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, error) {
 	var all []fetch.Credential
 	origins := append([]string{fetch.Origin(source)}, f.allowOrigin...)
 	if source.String() == discover.NoHost {
 		if f.bearer != "" || f.cert != "" {
-			return nil, usagef("--bearer-file and --cert are for the origin of SOURCE, and a file has none: --header-file names the origin")
+			return nil, usagef("--bearer-file and --cert are for the origin of SOURCE, but a file has no origin: use --header-file, which names the origin")
 		}
 		origins = f.allowOrigin
 	}
@@ -82,9 +83,9 @@ func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, 
 	return all, err
 }
 
-// bearer returns the token for the origin of SOURCE; "" if there is none. A token from
-// the environment was not given for a particular Source. So it is sent only over
-// encrypted connections or to this machine, and only if there are no other credentials.
+// bearer returns the token for the origin of the Source; "" if there is no token. A token from
+// the environment was not given for a particular Source, so it is sent only over encrypted
+// connections or to this machine, and only if there are no other credentials.
 func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (string, error) {
 	if file != "" {
 		text, err := a.readSecret("--bearer-file", file)
@@ -100,23 +101,27 @@ func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (s
 	}
 	if inClear(source) {
 		a.out.warn(warningRecord{
-			Message: "the token of $" + envBearer + " is not sent: " + origin + " is not encrypted",
-			Hint:    "give the https URI of the Source; if there is none, and that is what you want, name a file with the token by --bearer-file",
+			Message: notSent("token of $"+envBearer, origin),
+			Hint:    "give the https URI of the Source; to send the token without encryption, name a file with the token with --bearer-file",
 		})
 		return "", nil
 	}
 	return oneToken("$"+envBearer, env)
 }
 
-func oneToken(from, text string) (string, error) {
+func notSent(secret, origin string) string {
+	return fmt.Sprintf("the %s is not sent, because connections to %s are not encrypted", secret, origin)
+}
+
+func oneToken(source, text string) (string, error) {
 	token := strings.TrimSpace(text)
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", usagef("%s: expected one token", from)
+		return "", usagef("%s: expected a single token", source)
 	}
 	return token, nil
 }
 
-// inClear reports whether requests to u travel unencrypted to another machine.
+// inClear reports whether requests for a URL are sent unencrypted to another machine.
 func inClear(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	addr, err := netip.ParseAddr(host)
@@ -124,7 +129,7 @@ func inClear(u *url.URL) bool {
 	return u.Scheme == "http" && !here
 }
 
-// authorized returns the origins that get an Authorization header.
+// authorized returns the origins for which the credentials have an Authorization header.
 func authorized(all []fetch.Credential) map[string]bool {
 	origins := map[string]bool{}
 	for _, cr := range all {
@@ -135,8 +140,8 @@ func authorized(all []fetch.Credential) map[string]bool {
 	return origins
 }
 
-// warnOfClear warns about origins to which secrets are sent unencrypted. The user asked
-// for it, so it is not an error.
+// warnOfClear warns about origins to which secrets are sent unencrypted. That is no error,
+// because the user named these origins.
 func (a *app) warnOfClear(all []fetch.Credential) {
 	told := map[string]bool{}
 	for _, cr := range all {
@@ -146,8 +151,8 @@ func (a *app) warnOfClear(all []fetch.Credential) {
 		}
 		told[fetch.Origin(u)] = true
 		a.out.warn(warningRecord{
-			Message: "secrets for " + fetch.Origin(u) + " are sent without encryption: others can read them on the way",
-			Hint:    "use its https URI if it has one",
+			Message: "secrets for " + fetch.Origin(u) + " are sent without encryption, so others can read them on the way",
+			Hint:    "use the https URI if there is one",
 		})
 	}
 }
@@ -155,14 +160,11 @@ func (a *app) warnOfClear(all []fetch.Credential) {
 func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
 	if f.cert == "" {
 		if f.key != "" {
-			return nil, usagef("--key: expected --cert with it")
+			return nil, usagef("--key requires --cert")
 		}
 		return nil, nil
 	}
-	key := f.key
-	if key == "" {
-		key = f.cert
-	}
+	key := cmp.Or(f.key, f.cert)
 	text, err := a.readSecret("--key", key)
 	if err != nil {
 		return nil, err
@@ -178,9 +180,9 @@ func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// logins returns the logins of a netrc file for the origins that the user named and
-// that have no Authorization yet. A netrc file has neither schemes nor ports. So the
-// default file is used only over https and without its default entry.
+// logins returns the logins in a netrc file for the origins that the user named and that have
+// no Authorization header yet. A netrc file has neither schemes nor ports, so the default file
+// is used only over https, and without its default entry.
 func (a *app) logins(origins []string, given string, others []fetch.Credential) ([]fetch.Credential, error) {
 	asked := given != ""
 	n, file, err := a.netrc(given)
@@ -200,8 +202,8 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 		}
 		if !asked && u.Scheme != "https" {
 			a.out.warn(warningRecord{
-				Message: "the login of your netrc file for " + u.Hostname() + " is not sent: " + origin + " is not encrypted",
-				Hint:    "if that is what you want name the file with --netrc",
+				Message: notSent("login in your netrc file for "+u.Hostname(), origin),
+				Hint:    "to send the login without encryption name the file with --netrc",
 			})
 			continue
 		}
@@ -214,7 +216,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 	return all, nil
 }
 
-// netrc reads the given netrc file, or the default one if it exists.
+// netrc reads the given netrc file, or the default netrc file if that exists.
 func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if given != "" {
 		text, err := a.readSecret("--netrc", given)
@@ -229,7 +231,7 @@ func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if file = os.Getenv("NETRC"); file == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return nil, "", nil // without a home directory there is no default file
+			return nil, "", nil // the default file is in the home directory, which does not exist
 		}
 		file = filepath.Join(home, netrcName())
 	}
@@ -250,7 +252,7 @@ func netrcName() string {
 	return ".netrc"
 }
 
-// readSecret reads the file given with a flag.
+// readSecret reads the file with secrets that was given with a flag.
 func (a *app) readSecret(flag, file string) ([]byte, error) {
 	text, err := readSmall(file)
 	if err != nil {
@@ -268,16 +270,16 @@ func readSmall(file string) ([]byte, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err == nil && len(text) > maxSecret {
-		err = fmt.Errorf("%s: expected at most %d bytes, got more", file, maxSecret)
+		err = fmt.Errorf("%s: expected a file of at most %d bytes", file, maxSecret)
 	}
 	return text, err
 }
 
-// warnIfOpen warns if other users can read a file with secrets. In containers that is
-// usual, so it is not an error.
+// warnIfOpen warns if other users can read a file with secrets. That is no error, because it is
+// usual in containers.
 func (a *app) warnIfOpen(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		a.out.warn(warningRecord{Message: file + " holds secrets and can be read by others on this machine", Hint: "chmod 600 " + file})
+		a.out.warn(warningRecord{Message: file + " contains secrets, but others on this machine can read it", Hint: "chmod 600 " + file})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -34,20 +33,20 @@ func (a *app) demoCommand() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "a changing Source and its mirror on this machine",
+		Short:   "show a changing Source and its mirror on this machine",
 		Long:    demoHelp,
 		Example: `  instep demo --once`,
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), &f) },
 	}
 	cmd.Flags().BoolVar(&f.once, "once", false, "end after one round of changes")
-	cmd.Flags().StringVar(&f.dir, "dir", "", "make everything in this new or empty `DIR` and keep it")
+	cmd.Flags().StringVar(&f.dir, "dir", "", "make the demonstration in this new or empty `DIR`, and keep its files")
 	timeVar(cmd.Flags(), &f.every, "every", 3*time.Second, "`TIME` between two rounds of changes")
 	return cmd
 }
 
-// demoLimit is the limit of deletions: the museum returns more objects in minutes than
-// a mirror would normally delete in a day without consent.
+// demoLimit is the limit of deletions in the demonstration, because the museum deletes more
+// objects than a mirror deletes in a day without consent.
 const demoLimit = "100%"
 
 // demo is the state of a running demonstration.
@@ -85,7 +84,7 @@ func (a *app) demo(ctx context.Context, f *demoFlags) error {
 	if err := d.firstRound(ctx); err != nil {
 		return err
 	}
-	for {
+	for ctx.Err() == nil {
 		if err := d.nextRound(ctx); err != nil {
 			return err
 		}
@@ -95,8 +94,6 @@ func (a *app) demo(ctx context.Context, f *demoFlags) error {
 		d.line("\nThe next changes come in %s; Ctrl-C ends the demonstration.", f.every)
 		select {
 		case <-ctx.Done():
-			d.report()
-			return nil
 		case <-time.After(f.every):
 		}
 	}
@@ -104,7 +101,8 @@ func (a *app) demo(ctx context.Context, f *demoFlags) error {
 	return nil
 }
 
-// demoDir returns the directory of the demonstration and a function that removes it.
+// demoDir makes the directory of the demonstration. It also returns a function that removes
+// the directory if it is temporary.
 func demoDir(dir string) (string, func(), error) {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "instep-demo-")
@@ -112,7 +110,7 @@ func demoDir(dir string) (string, func(), error) {
 	}
 	switch entries, err := os.ReadDir(dir); {
 	case err == nil && len(entries) > 0:
-		return "", nil, usagef("--dir %q: is not empty", dir)
+		return "", nil, usagef("--dir %q: expected a new or empty directory", dir)
 	case err != nil && !os.IsNotExist(err):
 		return "", nil, err
 	}
@@ -121,13 +119,13 @@ func demoDir(dir string) (string, func(), error) {
 
 func (d *demo) line(format string, args ...any) { d.out.line(format, args...) }
 
-// step announces a step and the equivalent command.
+// step prints what the next step is, and the command that does the same.
 func (d *demo) step(what, command string) {
 	d.line("\n%s", what)
 	d.line("  $ %s", command)
 }
 
-// openSource starts serving the collection and its documents.
+// openSource starts a server for the collection and its documents.
 func (d *demo) openSource(ctx context.Context) (stop func(), err error) {
 	if err := d.museum.open(); err != nil {
 		return nil, err
@@ -197,10 +195,10 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 		return err
 	}
 	if rep.Failed > 0 {
-		return fmt.Errorf("%s could not be published, the first: %w", counted(rep.Failed, "file"), rep.Failures[0].Err)
+		return fmt.Errorf("%s could not be published; the first error is: %w", counted(rep.Failed, "file"), rep.Failures[0].Err)
 	}
 	d.line("  %d resources, %s: %d created, %d updated, %d deleted, %d unchanged",
-		rep.Resources, humanize.Bytes(uint64(rep.Bytes)), rep.Created, rep.Updated, rep.Deleted, rep.Unchanged)
+		rep.Resources, humanSize(rep.Bytes), rep.Created, rep.Updated, rep.Deleted, rep.Unchanged)
 	if d.published == 0 {
 		d.published = rep.Resources
 	} else {
@@ -209,7 +207,7 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 	return nil
 }
 
-// withMirror opens the mirror for one step, as a command would.
+// withMirror opens the mirror, calls do, and closes the mirror, as a command does.
 func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination, *mirror.Mirror) error) (err error) {
 	var net traffic
 	client, err := d.connect(ctx, d.url, &sourceFlags{workers: 4}, &net)
@@ -230,7 +228,7 @@ func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination,
 	return do(dest, m)
 }
 
-// follow synchronises the mirror and returns the number of changed resources.
+// follow synchronises the mirror, and returns the number of changed resources.
 func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 	d.step(what, "instep sync --max-delete "+demoLimit+" "+d.url+" mirror")
 	err = d.withMirror(ctx, func(dest *destination.Destination, m *mirror.Mirror) error {
@@ -252,7 +250,7 @@ func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 			d.line("  %s: %s", s.Mode, s.Why)
 		}
 		if t.ExitCode() != exitOK {
-			return fmt.Errorf("the mirror could not follow: %s failed", counted(t.Failed, "resource"))
+			return fmt.Errorf("the mirror is not in step: %s failed", counted(t.Failed, "resource"))
 		}
 		d.line("  Status: IN SYNC (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 		n = t.Created + t.Updated + t.Deleted
@@ -274,7 +272,7 @@ func (d *demo) auditAll(ctx context.Context) error {
 				s.Verdicts[destination.VerdictMissing], s.Verdicts[destination.VerdictExtra], s.Verdicts[destination.VerdictDifferent])
 		}
 		if !audit.InSync() {
-			return fmt.Errorf("the audit found differences")
+			return errors.New("the audit found differences between the Source and the mirror")
 		}
 		return nil
 	})

@@ -43,7 +43,7 @@ func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	cmd := &cobra.Command{
 		Use:   "diff DIR|SOURCE",
-		Short: "what changed between two moments",
+		Short: "show what changed between two moments",
 		Long:  diffHelp,
 		Example: `  instep diff ./mirror --from 2026-03-01
   instep diff ./mirror --from 2026-03-01 --to 2026-04-01
@@ -55,9 +55,9 @@ func (a *app) diffCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.from, "from", "", "the first moment, a `TIME`")
-	fs.StringVar(&f.to, "to", "", "the second moment, a `TIME` (default: the present)")
-	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
+	fs.StringVar(&f.from, "from", "", "`TIME` of the first moment")
+	fs.StringVar(&f.to, "to", "", "`TIME` of the second moment (default: the present)")
+	fs.StringArrayVar(&f.sets, "set", nil, "compare only the set with this `NAME` or Capability List URI (repeatable; default: all)")
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	stateFlag(cmd, &f.state)
 	f.workers = 4
@@ -65,13 +65,13 @@ func (a *app) diffCommand() *cobra.Command {
 	return cmd
 }
 
-// differ compares two times and counts the differences.
+// differ compares the resources at two moments and counts the differences.
 type differ struct {
 	a                               *app
-	from, to                        time.Time // zero To means the present
+	from, to                        time.Time // if to is zero, it means the present
 	same, created, updated, deleted int64
-	sets, unknown                   int   // number of compared sets, and of those with no known state at one of the times
-	err                             error // the error for the first such set
+	sets, unknown                   int   // number of compared sets, and of sets whose state at one of the moments is unknown
+	err                             error // error for the first set whose state is unknown
 }
 
 func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
@@ -85,7 +85,7 @@ func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
 	}
 	switch {
 	case f.from == "":
-		return usagef("--from is missing: the first of the two moments")
+		return usagef("--from, the first of the two moments, is missing")
 	case f.to != "" && d.to.Before(d.from):
 		return usagef("--to %s is before --from %s", f.to, f.from)
 	}
@@ -104,7 +104,7 @@ func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
 	return d.end()
 }
 
-// mirror compares the states of a mirror at two times.
+// mirror compares what a mirror held at the two moments.
 func (d *differ) mirror(ctx context.Context, dir string, f *diffFlags) (err error) {
 	m, err := d.a.openPast(ctx, dir, f.state)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *differ) mirror(ctx context.Context, dir string, f *diffFlags) (err erro
 	return nil
 }
 
-// unknownPastError reports that a mirror does not have its state at a time.
+// unknownPastError reports that the state of a mirror at a moment is not known.
 type unknownPastError struct {
 	dir       string
 	known, at time.Time
@@ -145,7 +145,7 @@ func (e *unknownPastError) Error() string {
 	if e.known.IsZero() {
 		return fmt.Sprintf("what %s held at %s is not known: no earlier states are kept", e.dir, stamp(e.at))
 	}
-	return fmt.Sprintf("what %s held at %s is not known: states that ended before %s are not", e.dir, stamp(e.at), stamp(e.known))
+	return fmt.Sprintf("what %s held at %s is not known: states that ended before %s are no longer kept", e.dir, stamp(e.at), stamp(e.known))
 }
 
 func statesOf(versions iter.Seq2[mirror.Version, error]) iter.Seq2[past.State, error] {
@@ -175,7 +175,7 @@ func stateOfHeld(h *destination.Held) past.State {
 	return past.State{URI: h.URI, Path: h.Path, LastMod: h.LastMod, Length: h.Length, Digests: h.Digests}
 }
 
-// source compares two times of a Source.
+// source compares what a Source listed at the two moments.
 func (d *differ) source(ctx context.Context, uri string, f *diffFlags) error {
 	var net traffic
 	client, uri, done, err := d.a.reach(ctx, uri, &f.sourceFlags, &net)
@@ -199,8 +199,8 @@ func (d *differ) source(ctx context.Context, uri string, f *diffFlags) error {
 	return nil
 }
 
-// compareSet compares two times of a set. If the set has no known state at one of them,
-// the other sets are still compared.
+// compareSet compares a set of a Source at the two moments. If its state at one of them is
+// unknown, compareSet returns no error, so that the other sets are still compared.
 func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.Set) error {
 	err := d.compare(ctx, set.URI, src.At(ctx, set, d.from), src.At(ctx, set, d.to))
 	if _, ok := errors.AsType[*harvest.UncoveredError](err); !ok && !harvest.OfSource(err) || ctx.Err() != nil {
@@ -215,7 +215,7 @@ func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.
 	return nil
 }
 
-// compare prints the differences between the resources of a set.
+// compare prints the resources of a set that differ between the two moments.
 func (d *differ) compare(ctx context.Context, set string, before, after iter.Seq2[past.State, error]) error {
 	d.sets++
 	for diff, err := range past.Compare("", before, after) {
@@ -231,14 +231,11 @@ func (d *differ) compare(ctx context.Context, set string, before, after iter.Seq
 }
 
 func (d *differ) show(set string, diff *past.Difference) {
-	mark := "~"
 	switch diff.Change {
 	case resourcesync.Created:
 		d.created++
-		mark = "+"
 	case resourcesync.Deleted:
 		d.deleted++
-		mark = "-"
 	case resourcesync.Updated:
 		d.updated++
 	default:
@@ -254,10 +251,10 @@ func (d *differ) show(set string, diff *past.Difference) {
 		r.Was = diff.Before.Digests.String()
 	}
 	d.a.out.record(&r)
-	d.a.out.line("%s %s", mark, printable(cmp.Or(s.Path, s.URI)))
+	d.a.out.line("%s %s", changeMark(diff.Change), printable(cmp.Or(s.Path, s.URI)))
 }
 
-// end prints the totals.
+// end writes the summary of a diff.
 func (d *differ) end() error {
 	switch {
 	case d.sets > 0 && d.unknown == d.sets:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,10 +41,10 @@ func (a *app) errorsCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.errors(args[0], &f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
-	fs.StringVar(&f.run, "run", "", "the run of this `NUMBER`, as instep report and instep history --runs name it")
-	fs.BoolVar(&f.last, "last", false, "the newest run, whether or not anything failed in it")
-	fs.StringVar(&f.cause, "cause", "", "only what failed for this `CAUSE`, such as not-found")
+	stateFlag(cmd, &f.state)
+	fs.StringVar(&f.run, "run", "", "show the run with this `NUMBER`, as instep report and instep history --runs list it")
+	fs.BoolVar(&f.last, "last", false, "show the newest run, whether or not anything failed in it")
+	fs.StringVar(&f.cause, "cause", "", "show only what failed for this `CAUSE`, such as not-found")
 	cmd.MarkFlagsMutuallyExclusive("run", "last")
 	return cmd
 }
@@ -61,9 +62,13 @@ func (a *app) errors(dir string, f *errorsFlags) error {
 		if id, err = parseRun(f.run, dir); err != nil {
 			return err
 		}
-	} else if id = pickRun(all, f.last); id == 0 {
-		a.out.end(summary{Status: "clean", Failed: num(0)}, noFailures(all))
-		return nil
+	} else {
+		i := slices.IndexFunc(all, func(r runs.Record) bool { return f.last || r.Troubled() })
+		if i < 0 {
+			a.out.end(summary{Status: "clean", Failed: num(0)}, noFailures(all))
+			return nil
+		}
+		id = all[i].ID
 	}
 	rec, err := runs.Load(mirror.StateDir(dir, f.state), id)
 	if err != nil {
@@ -91,32 +96,19 @@ func noFailures(all []runs.Record) string {
 	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %s)", counted(int64(len(all)), "run"))
 }
 
-// listRuns lists the runs of a mirror.
+// listRuns lists the recorded runs on the mirror in dir, newest first.
 func listRuns(dir, state string) ([]runs.Record, error) {
-	at := mirror.StateDir(dir, state)
-	if _, err := os.Stat(at); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the runs of the mirror %q: %w: there is no %q", dir, mirror.ErrWrongStore, at)
+	stateDir := mirror.StateDir(dir, state)
+	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the runs of the mirror %q: %w: there is no directory %q", dir, mirror.ErrWrongStore, stateDir)
 	}
-	return runs.List(at)
+	return runs.List(stateDir)
 }
 
-// pickRun returns the number of the newest run, or of the newest with failures; 0 if
-// there is none.
-func pickRun(all []runs.Record, last bool) int64 {
-	for i := range all {
-		if last || all[i].Troubled() {
-			return all[i].ID
-		}
-	}
-	return 0
-}
-
-// shellLine quotes words so that a shell reads them unchanged.
+// shellLine returns a command line that a shell splits into exactly the given words.
 func shellLine(words ...string) string { return webpage.Shell(words...) }
 
-func shellWord(w string) string { return webpage.Shell(w) }
-
-// tellRun prints a run and how it ended.
+// tellRun prints the command line of a run and how the run ended.
 func (a *app) tellRun(rec *runs.Record) {
 	a.out.record(recordOf(rec))
 	a.out.line("%s", runLine(rec))
@@ -130,15 +122,15 @@ func (a *app) tellRun(rec *runs.Record) {
 
 // runLine describes a run in one line.
 func runLine(rec *runs.Record) string {
-	status := "UNFINISHED (it goes on, or was killed)"
+	status := "UNFINISHED (the run is still going on, or was killed)"
 	if rec.End != nil {
 		status = fmt.Sprintf("%s, exit code %d", words[rec.End.Status], rec.End.ExitCode)
 	}
 	return printable(fmt.Sprintf("%d  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(commandOf(rec)...), status))
 }
 
-// commandOf returns the command line of a run. undo and restore have no Source
-// argument.
+// commandOf returns the command line of a run. The commands undo and restore have no
+// Source argument.
 func commandOf(rec *runs.Record, flags ...string) []string {
 	line := append([]string{"instep", rec.Command}, flags...)
 	if rec.Source != "" {
@@ -147,7 +139,7 @@ func commandOf(rec *runs.Record, flags ...string) []string {
 	return append(line, rec.Dir)
 }
 
-// examples is the number of failures per cause that are listed without -v.
+// examples is the number of failures listed for each cause if -v is not given.
 const examples = 3
 
 func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
@@ -161,7 +153,7 @@ func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
 		a.out.record(&errorRecord{Cause: g.Cause, Set: r.Set, URI: r.URI, Path: r.Path, Message: message(&r), Hint: r.Hint, RunID: runText(rec.ID)})
 	}
 	for _, r := range shown {
-		a.out.line("    %s", printable(nameOf(&r)))
+		a.out.line("    %s", printable(cmp.Or(r.URI, r.Path, r.Set, "the whole run")))
 		if r.Message != "" {
 			a.out.line("        %s", printable(strings.TrimPrefix(r.Message, r.URI+": ")))
 		}
@@ -172,19 +164,6 @@ func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
 	a.out.line("  next: %s", printable(g.Next))
 }
 
-func nameOf(r *runs.Row) string {
-	for _, name := range []string{r.URI, r.Path, r.Set} {
-		if name != "" {
-			return name
-		}
-	}
-	return "the whole run"
-}
-
-// message is never empty, as the schema requires.
-func message(r *runs.Row) string {
-	if r.Message != "" {
-		return r.Message
-	}
-	return r.Cause
-}
+// message returns the message of a row, or its cause if it has no message, because the
+// JSON schema requires a text.
+func message(r *runs.Row) string { return cmp.Or(r.Message, r.Cause) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -40,15 +41,14 @@ const (
 	exitTerminated  = 143
 )
 
-// explain maps an error to an exit code and a hint. Only this function decides that.
+// explain returns the exit code for the error that ended a command, and a hint for the user.
 func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
-		return code, "what was done is saved; give the same command again to go on"
+		return code, "all work so far is saved; give the same command again to continue"
 	}
 	code = exitFailed
 	for _, c := range causes {
-		text, ok := c.is(err)
-		if ok {
+		if text, ok := c.is(err); ok {
 			code, hint = c.code, text
 			break
 		}
@@ -62,7 +62,7 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	return code, hint
 }
 
-// wrongPlace returns the hint for a publisher's state that belongs to something else.
+// wrongPlace recognises that a publisher's state belongs to another publication.
 func wrongPlace(err error) (hint string, ok bool) {
 	var se *publish.StateError
 	if !errors.As(err, &se) {
@@ -70,9 +70,9 @@ func wrongPlace(err error) (hint string, ok bool) {
 	}
 	switch se.What {
 	case publish.WhatBaseURL:
-		return "to move it there, once: --move-to " + shellWord(se.Given), true
+		return "to move the publication there, once: --move-to " + shellLine(se.Given), true
 	case publish.WhatOut:
-		return "give --out " + shellWord(se.Recorded) + ", or move the documents there to the new place first", true
+		return "give --out " + shellLine(se.Recorded) + ", or first move the documents from that directory to the new one", true
 	}
 	return "name another state with --state DIR", true
 }
@@ -82,7 +82,7 @@ type cause struct {
 	is   func(error) (hint string, ok bool)
 }
 
-// as returns a test for errors of type E.
+// as returns a function that recognises errors of type E.
 func as[E error](hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) {
 		var e E
@@ -90,7 +90,7 @@ func as[E error](hint string) func(error) (string, bool) {
 	}
 }
 
-// is returns a test for a sentinel error.
+// is returns a function that recognises a sentinel error.
 func is(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
 }
@@ -101,65 +101,64 @@ var causes = []cause{
 	{exitUsage, as[*usageError]("")},
 	{exitUsage, as[*configError](configHint)},
 	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
-	{exitUsage, as[*discover.UnknownSetError]("give one of these to --set")},
+	{exitUsage, as[*discover.UnknownSetError]("give one of the existing sets to --set")},
 	{exitUsage, as[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},
-	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
-	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
+	{exitUsage, as[*mirror.StateError]("leave out --state to use .instep in the mirror, or name a directory outside of all mirrors")},
+	{exitLocked, as[*flock.LockedError]("wait until the other run has ended")},
 	{exitTemporary, is(republish.ErrNoBaseline, "run instep sync on the mirror until it is in sync, and publish again")},
-	{exitTemporary, is(republish.ErrDisturbed, "publish again when that run has ended")},
+	{exitTemporary, is(republish.ErrDisturbed, "publish again when the run of sync has ended")},
 	{exitUsage, is(republish.ErrShared, "--original-uris lists the resources under the URIs that they have at their origin")},
 	{exitGuard, wrongPlace},
-	{exitGuard, as[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns meant? If the resources are really gone: --max-delete 100%")},
-	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
-	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
-	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; what is no part of the publication has to be moved away first")},
-	{exitGuard, as[*source.WrongStateError]("if its state is elsewhere, name it with --state DIR; if it is lost, --adopt takes over what is published, after which --move-to URL moves it")},
+	{exitGuard, as[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns right? If the resources are really gone: --max-delete 100%")},
+	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
+	{exitGuard, as[*source.NotOursError]("move that file away, or publish to another directory with --out")},
+	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that are no part of the publication must be moved away first")},
+	{exitGuard, as[*source.WrongStateError]("if the state is elsewhere, name it with --state DIR; if it is lost, --adopt takes over what is published, and --move-to URL then moves it")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
-	{exitGuard, as[*destination.MomentError]("leave --at out to go on with this mirror, or mirror that moment into another directory")},
-	{exitGuard, is(mirror.ErrLayout, "leave --layout out, or mirror into a new directory")},
-	{exitGuard, is(errMirrorState, "is the state of the mirror elsewhere? Name it by --mirror-state DIR")},
-	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, sync with --adopt: what is there and verified is not fetched again")},
-	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
-	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; replaced and deleted bytes are in .instep/trash for a while")},
-	{exitFailed, as[*harvest.UncoveredError]("the Source has to offer a list or dump of that moment or before, and all changes since; it keeps offering them if it publishes archives (instep publish --archive)")},
-	{exitFailed, as[*unknownPastError]("give a moment since then; instep sync --keep-versions says for how long earlier states are kept")},
+	{exitGuard, as[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
+	{exitGuard, is(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},
+	{exitGuard, is(errMirrorState, "is the state of the mirror elsewhere? Name it with --mirror-state DIR")},
+	{exitGuard, is(mirror.ErrLostCatalog, "is the directory in --state right? If the catalog is lost, sync with --adopt: "+notAgain)},
+	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was a mirror, is its disk mounted, and the directory in --state right?")},
+	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; .instep/trash has replaced and deleted bytes of earlier runs")},
+	{exitFailed, as[*harvest.UncoveredError]("the Source must offer a list or dump of that moment or earlier, and all changes since then; a Source that publishes archives (instep publish --archive) keeps offering them")},
+	{exitFailed, as[*unknownPastError]("give a later moment; instep sync --keep-versions sets how long earlier states are kept")},
 	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
 	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
 	{exitUsage, is(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
-	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to go on")},
-	{exitTime, is(destination.ErrMaxTime, "what was fetched is kept; give the same command again to go on")},
+	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to continue")},
+	{exitTime, is(destination.ErrMaxTime, "what was fetched is kept; give the same command again to continue")},
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},
-	{exitFailed, as[*publish.NothingError]("the messages above say why each could not be read")},
-	{exitFailed, is(scan.ErrListing, "is the place of --from, or of from: in the configuration, right?")},
-	{exitFailed, as[*watch.LateError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
-	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
-	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
-	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},
+	{exitFailed, as[*publish.NothingError]("the messages above say why each resource could not be read")},
+	{exitFailed, is(scan.ErrListing, "is the URL or file of --from, or below from: in the configuration, right?")},
+	{exitFailed, as[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
+	{exitFailed, is(syscall.EADDRINUSE, "another program listens on this address; try another port with --addr")},
+	{exitFailed, as[*discover.Error]("give the URI of the Source Description, a Capability List or a list")},
+	{exitFailed, as[*inputError]("is FILE spelled right? The name - means standard input")},
 	{exitFailed, refusedDocument},
-	{exitFailed, as[*ore.IncompleteError]("instep ore find URL names each map that is linked and cannot be read")},
+	{exitFailed, as[*ore.IncompleteError]("instep ore find URL names each linked map that cannot be read")},
 	{exitFailed, notMap},
-	{exitFailed, is(catalog.ErrDamaged, "restore the catalog from a backup; for a mirror without one sync with --adopt: what is there and verified is not fetched again")},
-	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
+	{exitFailed, is(catalog.ErrDamaged, "restore the catalog from a backup; if a mirror has no backup, sync with --adopt: "+notAgain)},
+	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
 }
 
-// refusedDocument recognises a document that cannot be converted; the error contains
-// its own hint.
+// notAgain says what --adopt saves.
+const notAgain = "files that are there and verified are not fetched again"
+
+// refusedDocument recognises that a document cannot be converted, and returns the hint in the
+// error, if it has one.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
 		return "", false
 	}
-	if re.Hint == "" {
-		return "give a ResourceSync document or a sitemap", true
-	}
-	return re.Hint, true
+	return cmp.Or(re.Hint, "give a ResourceSync document or a sitemap"), true
 }
 
-// unreachable recognises a database with listed resources that cannot be reached at
-// present.
+// unreachable recognises that the database that lists resources cannot be reached at present.
 func unreachable(err error) (hint string, ok bool) {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -167,7 +166,7 @@ func unreachable(err error) (hint string, ok bool) {
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary recognises a Source that is unreachable at present or blocks us.
+// temporary recognises that a Source is unreachable at present, or blocks this program.
 func temporary(err error) (hint string, ok bool) {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"instep/destination"
 	"instep/harvest"
 	"instep/mirror"
 	"instep/resourcesync"
@@ -34,7 +33,7 @@ func (a *app) exportCommand() *cobra.Command {
 	var sets []string
 	cmd := &cobra.Command{
 		Use:     "export DIR",
-		Short:   "what a mirror knows, as CSV or JSON",
+		Short:   "write what a mirror knows of its resources, as CSV or JSON",
 		Long:    exportHelp,
 		Example: `  instep export ./mirror --format csv`,
 		Args:    exactArgs("DIR"),
@@ -43,19 +42,15 @@ func (a *app) exportCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&format, "format", "csv", "`csv|json`")
-	fs.StringArrayVar(&sets, "set", nil, "only the set of this Capability List `URI` (repeatable; default: all)")
+	fs.StringVar(&format, "format", "csv", "format of the output: `csv|json`")
+	fs.StringArrayVar(&sets, "set", nil, "export only the set of this Capability List `URI` (repeatable; default: all)")
 	stateFlag(cmd, &state)
 	return cmd
 }
 
 func (a *app) export(ctx context.Context, dir, state, format string, sets []string) (err error) {
-	switch format {
-	case "json":
-		a.out.json = true
-	case "csv":
-	default:
-		return usagef("--format %q: expected csv or json", format)
+	if err := a.chooseFormat("export", format); err != nil {
+		return err
 	}
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {
@@ -81,7 +76,7 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 			n++
 			r := resourceRecord{
 				Set: set, URI: h.URI, Path: h.Path, MediaType: h.Type, Changed: stamp(h.Changed), Reason: h.Due,
-				LastMod: lastMod(&h), Verified: &h.Verified,
+				LastMod: h.LastMod.String(), Verified: &h.Verified,
 			}
 			if h.Stored {
 				r.Bytes, r.Hash = optional(h.Length.Int64()), h.Digests.String()
@@ -96,21 +91,14 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 	return nil
 }
 
-// remainder returns the further attributes in the Source's entry, for a record; nil if
-// there are none.
+// remainder returns, for a record, what the Source's entry of a resource says in addition
+// to the fields of the record; nil if that is nothing.
 func remainder(kept harvest.Remainder) (*resourcesync.Remainder, error) {
 	if kept.IsZero() {
 		return nil, nil
 	}
 	said, err := kept.Parse()
 	return &said, err
-}
-
-func lastMod(h *destination.Held) string {
-	if h.LastMod.IsZero() {
-		return ""
-	}
-	return h.LastMod.String()
 }
 
 var exportColumns = []string{"set", "uri", "path", "length", "hash", "type", "lastmod", "changed", "verified", "due", "remainder"}
@@ -135,7 +123,7 @@ func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) er
 				return err
 			}
 			err = w.Write([]string{
-				inert(set), inert(h.URI), inert(h.Path), length, hash, inert(h.Type), inert(lastMod(&h)), stamp(h.Changed),
+				inert(set), inert(h.URI), inert(h.Path), length, hash, inert(h.Type), inert(h.LastMod.String()), stamp(h.Changed),
 				strconv.FormatBool(h.Verified), inert(h.Due), inert(said),
 			})
 			if err != nil {
@@ -147,8 +135,8 @@ func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) er
 	return w.Error()
 }
 
-// inert prefixes an apostrophe to a text that a spreadsheet would take for a formula, and
-// to one that begins with an apostrophe, so that the original can be restored.
+// inert puts an apostrophe before a text that a spreadsheet would take for a formula. It does
+// the same to a text that begins with an apostrophe, so that a reader can restore the original.
 func inert(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n'", rune(s[0])) {
 		return "'" + s

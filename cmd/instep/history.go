@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -50,24 +49,21 @@ func (a *app) historyCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.at, "at", "", "what was held at this `TIME`")
-	fs.StringVar(&f.since, "since", "", "only what ended at this `TIME` or after it")
-	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this Capability List `URI` (repeatable; default: all)")
-	fs.BoolVar(&f.runs, "runs", false, "the runs that changed the mirror")
-	fs.IntVar(&f.limit, "limit", 1000, "show at most `N`; 0: all")
+	fs.StringVar(&f.at, "at", "", "show what the mirror held at this `TIME`")
+	fs.StringVar(&f.since, "since", "", "show only states that were replaced or deleted at this `TIME` or later")
+	fs.StringArrayVar(&f.sets, "set", nil, "show only the set of this Capability List `URI` (repeatable; default: all)")
+	fs.BoolVar(&f.runs, "runs", false, "show the runs that changed the mirror")
+	fs.IntVar(&f.limit, "limit", 1000, "show at most `N` states or runs, or all if N is 0")
 	stateFlag(cmd, &f.state)
 	return cmd
 }
 
 func stateFlag(cmd *cobra.Command, state *string) {
-	cmd.Flags().StringVar(state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
+	cmd.Flags().StringVar(state, "state", "", "`DIR` that contains the mirror's catalog, if it is not inside the mirror")
 }
 
-// optionalArgs requires between needed and all of the named arguments.
-func optionalArgs(needed int, names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		return exactArgs(names[:min(max(len(args), needed), len(names))]...)(cmd, args)
-	}
+func dryRunFlag(cmd *cobra.Command, dryRun *bool) {
+	cmd.Flags().BoolVarP(dryRun, "dry-run", "n", false, "show what would be done; write nothing")
 }
 
 func (a *app) history(ctx context.Context, dir string, name []string, f *historyFlags) (err error) {
@@ -83,14 +79,15 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 		return usagef("--limit %d: expected 0 or more", f.limit)
 	}
 	if f.runs && len(name)+len(f.sets)+len(f.at) > 0 || f.at != "" && f.since != "" {
-		return usagef("--runs goes with --since only, and --at not with --since")
+		return usagef("--runs can be combined with --since only, and --at cannot be combined with --since")
 	}
 	m, err := a.openPast(ctx, dir, f.state)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if _, err := chosenSets(ctx, m, f.sets); err != nil {
+	sets, err := chosenSets(ctx, m, f.sets)
+	if err != nil {
 		return err
 	}
 	l := &lister{a: a, limit: f.limit, dir: dir, state: mirror.StateDir(dir, f.state)}
@@ -100,7 +97,7 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	case len(name) > 0:
 		err = l.resource(ctx, m, name[0], at, since, f.sets)
 	case f.at != "":
-		err = l.moment(ctx, m, at, f.sets)
+		err = l.moment(ctx, m, at, sets)
 	default:
 		err = l.states(m.Ended(ctx, since), f.sets, a.showEnded)
 	}
@@ -129,30 +126,34 @@ func chosenSets(ctx context.Context, m *mirror.Mirror, given []string) ([]string
 	return given, nil
 }
 
-// openPast opens an existing mirror to read its states.
+// openPast opens an existing mirror read-only.
 func (a *app) openPast(ctx context.Context, dir, state string) (*mirror.Mirror, error) {
-	m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
+	return openExisting(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
+}
+
+func openExisting(ctx context.Context, o mirror.Options) (*mirror.Mirror, error) {
+	m, err := mirror.OpenReadOnly(ctx, o)
 	if err == nil && !m.Exists() {
-		err = errors.Join(fmt.Errorf("%q: %w", dir, mirror.ErrWrongStore), m.Close())
+		err = errors.Join(fmt.Errorf("%q: %w", o.Dir, mirror.ErrWrongStore), m.Close())
 	}
 	return m, err
 }
 
-// tellUnknownPast warns that states before a given time may be missing.
-func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string, at time.Time) error {
+// tellUnknownPast warns if the mirror may not know all states that it held at a moment.
+func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string, moment time.Time) error {
 	known, ok, err := m.Known(ctx)
-	if err != nil || at.IsZero() || ok && !at.Before(known) {
+	if err != nil || moment.IsZero() || ok && !moment.Before(known) {
 		return err
 	}
 	msg := "no earlier states of " + dir + " are kept yet"
 	if ok {
-		msg = fmt.Sprintf("states that ended before %s are not known, so something may be missing", stamp(known))
+		msg = fmt.Sprintf("states that ended before %s are not known, so the list may be incomplete", stamp(known))
 	}
 	a.out.warn(warningRecord{Message: msg})
 	return nil
 }
 
-// lister bounds the length of a list.
+// lister prints a list of states or runs, up to a limit.
 type lister struct {
 	a     *app
 	limit int
@@ -161,10 +162,11 @@ type lister struct {
 	state string // directory of the mirror's state
 }
 
-// full counts one more item, and returns true if the list has become too long.
+// full counts one more line of the list. If the limit is reached, it warns instead and
+// returns true.
 func (l *lister) full() bool {
 	if l.limit > 0 && l.shown >= int64(l.limit) {
-		l.a.out.warn(warningRecord{Message: fmt.Sprintf("there are more than %d", l.limit), Hint: "--limit 0 shows all"})
+		l.a.out.warn(warningRecord{Message: fmt.Sprintf("the list has more than %d lines", l.limit), Hint: "--limit 0 shows all"})
 		return true
 	}
 	l.shown++
@@ -218,7 +220,13 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 		if err != nil && !errors.Is(err, mirror.ErrNoVersion) {
 			return fmt.Errorf("%s at %s: %w", name, stamp(at), err)
 		}
-		states = each(found)
+		states = func(yield func(mirror.Version, error) bool) {
+			for _, v := range found {
+				if !yield(v, nil) {
+					return
+				}
+			}
+		}
 	}
 	if err := l.states(after(states, since), sets, l.a.showState); err != nil {
 		return err
@@ -235,7 +243,7 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 	return nil
 }
 
-// after yields the states that existed at or after a time.
+// after yields those states that existed at a given time or later.
 func after(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[mirror.Version, error] {
 	return func(yield func(mirror.Version, error) bool) {
 		for v, err := range states {
@@ -249,23 +257,7 @@ func after(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[m
 	}
 }
 
-func each(all []mirror.Version) iter.Seq2[mirror.Version, error] {
-	return func(yield func(mirror.Version, error) bool) {
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
-}
-
 func (l *lister) moment(ctx context.Context, m *mirror.Mirror, at time.Time, sets []string) error {
-	if len(sets) == 0 {
-		var err error
-		if sets, err = m.Sets(ctx); err != nil {
-			return err
-		}
-	}
 	for _, set := range sets {
 		if err := l.states(m.AsOf(ctx, set, at), nil, l.a.showHeld); err != nil {
 			return err
@@ -277,19 +269,16 @@ func (l *lister) moment(ctx context.Context, m *mirror.Mirror, at time.Time, set
 func stateOf(v *mirror.Version) versionRecord {
 	r := versionRecord{
 		URI: v.URI, Path: v.Path, Set: v.SetURI, Bytes: optional(v.Length.Int64()), Hash: v.Digests.String(),
-		MediaType: v.Type, Verified: &v.Verified, Changed: stamp(v.Changed), From: stamp(v.Since), Until: stamp(v.Until),
+		MediaType: v.Type, LastMod: v.LastMod.String(), Verified: &v.Verified, Changed: stamp(v.Changed), From: stamp(v.Since), Until: stamp(v.Until),
 		Action: string(v.Why), Run: v.Ended,
 	}
 	if v.SetURI == mirror.FoundSet {
 		r.Trash, r.Changed = v.Kept, ""
 	}
-	if !v.LastMod.IsZero() {
-		r.LastMod = v.LastMod.String()
-	}
 	return r
 }
 
-// stamp formats a time of the mirror; "" if it is unknown.
+// stamp formats a time for records and messages, the zero time as "".
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -319,20 +308,20 @@ func (a *app) showState(v *mirror.Version) {
 	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
 }
 
-// foundNote describes a file of the user that was not a resource: its path, and the
-// command that restores it.
+// foundNote returns where the mirror keeps a file of the user that was not a resource, with
+// the command that restores the file; "" for a state of a resource.
 func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""
 	}
-	return fmt.Sprintf("   (was no resource; it is at %s, and comes back by instep restore DIR %s --to FILE)", printable(v.Kept), shellWord(printable(v.Path)))
+	return fmt.Sprintf("   (a file that was no resource; it is kept at %s; to get it back: instep restore DIR %s --to FILE)", printable(v.Kept), shellLine(printable(v.Path)))
 }
 
 func (a *app) showHeld(v *mirror.Version) {
 	a.out.line("%s  %s", volume(v), printable(v.Path))
 }
 
-func volume(v *mirror.Version) string { return humanize.Bytes(uint64(max(0, v.Length.Int64()))) }
+func volume(v *mirror.Version) string { return humanSize(v.Length.Int64()) }
 
 // keepVersions is how long the bytes of replaced and deleted resources are kept.
 type keepVersions struct {
@@ -354,8 +343,9 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	return keepVersions{days: n}, nil
 }
 
-// keepPast warns of mass replacements, and removes states that have been kept long
-// enough, unless the run ended with err. It joins its own error to err.
+// keepPast warns about sets of which a run replaced most resources. Unless the run ended
+// with the given error, it then removes states that have been kept long enough. It returns
+// the given error joined with its own.
 func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
 	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
 	if err != nil || keep.forever {
@@ -367,17 +357,18 @@ func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.R
 	}
 	if behind {
 		a.out.warn(warningRecord{
-			Message: fmt.Sprintf("the clock shows %s, earlier than %s: nothing is removed from the trash", a.now().UTC().Format(time.DateOnly), day),
+			Message: fmt.Sprintf("the clock shows %s, which is earlier than %s, so nothing is removed from the trash", a.now().UTC().Format(time.DateOnly), day),
 			Hint:    fmt.Sprintf("if the clock is right now, sync once with --keep-versions %d --remember", keep.days),
 		})
 	}
 	return m.PurgeTrash(ctx, keep.days)
 }
 
-// A run that replaces more than half of a set of more than massSet resources is
-// suspicious (DEL-08): an attacker who controls the Source may be rewriting everything.
+// massSet is the largest set in which the replacement of most resources is not suspicious.
 const massSet = 5
 
+// massUpdate reports whether a run that replaces so many resources of a set is suspicious
+// (DEL-08), because an attacker who controls the Source may be rewriting everything.
 func massUpdate(updated, members int64) bool { return members > massSet && updated*2 > members }
 
 // warnOfMassUpdates warns about sets in which a run has replaced most resources.
@@ -403,7 +394,7 @@ func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *dest
 	return nil
 }
 
-// warnOfPlannedUpdates does the same before a run.
+// warnOfPlannedUpdates warns about sets in which a plan would replace most resources.
 func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *destination.Plan) error {
 	for _, s := range p.Sets {
 		members, err := m.Count(ctx, s.Set)
@@ -411,7 +402,7 @@ func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *des
 			return err
 		}
 		if massUpdate(s.Updated, members) {
-			a.out.warn(warningRecord{Set: s.Set, Message: fmt.Sprintf("would replace %d of %d resources", s.Updated, members)})
+			a.out.warn(warningRecord{Set: s.Set, Message: fmt.Sprintf("the run would replace %d of %d resources", s.Updated, members)})
 		}
 	}
 	return nil

@@ -8,15 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"instep/internal/missed"
 	"instep/internal/versions"
 	"instep/mirror"
 )
 
-// fetched lists those states of a resource that were fetched as versions from the
-// Source, newest first, with the times that the Source states.
+// fetched lists the states of a resource that sync --versions fetched from the Source,
+// newest first, with the times that the Source gives for them.
 func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.Time) (err error) {
 	store, err := missed.OpenReadOnly(ctx, state)
 	if err != nil || store == nil {
@@ -45,13 +43,13 @@ func (l *lister) fetched(ctx context.Context, state, uri string, at, since time.
 			URI: uri, Memento: true, Bytes: num(v.Length), Hash: v.SHA256.String(), MediaType: v.Type, From: stamp(v.Since), Until: ended,
 		})
 		l.a.out.line("%s – …  %s  %s  fetched as a version of the Source (%s --to FILE)",
-			v.Since.Format(time.RFC3339), humanize.Bytes(uint64(v.Length)), v.SHA256, shellLine("instep", "restore", l.dir, uri, "--memento", stamp(v.Since)))
+			v.Since.Format(time.RFC3339), humanSize(v.Length), v.SHA256, shellLine("instep", "restore", l.dir, uri, "--memento", stamp(v.Since)))
 	}
 	return nil
 }
 
-// restoreMemento writes a version that was fetched from the Source to a file: the one
-// that was current at a given time.
+// restoreMemento writes to a file the version of a resource that was current at the Source
+// at a given time, if sync --versions fetched it.
 func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at time.Time, file string) (err error) {
 	v, store := versions.Version{}, (*missed.Store)(nil)
 	if store, err = missed.OpenReadOnly(ctx, state); store != nil {
@@ -64,7 +62,7 @@ func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at ti
 		err = fmt.Errorf("%w: the Source had deleted it", versions.ErrNoVersion)
 	}
 	if errors.Is(err, versions.ErrNoVersion) {
-		return fmt.Errorf("%s: %w: no version of the Source was fetched that was the present one at %s", name, mirror.ErrNoVersion, stamp(at))
+		return fmt.Errorf("%s: %w: the version that was current at the Source at %s was not fetched", name, mirror.ErrNoVersion, stamp(at))
 	}
 	if err != nil {
 		return err
@@ -74,6 +72,6 @@ func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at ti
 		return err
 	}
 	a.out.end(summary{Status: "restored", Bytes: num(v.Length)},
-		fmt.Sprintf("Status: RESTORED to %s   %s, a version of the Source since %s", file, humanize.Bytes(uint64(v.Length)), v.Since.Format(time.RFC3339)))
+		fmt.Sprintf("Status: RESTORED to %s   %s, a version of the Source since %s", file, humanSize(v.Length), v.Since.Format(time.RFC3339)))
 	return nil
 }

@@ -149,7 +149,7 @@ func TestUndoingAForgottenRunIsPartial(t *testing.T) {
 	}
 	for _, dry := range [][]string{{"-n"}, nil} {
 		o := instep(t, append([]string{"undo", dir, "2"}, dry...)...)
-		if told := slices.ContainsFunc(o.records, func(r record) bool { return strings.Contains(r.Message, "kept no longer") }); o.code != exitPartial || !told {
+		if told := slices.ContainsFunc(o.records, func(r record) bool { return strings.Contains(r.Message, "no longer kept") }); o.code != exitPartial || !told {
 			t.Errorf("%q: exit code %d, want %d; told: %v", dry, o.code, exitPartial, told)
 		}
 	}

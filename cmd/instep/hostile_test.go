@@ -291,7 +291,7 @@ func TestHostileSources(t *testing.T) {
 		}, 1, `expected a document with capability "capabilitylist"`, 2},
 		"an index of itself": {func(h *hostile) { h.site(index(resourceList, h.URL+"/list.xml")) }, 1, "index inside an index", 4},
 		"a circle up":        {func(h *hostile) { h.give("/", linked("up", h.URL+"/", urlset(resourceList))) }, 1, "circle", 3},
-		"a wall":             {func(h *hostile) { h.mux.HandleFunc("/", status(http.StatusForbidden, "text/html", "")) }, 5, "it keeps programs out", 3},
+		"a wall":             {func(h *hostile) { h.mux.HandleFunc("/", status(http.StatusForbidden, "text/html", "")) }, 5, "if it blocks programs", 3},
 		"come back in an age": {func(h *hostile) {
 			h.mux.HandleFunc("/", status(http.StatusServiceUnavailable, "", "99999999999999999999"))
 		}, 5, "again in 1d", 1},

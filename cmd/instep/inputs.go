@@ -17,47 +17,47 @@ import (
 	"instep/internal/scan"
 )
 
-// fromConfig configures where the resources of a set are listed if they are not simply
-// the files of a directory. One of Sitemap, URLs, Source, OAI and SQL is given.
+// fromConfig configures where the resources of a set are listed, if they are not the files of a
+// directory. At most one of Sitemap, URLs, Source, OAI and SQL is given.
 type fromConfig struct {
 	Sitemap string    `yaml:"sitemap"` // URL or file
 	URLs    string    `yaml:"urls"`    // URL or file
 	Source  string    `yaml:"source"`  // any URI of the Source
 	OAI     string    `yaml:"oai"`     // base URL of an OAI-PMH repository
-	Set     string    `yaml:"set"`     // a set of Source, or a setSpec of OAI
-	Prefix  string    `yaml:"prefix"`  // metadataPrefix; "" is oai_dc
+	Set     string    `yaml:"set"`     // name of a set of the Source or mirror, or setSpec of the repository
+	Prefix  string    `yaml:"prefix"`  // metadataPrefix of the repository; "" means oai_dc
 	SQL     sqlConfig `yaml:"sql"`
 
-	Overlap      duration `yaml:"overlap"`    // overlap between two harvests; 0 is a day
-	FullEvery    duration `yaml:"full_every"` // how often all records are listed
-	WithFiles    bool     `yaml:"with_files"` // also include the files to which records link
+	Overlap      duration `yaml:"overlap"`    // overlap between two harvests; 0 means a day
+	FullEvery    duration `yaml:"full_every"` // time between two harvests of all records
+	WithFiles    bool     `yaml:"with_files"` // also publish the files to which records link
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
-	MaxDocument  size     `yaml:"max_document"` // largest list in bytes
+	MaxDocument  size     `yaml:"max_document"` // largest size of a list in bytes
 
-	// For a directory that is a mirror.
-	OriginalURIs bool     `yaml:"original_uris"` // keep the URIs that the resources have at their origin
-	Also         []string `yaml:"also"`          // doubts in spite of which resources are listed
-	MirrorState  string   `yaml:"mirror_state"`  // state directory of the mirror, if it is not in the mirror
+	// The following fields are for a directory that is a mirror.
+	OriginalURIs bool     `yaml:"original_uris"` // list resources under their URIs at the origin
+	Also         []string `yaml:"also"`          // doubts about resources that are listed nevertheless
+	MirrorState  string   `yaml:"mirror_state"`  // state directory of the mirror, if it is not inside the mirror
 	Mirror       string   `yaml:"-"`             // the mirror's directory; "" if the directory is not a mirror
 }
 
 // sqlConfig is an SQL query that lists resources.
 type sqlConfig struct {
-	Postgres string `yaml:"postgres"` // connection string without a password
+	Postgres string `yaml:"postgres"` // connection string of a PostgreSQL database, without a password
 	SQLite   string `yaml:"sqlite"`   // file
 	Query    string `yaml:"query"`
 }
 
-// set parses the URL of --from: the kind of list, a plus sign, and its address.
+// set parses the value of --from: the kind of list, a plus sign, and the URL of the list.
 func (f *fromConfig) set(text string) error {
 	kind, place, ok := strings.Cut(text, "+")
-	to := map[string]*string{"sitemap": &f.Sitemap, "urls": &f.URLs, "source": &f.Source, "oai": &f.OAI}[kind]
-	if !ok || to == nil || place == "" {
+	field := map[string]*string{"sitemap": &f.Sitemap, "urls": &f.URLs, "source": &f.Source, "oai": &f.OAI}[kind]
+	if !ok || field == nil || place == "" {
 		return fmt.Errorf("expected oai+URL, sitemap+URL, urls+URL or source+URL, found %q", text)
 	}
 	*f = fromConfig{OriginalURIs: f.OriginalURIs, Also: f.Also, MirrorState: f.MirrorState, AllowOrigins: f.AllowOrigins, AllowPrivate: f.AllowPrivate, MaxDocument: f.MaxDocument, WithFiles: f.WithFiles}
-	if *to = place; kind == "oai" {
+	if *field = place; kind == "oai" {
 		return f.setRequest(place)
 	}
 	return nil
@@ -75,7 +75,7 @@ func (f *fromConfig) given() []string {
 	return all
 }
 
-// relativeTo makes file names relative to a directory.
+// relativeTo resolves relative names of files against a directory.
 func (f *fromConfig) relativeTo(dir string) {
 	for _, path := range []*string{&f.Sitemap, &f.URLs, &f.SQL.SQLite, &f.MirrorState} {
 		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") {
@@ -84,20 +84,20 @@ func (f *fromConfig) relativeTo(dir string) {
 	}
 }
 
-// check returns the first invalid key, below from, with the reason.
+// check returns the first invalid key below from, and an error about its value.
 func (f *fromConfig) check() (key string, err error) {
 	given := f.given()
 	switch {
 	case len(given) > 1:
-		return given[1], fmt.Errorf("expected one place where the resources are listed, found %s", strings.Join(given, " and "))
+		return given[1], fmt.Errorf("expected one list of resources, found %s", strings.Join(given, " and "))
 	case len(given) == 0 && (f.Set != "" || len(f.AllowOrigins) > 0 || len(f.AllowPrivate) > 0 || f.MaxDocument > 0):
 		return "", errors.New("expected sitemap, urls, source, oai or sql")
 	case f.Set != "" && f.Source == "" && f.OAI == "" && f.Mirror == "":
-		return "set", errors.New("expected a source or a repository (oai) that the set is of, or a mirror as dir")
+		return "set", errors.New("a set requires a Source (source), a repository (oai), or a mirror as dir")
 	case f.Prefix != "" && f.OAI == "":
-		return "prefix", errors.New("expected a repository (oai) that the prefix is of")
+		return "prefix", errors.New("a prefix requires a repository (oai)")
 	case f.WithFiles && f.OAI == "":
-		return "with_files", errors.New("expected a repository (oai) whose records link to the files")
+		return "with_files", errors.New("the files of records require a repository (oai)")
 	}
 	if key, err := f.checkMirror(); err != nil {
 		return key, err
@@ -127,7 +127,7 @@ func (f *fromConfig) query(base string) scan.Query {
 	return scan.Query{Postgres: f.SQL.Postgres, SQLite: f.SQL.SQLite, SQL: f.SQL.Query, BaseURL: base}
 }
 
-// origins returns the allowed origins, normalised for comparison.
+// origins returns the allowed origins in the form of fetch.Origin.
 func (f *fromConfig) origins() []string {
 	var all []string
 	for _, o := range f.AllowOrigins {
@@ -138,20 +138,19 @@ func (f *fromConfig) origins() []string {
 	return all
 }
 
-// options returns the options of the HTTP client. The host of the base URL is the
-// user's own and may have a private address.
+// options returns the options of the client that reads the list. The host of the base URL may
+// have a private address, because it is the user's own.
 func (f *fromConfig) options(base string) fetch.Options {
 	private := f.AllowPrivate
 	if u, err := fetch.Parse(base); err == nil {
 		private = append(slices.Clone(private), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
 	}
 	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: private, MaxDocument: int64(f.MaxDocument),
-		PrivateHint: "allow it in the configuration, in from.allow_private:", AllowOrigins: f.origins()}
+		PrivateHint: "to allow the address, add it to from.allow_private in the configuration:", AllowOrigins: f.origins()}
 }
 
-// inputOf returns the input of a set, for publish.Set.Input; nil if the set consists of
-// the files of the directory. Its files and connections stay open until the program
-// ends.
+// inputOf returns the function publish.Set.Input of a set; nil if the set consists of the files
+// of the directory. The files and connections of the input stay open until the program ends.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.given()) == 0 {
 		return nil
@@ -185,11 +184,11 @@ func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Dep
 	}
 }
 
-// openListing opens a file named in a configuration.
+// openListing opens a file with a list of resources.
 func openListing(name string) (io.ReadCloser, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("expected a regular file")}
 	}
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"instep/mirror"
 )
 
-// recognise checks whether the directory is a mirror. If it is, the mirror becomes the
-// input of every set without another input.
+// recognise finds out whether the directory is a mirror. The mirror is then the input of every
+// set that has no other input.
 func (c *configuration) recognise() error {
 	if c.Dir == "" {
 		return nil
@@ -32,12 +32,12 @@ func (c *configuration) recognise() error {
 	return nil
 }
 
-// checkMirror returns the first invalid key about a mirror, below from, with the
-// reason.
+// checkMirror returns the first invalid key below from that is about mirrors, and an error about
+// its value.
 func (f *fromConfig) checkMirror() (key string, err error) {
 	for key, given := range map[string]bool{"original_uris": f.OriginalURIs, "also": len(f.Also) > 0, "mirror_state": f.MirrorState != ""} {
 		if given && f.Mirror == "" {
-			return key, errors.New("the directory to publish is no mirror of instep sync")
+			return key, errors.New("expected a mirror of instep sync as the directory to publish")
 		}
 	}
 	for _, name := range f.Also {
@@ -48,7 +48,7 @@ func (f *fromConfig) checkMirror() (key string, err error) {
 	return "", nil
 }
 
-// doubts lists the values of from.also for messages.
+// doubts lists the values of from.also.
 func doubts() string {
 	var names []string
 	for _, d := range republish.Doubts {
@@ -57,10 +57,10 @@ func doubts() string {
 	return strings.Join(names, ", ")
 }
 
-// errMirrorState means that a mirror to be published has no state where it is expected.
-var errMirrorState = errors.New("publish a mirror")
+// errMirrorState means that the state of a mirror that is published was not found.
+var errMirrorState = errors.New("open the mirror that is published")
 
-// republished returns the options for publishing the mirror.
+// republished returns the options for publishing a mirror.
 func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	o := republish.Options{Kept: mirror.KeptSet, OriginalURIs: f.OriginalURIs}
 	if f.Set != "" {
@@ -73,10 +73,7 @@ func (f *fromConfig) republished(now func() time.Time) republish.Options {
 		return mirror.Register(ctx, f.Mirror, name, read, now())
 	}
 	o.Open = func(ctx context.Context) (republish.Mirror, error) {
-		m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: f.Mirror, State: f.MirrorState, Now: now})
-		if err == nil && !m.Exists() {
-			err = errors.Join(fmt.Errorf("%q: %w", f.Mirror, mirror.ErrWrongStore), m.Close())
-		}
+		m, err := openExisting(ctx, mirror.Options{Dir: f.Mirror, State: f.MirrorState, Now: now})
 		if errors.Is(err, mirror.ErrLostCatalog) || errors.Is(err, mirror.ErrWrongStore) {
 			err = fmt.Errorf("%w: %w", errMirrorState, err)
 		}
@@ -85,7 +82,7 @@ func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	return o
 }
 
-// mirrorInput returns the input of a set that is published from a mirror.
+// mirrorInput returns the input of a set that consists of resources of a mirror.
 func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error)) func(scan.Deps) (scan.Input, error) {
 	return func(deps scan.Deps) (scan.Input, error) {
 		files, err := tree()
@@ -97,7 +94,8 @@ func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error))
 	}
 }
 
-// mirrorRuns returns watch.Options.Runs for the published mirror; nil if there is none.
+// mirrorRuns returns the function watch.Options.Runs for the mirror that is published; nil if no
+// mirror is published.
 func (c *configuration) mirrorRuns(now func() time.Time) func(context.Context) (string, error) {
 	for i := range c.Sets {
 		if f := &c.Sets[i].From; f.Mirror != "" {

@@ -20,10 +20,11 @@ import (
 	"instep/internal/scan"
 )
 
-// defaultPrefix is the format that every repository must support.
+// defaultPrefix is the metadata format that every OAI-PMH repository must support.
 const defaultPrefix = "oai_dc"
 
-// setRequest splits the URL of a request to a repository into base URL and selection.
+// setRequest parses the URL of an OAI-PMH request: the base URL of the repository, the set and the
+// metadataPrefix.
 func (f *fromConfig) setRequest(text string) error {
 	u, err := fetch.Parse(text)
 	if err != nil {
@@ -42,7 +43,7 @@ func (f *fromConfig) setRequest(text string) error {
 		case name == "metadataPrefix":
 			f.Prefix = value
 		case name == "from" || name == "until" || name == "resumptionToken":
-			return fmt.Errorf("expected no %s: all records are published, and later those that changed", name)
+			return fmt.Errorf("expected no %s, because all records are published at first, and then those that changed", name)
 		default:
 			own = append(own, part)
 		}
@@ -52,7 +53,7 @@ func (f *fromConfig) setRequest(text string) error {
 	return nil
 }
 
-// makesDir reports whether the directory is for the files of records and is not there yet.
+// makesDir reports whether the directory is for harvested records and does not exist yet.
 func (c *configuration) makesDir() bool {
 	if !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return s.From.OAI != "" }) {
 		return false
@@ -61,7 +62,7 @@ func (c *configuration) makesDir() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// makeDir creates the directory for the files of records.
+// makeDir creates the directory for harvested records if it does not exist.
 func (c *configuration) makeDir() error {
 	if !c.makesDir() {
 		return nil
@@ -69,13 +70,13 @@ func (c *configuration) makeDir() error {
 	return os.MkdirAll(cmp.Or(c.Dir, c.Out), 0o755)
 }
 
-// recordKey returns the key of the harvested records.
+// recordKey returns the key under which the harvested records are stored.
 func (f *fromConfig) recordKey() repository.Key {
 	return repository.Key{BaseURL: f.OAI, Prefix: cmp.Or(f.Prefix, defaultPrefix), Set: f.Set}
 }
 
-// recordsInput returns the input of a set that is harvested from an OAI-PMH repository.
-// Its store and directory stay open until the program ends.
+// recordsInput returns the input of a set that consists of records of an OAI-PMH repository. The
+// store and the directory of the input stay open until the program ends.
 func (f *fromConfig) recordsInput(set *setConfig, dir string) func(*fetch.Client, scan.Deps) (scan.Input, error) {
 	files := sync.OnceValues(func() (*blob.Dir, error) {
 		b, err := blob.OpenDir(dir, blob.DirOptions{Temp: ".instep/records", FileMode: 0o644, DirMode: 0o755})

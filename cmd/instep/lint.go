@@ -48,7 +48,6 @@ are found; of a URL what it leads to is followed, with about two requests for ea
 Exit code 3 if there is a finding at or above the level of --fail-on, 5 if nothing
 could be reached, 1 if nothing could be checked, 4 if some of it could not.`
 
-// lintFlags are the flags of lint.
 type lintFlags struct {
 	accessFlags
 	profile, failOn, format string
@@ -77,17 +76,17 @@ func (a *app) lintCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.profile, "profile", string(lint.Profile11), "the `EDITION` of the standard: 1.1, 1.0, archives-0.9.1, mid-2013, dlib-2013, ore-alpha or auto")
-	fs.BoolVar(&f.derived, "derived", false, "also tell recommendations (warning, info) that the standard only implies; errors it implies are always told")
+	fs.BoolVar(&f.derived, "derived", false, "also report recommendations (warning, info) that the standard only implies; implied errors are always reported")
 	fs.StringArrayVar(&f.ignore, "ignore", nil, "do not check this `RULE` (repeatable)")
-	fs.StringVar(&f.failOn, "fail-on", "error", "the lowest `LEVEL` that makes the exit code 3: error, warning or info")
-	fs.StringVar(&f.format, "format", "text", "write text, json (as --json does) or sarif: a `FORMAT`")
-	fs.IntVar(&f.sample, "sample", lint.DefaultSample, "request `N` of the entries of a document at a URL")
-	fs.BoolVar(&f.all, "all", false, "request every entry of a document at a URL")
-	fs.BoolVar(&f.static, "static", false, "of a URL check only the document itself")
+	fs.StringVar(&f.failOn, "fail-on", "error", "lowest `LEVEL` of a finding for exit code 3: error, warning or info")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (as --json does) or sarif")
+	fs.IntVar(&f.sample, "sample", lint.DefaultSample, "request up to `N` resources that a document at a URL lists")
+	fs.BoolVar(&f.all, "all", false, "request every resource that a document at a URL lists")
+	fs.BoolVar(&f.static, "static", false, "check only the document at a URL, and none that it links")
 	f.accessFlags.register(cmd)
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
-	fs.BoolVar(&f.rules, "rules", false, "list the rules, those of --profile if it is given")
-	fs.StringVar(&f.explain, "explain", "", "say what a `RULE` demands and how to follow it")
+	fs.BoolVar(&f.rules, "rules", false, "list all rules, or with --profile those of the edition")
+	fs.StringVar(&f.explain, "explain", "", "explain what a `RULE` demands and how to follow it")
 	return cmd
 }
 
@@ -113,7 +112,7 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	if err := checkSchemes(args); err != nil {
 		return err
 	}
-	l := &linter{a: a, begin: a.now(), failOn: set.failOn, out: a.lintReport(f.format)}
+	l := &linter{a: a, begin: a.now(), failOn: set.failOn, lintReporter: a.lintReport(f.format)}
 	l.inputs = inputs.Linter{
 		Checker: lint.Checker{Limits: set.limits, Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.finding},
 		Report:  l, Sample: set.sample, AllowOrigins: f.allowOrigin, Now: a.now, Open: openDocument, IsState: inState,
@@ -130,20 +129,21 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	return l.end()
 }
 
-// checkSchemes returns an error for URLs that cannot be fetched.
+// checkSchemes returns an error if one of the URLs in args is of a kind that cannot be
+// fetched.
 func checkSchemes(args []string) error {
 	for _, arg := range args {
 		if inputs.IsURL(arg) {
 			if _, err := fetch.Parse(arg); err != nil {
-				return usagef("%v", err) // the error quotes it without a password
+				return usagef("%v", err) // the error quotes the URL without a password
 			}
 		}
 	}
 	return nil
 }
 
-// inState reports whether a path is, or is inside, a state directory: one that has our
-// name, or that contains a catalog.
+// inState reports whether a path is inside a state directory or is one. A state directory
+// has the name .instep, or contains a catalog.
 func inState(path string) bool {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -159,18 +159,18 @@ func inState(path string) bool {
 	return isState(path)
 }
 
-// isState reports whether a directory is a state directory; false if it cannot be read.
+// isState reports whether a directory is readable and contains a catalog.
 func isState(dir string) bool {
 	found, err := catalog.IsState(dir, os.Stat, os.Open)
 	return found && err == nil
 }
 
-// lintSettings are the parsed flags.
+// lintSettings are the parsed flags of lint.
 type lintSettings struct {
 	profile  lint.Profile
 	failOn   lint.Level
 	disabled map[string]bool
-	sample   int // number of entries that lint.Live requests: negative is all; 0 requests only the document
+	sample   int // number of entries to request; all if negative
 	limits   resourcesync.Limits
 }
 
@@ -191,12 +191,12 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 	case !f.static:
 		s.sample = f.sample
 	}
-	most, err := parseSize("--max-document", f.maxDocument)
+	maxDocument, err := parseSize("--max-document", f.maxDocument)
 	if err != nil {
 		return s, err
 	}
-	if most > 0 {
-		s.limits = lint.LimitsFor(most)
+	if maxDocument > 0 {
+		s.limits = lint.LimitsFor(maxDocument)
 	}
 	s.disabled = map[string]bool{}
 	for _, id := range f.ignore {
@@ -205,79 +205,65 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 		}
 		s.disabled[id] = true
 	}
-	switch f.format {
-	case "text":
-	case "json":
-		a.out.json = true
-	case "sarif":
-		if a.out.json {
-			return s, usagef("--json and --format sarif exclude each other")
-		}
-	default:
-		return s, usagef("--format %q: expected text, json or sarif", f.format)
-	}
-	return s, nil
+	return s, a.chooseFormat("lint", f.format)
 }
 
-// linter is one run of lint. It receives the results of package inputs.
+// linter is one run of lint. It implements inputs.Reporter.
 type linter struct {
+	lintReporter
 	a      *app
 	begin  time.Time
 	failOn lint.Level
 	inputs inputs.Linter
-	out    lintReporter
 	net    traffic
 
 	counts    [lint.Error + 1]int64 // number of findings by level
-	unreached bool                  // a document could not be reached, perhaps only at present
+	unreached bool                  // a document could not be reached, but may be reachable later
 }
 
-// finding reports one finding of the Checker.
+// finding counts and reports a finding of the Checker.
 func (l *linter) finding(f lint.Finding) {
 	l.counts[f.Level]++
-	l.out.finding(f)
+	l.lintReporter.finding(f)
 }
 
-// Begin announces a document to the report.
-func (l *linter) Begin(in *inputs.Input) { l.out.begin(in) }
+// Unchecked warns that a document, to which another document links, was not checked.
+func (l *linter) Unchecked(uri string, err error) {
+	l.a.out.warn(warningRecord{URI: uri, Message: "not checked: " + err.Error()})
+}
 
-// Document ends the report of a document.
-func (l *linter) Document(d lint.Document) error { return l.out.document(d) }
-
-// Unchecked warns that something linked by a document was not checked.
-func (l *linter) Unchecked(uri string, err error) { l.out.unchecked(uri, err) }
-
-// Note prints a fact about an input for people.
+// Note prints a remark about an input.
 func (l *linter) Note(uri, text string) { l.a.out.say("%s: %s", uri, text) }
 
-// Found reports where the Source of a site was searched.
+// Found reports at which URLs the Source of a site was searched, and where it was found.
 func (l *linter) Found(site string, tried []discover.Attempt) {
 	for _, t := range tried {
 		l.a.out.record(&statusRecord{Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
 	if !l.a.out.json {
-		l.a.out.say("%s: its Source was found at %s", site, tried[len(tried)-1].URL)
+		l.a.out.say("%s: the Source was found at %s", site, tried[len(tried)-1].URL)
 	}
 }
 
-// Failed reports a document that could not be checked. An error of usage ends the run.
+// Failed reports a document that could not be checked. It returns the error, which then ends
+// the run, only if the command line is wrong.
 func (l *linter) Failed(ctx context.Context, uri string, err error) error {
 	code, hint := explain(ctx, err)
 	if code == exitUsage {
 		return err
 	}
 	l.unreached = l.unreached || code == exitTemporary
-	l.out.failed(uri, err, hint)
+	l.failed(uri, err, hint)
 	return nil
 }
 
 func (l *linter) close() {
-	l.out.close()
+	l.lintReporter.close()
 	l.inputs.Close()
 }
 
-// exitCode returns the exit code of a run that was not interrupted. If several apply,
-// the order of the tests decides.
+// exitCode returns the exit code of a run that was not interrupted. Its tests are in order of
+// priority.
 func (l *linter) exitCode() int {
 	switch {
 	case l.inputs.Blocked, l.inputs.Checked == 0 && l.unreached:
@@ -297,7 +283,7 @@ func (l *linter) exitCode() int {
 	return exitOK
 }
 
-// end writes the summary.
+// end writes the summary of a run of lint.
 func (l *linter) end() error {
 	code := l.exitCode()
 	l.a.code = code
@@ -311,10 +297,10 @@ func (l *linter) end() error {
 	}
 	line := fmt.Sprintf("Status: %s (documents=%s, errors=%s, warnings=%s, infos=%s, failed=%s)", words[s.Status],
 		humanize.Comma(l.inputs.Checked), humanize.Comma(l.counts[lint.Error]), humanize.Comma(l.counts[lint.Warning]), humanize.Comma(l.counts[lint.Info]), humanize.Comma(l.inputs.Failed))
-	return l.out.end(s, line)
+	return l.lintReporter.end(s, line)
 }
 
-// status returns the status of the run, which is clean if nobody has to do anything.
+// status returns the status of the run. It is clean if there is no error and no warning.
 func (l *linter) status(code int) string {
 	switch {
 	case l.inputs.Checked == 0, l.inputs.Blocked:
@@ -327,7 +313,7 @@ func (l *linter) status(code int) string {
 	return "clean"
 }
 
-// lookUp finds a rule. If there is none, the error suggests similar ids.
+// lookUp returns the rule with an id. If there is none, the error suggests similar ids.
 func lookUp(id string) (lint.Rule, error) {
 	if r, ok := lint.Lookup(id); ok {
 		return r, nil
@@ -339,7 +325,7 @@ func lookUp(id string) (lint.Rule, error) {
 	return lint.Rule{}, errors.New(text + " (instep lint --rules lists them)")
 }
 
-// similarRules lists the rules whose id contains part, those that begin with it first.
+// similarRules lists the ids that contain a text. Ids that begin with the text come first.
 func similarRules(part string) []string {
 	var begin, within []string
 	for _, r := range lint.Rules() {

@@ -6,38 +6,50 @@ import (
 	"instep/lint/inputs"
 )
 
-// lintReporter reports findings. For each document begin, finding and document are
-// called, in this order.
+// lintReporter writes the results of lint in one format. For each document, Begin is called
+// before the findings, and Document after them.
 type lintReporter interface {
-	begin(in *inputs.Input)
+	Begin(in *inputs.Input)
 	finding(f lint.Finding)
-	document(d lint.Document) error
+	Document(d lint.Document) error
 	failed(uri string, err error, hint string)
-	unchecked(uri string, err error) // something that a document links
 	end(s summary, line string) error
-	close() // called if the run stopped early
+	close() // releases resources, also if end was not called
 }
 
 // lintReport returns the reporter for a format.
 func (a *app) lintReport(format string) lintReporter {
+	base := messageReport{a.out}
 	switch {
 	case a.out.json:
-		return &jsonReport{out: a.out}
+		return &jsonReport{messageReport: base}
 	case format == "sarif":
-		return &sarifReport{out: a.out, log: lint.NewSARIF(escaping{a.stdout}, version)}
+		return &sarifReport{messageReport: base, log: lint.NewSARIF(escaping{a.stdout}, version)}
 	}
-	return &textReport{out: a.out}
+	return &textReport{messageReport: base}
 }
 
-// jsonReport writes JSON records: for each document its own record, then those of its
-// findings, which are spooled until the document has been read.
+// messageReport has the parts that the formats have in common.
+type messageReport struct{ out *output }
+
+func (r messageReport) failed(uri string, err error, hint string) { r.out.failed(uri, err, hint) }
+
+func (r messageReport) end(s summary, line string) error {
+	r.out.end(s, line)
+	return nil
+}
+
+func (r messageReport) close() {}
+
+// jsonReport writes JSON records: the record of each document, then those of its findings.
+// The findings are spooled until the document has been read.
 type jsonReport struct {
-	out   *output
+	messageReport
 	spool *spool.Log[lint.Finding]
-	err   error // error of the spool
+	err   error // the first error of the spool
 }
 
-func (r *jsonReport) begin(*inputs.Input) {
+func (r *jsonReport) Begin(*inputs.Input) {
 	r.close()
 	r.spool, r.err = spool.NewLog[lint.Finding](""), nil
 }
@@ -48,7 +60,7 @@ func (r *jsonReport) finding(f lint.Finding) {
 	}
 }
 
-func (r *jsonReport) document(d lint.Document) error {
+func (r *jsonReport) Document(d lint.Document) error {
 	if r.err != nil {
 		return r.err
 	}
@@ -76,52 +88,35 @@ func documentOf(d lint.Document) *documentRecord {
 	return r
 }
 
-// isPlain reports whether documents of a kind have no entries.
+// isPlain reports whether documents of a kind never have entries.
 func isPlain(kind string) bool { return plainKinds[kind] != "" }
 
 var plainKinds = map[string]string{"html": "HTML page", "robots": "robots.txt", "http": "Link header", "site": "site"}
 
-func (r *jsonReport) failed(uri string, err error, hint string) {
-	r.out.failed(uri, err, hint)
-}
-
-func (r *jsonReport) unchecked(uri string, err error) { unchecked(r.out, uri, err) }
-
-// unchecked reports a linked document that was not checked.
-func unchecked(out *output, uri string, err error) {
-	out.warn(warningRecord{URI: uri, Message: "not checked: " + err.Error()})
-}
-
-func (r *jsonReport) end(s summary, line string) error {
-	r.out.end(s, line)
-	return nil
-}
-
 func (r *jsonReport) close() {
 	if r.spool != nil {
-		_ = r.spool.Close() // ignore the error: the data is temporary
+		_ = r.spool.Close() // the error is ignored, since the data is temporary
 	}
 }
 
-// sarifReport writes a log of SARIF 2.1.0; messages for people go to standard error.
+// sarifReport writes a log of SARIF 2.1.0 to standard output, and messages for people to
+// standard error.
 type sarifReport struct {
-	out   *output
+	messageReport
 	log   *lint.SARIF
 	ended bool
 }
 
-func (r *sarifReport) begin(*inputs.Input) {}
+func (r *sarifReport) Begin(*inputs.Input) {}
 
 func (r *sarifReport) finding(f lint.Finding) { r.log.Finding(f) }
 
-func (r *sarifReport) document(lint.Document) error { return nil }
+func (r *sarifReport) Document(lint.Document) error { return nil }
 
 func (r *sarifReport) failed(uri string, err error, hint string) {
 	r.log.Failed(uri, err.Error())
 	r.out.failed(uri, err, hint)
 }
-
-func (r *sarifReport) unchecked(uri string, err error) { unchecked(r.out, uri, err) }
 
 func (r *sarifReport) end(s summary, line string) error {
 	r.ended = true
@@ -132,6 +127,6 @@ func (r *sarifReport) end(s summary, line string) error {
 func (r *sarifReport) close() {
 	if !r.ended {
 		r.log.Failed("", "the run was stopped before its end")
-		_ = r.log.Close(false, exitFailed) // ignore the error: the run has already failed
+		_ = r.log.Close(false, exitFailed) // the error is ignored, since the run has already failed
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"instep/lint"
 )
 
-// ruleRecord is the record of a rule of the catalogue.
+// ruleRecord describes a rule of lint.
 type ruleRecord struct {
 	recordHead
 	Rule      string     `json:"rule"`
@@ -34,7 +34,7 @@ func (o *output) rule(r lint.Rule) {
 	})
 }
 
-// profilesOf lists the profiles that include a rule.
+// profilesOf lists the profiles in which a rule is checked.
 func profilesOf(r lint.Rule) []string {
 	names := []string{}
 	for _, p := range []lint.Profile{lint.Profile11, lint.Profile10, lint.ProfileArchives, lint.ProfileMid2013, lint.ProfileDLib, lint.ProfileORE} {
@@ -45,7 +45,7 @@ func profilesOf(r lint.Rule) []string {
 	return names
 }
 
-// listRules prints the catalogue of rules: all, or those in one profile.
+// listRules prints all rules, or those of a profile.
 func (a *app) listRules(only lint.Profile) error {
 	var rules []lint.Rule
 	for _, r := range lint.Rules() {
@@ -74,11 +74,11 @@ func (a *app) listRules(only lint.Profile) error {
 			return err
 		}
 	}
-	a.out.end(summary{Status: "clean", Rules: num(int64(len(rules)))}, fmt.Sprintf("%d rules; instep lint --explain RULE tells more of one", len(rules)))
+	a.out.end(summary{Status: "clean", Rules: num(int64(len(rules)))}, fmt.Sprintf("%d rules; instep lint --explain RULE explains a rule", len(rules)))
 	return nil
 }
 
-// explainRule prints everything about a rule.
+// explainRule prints all that the catalogue says about a rule.
 func (a *app) explainRule(id string) error {
 	r, err := lookUp(id)
 	if err != nil {
@@ -99,7 +99,7 @@ func explanation(r lint.Rule) string {
 	fmt.Fprintf(&b, "  how to follow it   %s\n", r.Fix)
 	level := r.Level.String()
 	if r.Derived {
-		level += "; the text of the standard implies it and does not say it: --derived checks it"
+		level += "; the standard only implies this rule: --derived checks it"
 	}
 	row := func(name, value string) {
 		if value != "" {
@@ -114,7 +114,7 @@ func explanation(r lint.Rule) string {
 	if len(r.Conflicts) > 0 {
 		wins := ""
 		if r.Wins != "" {
-			wins = " (" + r.Wins + " is followed unless a profile says otherwise)"
+			wins = " (the rule " + r.Wins + " is followed unless a profile says otherwise)"
 		}
 		row("contradicts", strings.Join(r.Conflicts, ", ")+wins)
 	}
@@ -127,14 +127,14 @@ func explanation(r lint.Rule) string {
 	return b.String()
 }
 
-// mostExample is the longest example that is printed in one line, in bytes.
-const mostExample = 100
+// maxExample is the length in bytes above which a line of an example is split.
+const maxExample = 100
 
-// brokenLines splits lines that are too long to read: each tag then begins a new line.
+// brokenLines splits the long lines of an XML example, so that each tag begins a new line.
 func brokenLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if len(line) > mostExample {
+		if len(line) > maxExample {
 			line = strings.ReplaceAll(line, "><", ">\n<")
 			line = strings.ReplaceAll(line, " xmlns", "\n    xmlns")
 		}
@@ -143,10 +143,10 @@ func brokenLines(text string) string {
 	return b.String()
 }
 
-// needs describes the input that a rule needs.
+// needs describes which input lint needs to check a rule.
 var needs = map[string]string{
 	"static":    "one document",
 	"live":      "requests to the Source",
 	"crosslink": "several documents of a Source; not checked yet",
-	"behaviour": "more than documents show; not checked",
+	"behaviour": "knowledge of the Source's behaviour, which its documents do not show; not checked",
 }

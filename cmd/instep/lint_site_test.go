@@ -37,13 +37,13 @@ func TestLintOfASite(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		"without a home page":        {func(*hostile) {}, exitOK, []string{"its Source was found at", "/caps.xml: capabilitylist", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
-		"whose home page is refused": {func(h *hostile) { h.replace("/", refused) }, exitOK, []string{"its Source was found at", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
+		"without a home page":        {func(*hostile) {}, exitOK, []string{"the Source was found at", "/caps.xml: capabilitylist", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
+		"whose home page is refused": {func(h *hostile) { h.replace("/", refused) }, exitOK, []string{"the Source was found at", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
 		"that refuses everything": {func(h *hostile) {
 			for _, p := range []string{"/", "/robots.txt", "/.well-known/resourcesync"} {
 				h.replace(p, refused)
 			}
-		}, exitTemporary, []string{"the server refuses this (403)", "Status: FAILED"}, "CLEAN"},
+		}, exitTemporary, []string{"the server refuses this request (403)", "Status: FAILED"}, "CLEAN"},
 		"with a home page": {func(h *hostile) { h.replace("/", given(home)) }, exitOK, []string{"HTML page: OK", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
 		"with a broken list": {func(h *hostile) {
 			h.replace("/list.xml", given(urlset(`capability="resourcelist"`, listed(h.URL+"/x", "hello"))))
@@ -92,7 +92,7 @@ func TestLintOfASiteReadsTheHeadOfALongList(t *testing.T) {
 	}
 	h.site(urlset(resourceList, entries.String()))
 	code, stdout, stderr := lintNow(t.Context(), append(siteFlags(), h.URL+"/")...)
-	if code != exitOK || !strings.Contains(stdout, "entries at its beginning, the rest was not checked: OK") {
+	if code != exitOK || !strings.Contains(stdout, "entries at its beginning; the rest of the document was not checked: OK") {
 		t.Errorf("exit code %d, want 0 and that only the beginning was checked\n%s%s", code, stdout, stderr)
 	}
 }

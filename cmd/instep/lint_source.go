@@ -15,14 +15,14 @@ import (
 	"instep/lint/inputs"
 )
 
-// place is the position of a finding: line and column, counted from 1, in bytes; an
-// unknown column is 0.
+// place is the position of a finding in a document. Lines, and columns in bytes, count from
+// 1. An unknown column is 0.
 type place struct{ line, column int }
 
-// excerpt is a part of a line of a document, safe for a terminal.
+// excerpt is a part of a line of a document, without control characters.
 type excerpt struct {
 	text  string
-	caret int // number of characters before the finding; -1 if its column is unknown
+	caret int // number of characters before the finding; -1 if the column of the finding is unknown
 }
 
 const (
@@ -30,8 +30,8 @@ const (
 	excerptAfter  = 60
 )
 
-// sourceLines reads those lines of an input in which there are findings. It is only for
-// display: lines that cannot be read, such as those in UTF-16, are left out.
+// sourceLines reads the lines of an input that have findings. It leaves out lines that it
+// cannot read, such as those of a document in UTF-16, because the lines are only for display.
 func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 	found := map[place]excerpt{}
 	if in.Open == nil {
@@ -80,20 +80,21 @@ func newLineScanner(r io.Reader) *lineScanner {
 		}
 	}
 	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
-		_, _ = br.Discard(3) // cannot fail: Peek has read them
+		_, _ = br.Discard(3) // cannot fail, since Peek has read these bytes
 	}
 	return &lineScanner{r: br, line: 1, col: 1}
 }
 
-var errPassed = errors.New("the text is not as it was")
+var errPassed = errors.New("the document changed while it was checked")
 
-// at returns the text around a place, which must not be before the previous one.
+// at returns the text around a place. Each call must be for a later place than the call
+// before.
 func (s *lineScanner) at(p place) (excerpt, error) {
 	for s.line < p.line {
 		switch _, err := s.r.ReadSlice('\n'); {
 		case err == nil:
 			s.line, s.col = s.line+1, 1
-		case !errors.Is(err, bufio.ErrBufferFull): // otherwise the line continues
+		case !errors.Is(err, bufio.ErrBufferFull): // with a full buffer the line continues
 			return excerpt{}, err
 		}
 	}
@@ -116,8 +117,8 @@ func (s *lineScanner) at(p place) (excerpt, error) {
 	return cutOut(text[:min(before, len(text))], rest, s.col > 1, !whole && err == nil), nil
 }
 
-// cutOut returns an excerpt of the bytes before and after a place. moreBefore and
-// moreAfter report whether the line continues on that side.
+// cutOut returns an excerpt made of the bytes before and after a place. The arguments
+// moreBefore and moreAfter say whether the line has more bytes on that side.
 func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	for moreBefore && len(before) > 0 && !utf8.RuneStart(before[0]) {
 		before = before[1:]
@@ -141,7 +142,7 @@ func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	return excerpt{lead + tail, utf8.RuneCountInString(lead)}
 }
 
-// excerptOf makes a part of a line printable. A tab becomes one column.
+// excerptOf escapes control characters in a part of a line, and replaces a tab by one space.
 func excerptOf(b []byte) string {
 	text := strings.TrimSuffix(string(b), "\r")
 	return printable(strings.ReplaceAll(text, "\t", " "))

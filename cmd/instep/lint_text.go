@@ -8,20 +8,21 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"instep/lint"
 	"instep/lint/inputs"
 )
 
 const (
-	findingsTold = 5   // largest number of findings shown per rule and document
-	messageTold  = 400 // longest message in bytes
+	findingsTold = 5   // largest number of findings that are shown for a rule and document
+	messageTold  = 400 // length in bytes to which a message is shortened
 )
 
-// textReport writes findings for people, sorted by document and rule, with the line of
-// the document. It keeps the first few findings of each rule.
+// textReport writes findings for people, sorted by document and rule, each with the line of
+// the document in which it is. It keeps only the first few findings of each rule.
 type textReport struct {
-	out *output
+	messageReport
 	in  *inputs.Input
 	met map[string]*ruleFindings
 }
@@ -32,10 +33,10 @@ type ruleFindings struct {
 	level lint.Level
 	count int64
 	first []lint.Finding
-	also  []*ruleFindings // quirks with the same findings at the same places
+	also  []*ruleFindings // findings of quirks that repeat these findings
 }
 
-func (r *textReport) begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
+func (r *textReport) Begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
 
 func (r *textReport) finding(f lint.Finding) {
 	g := r.met[f.Rule]
@@ -49,7 +50,7 @@ func (r *textReport) finding(f lint.Finding) {
 	}
 }
 
-func (r *textReport) document(d lint.Document) error {
+func (r *textReport) Document(d lint.Document) error {
 	if r.out.few() {
 		return nil
 	}
@@ -76,8 +77,8 @@ func (r *textReport) document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks merges a quirk into a rule if it repeats the findings of that rule: then
-// the quirk adds only its advice.
+// foldQuirks merges the findings of a quirk into those of another rule if both are the same.
+// The quirk then adds only its advice.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {
@@ -96,21 +97,21 @@ func (g *ruleFindings) isQuirk() bool {
 	return rule.Family == "quirk"
 }
 
-// says reports whether the stored findings of both have the same text.
+// says reports whether other has the same findings as g, as far as they are kept.
 func (g *ruleFindings) says(other *ruleFindings) bool {
 	return g.count == other.count && slices.EqualFunc(g.first, other.first, func(a, b lint.Finding) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
 }
 
-// describe returns the kind and size of a document for people.
+// describe returns the kind of a document and its number of entries.
 func describe(d lint.Document) string {
 	kind := d.Kind
 	switch {
 	case isPlain(kind):
 		return plainKinds[kind]
 	case kind == "" && d.Profile == lint.ProfileORE:
-		return "on the way to Resource Maps"
+		return "leads to Resource Maps"
 	case kind == "" && !d.Complete:
 		return "not read to its end"
 	case kind == "" && d.Capability == "":
@@ -118,13 +119,10 @@ func describe(d lint.Document) string {
 	case kind == "":
 		kind = "unknown capability"
 	}
-	text := kind + ", 1 entry"
-	if d.Entries != 1 {
-		text = kind + ", " + humanize.Comma(int64(d.Entries)) + " entries"
-	}
+	text := kind + ", " + english.Plural(d.Entries, "entry", "entries")
 	switch {
 	case d.Head:
-		text += " at its beginning, the rest was not checked"
+		text += " at its beginning; the rest of the document was not checked"
 	case !d.Complete:
 		text += ", not read to its end"
 	}
@@ -132,7 +130,7 @@ func describe(d lint.Document) string {
 }
 
 func (g *ruleFindings) write(b *strings.Builder, source map[place]excerpt) {
-	rule, _ := lint.Lookup(g.id) // cannot fail: findings have rules of the catalogue
+	rule, _ := lint.Lookup(g.id) // always found, since findings are of rules of the catalogue
 	fmt.Fprintf(b, "\n  %s %s", g.level, g.id)
 	if rule.Section != "" {
 		fmt.Fprintf(b, " (%s)", rule.Section)
@@ -173,21 +171,10 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 	}
 }
 
-// shorten truncates a text to about most bytes.
-func shorten(s string, most int) string {
-	if len(s) <= most {
+// shorten truncates a text to a limit in bytes, and marks the cut with an ellipsis.
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
-
-func (r *textReport) failed(uri string, err error, hint string) { r.out.failed(uri, err, hint) }
-
-func (r *textReport) unchecked(uri string, err error) { unchecked(r.out, uri, err) }
-
-func (r *textReport) end(s summary, line string) error {
-	r.out.end(s, line)
-	return nil
-}
-
-func (r *textReport) close() {}

@@ -12,14 +12,13 @@ import (
 	"instep/fetch"
 )
 
-// reach returns a client for a Source, and the URI of the Source. The Source is given
-// by a URI, or by the name of a file or directory with its documents. done releases
-// both.
+// reach returns the URI of a Source and a client for requests to it. The Source is given as a
+// URI, or as the name of a file or directory with its documents. The caller must call closeAll.
 func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traffic) (c *fetch.Client, uri string, closeAll func(), err error) {
 	name, isFile := localName(source)
 	if !isFile {
 		if !strings.Contains(source, "://") {
-			return nil, "", nil, usagef("SOURCE: %q is neither a file or directory here nor a URL; expected one such as https://%s", source, source)
+			return nil, "", nil, usagef("SOURCE: %q is neither an existing file or directory nor a URL; expected a URL such as https://%s", source, source)
 		}
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err
@@ -30,7 +29,7 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 		return c, source, c.Close, nil
 	}
 	if f.ore {
-		return nil, "", nil, usagef("--ore: SOURCE is an http or https URI that leads to Resource Maps")
+		return nil, "", nil, usagef("--ore: expected an http or https URI as SOURCE, found a file or directory")
 	}
 	dir, base := name, "."
 	info, err := os.Stat(name)
@@ -49,8 +48,8 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	if err != nil {
 		return nil, "", nil, usagef("SOURCE: %v", errors.Join(err, root.Close()))
 	}
-	// The documents state their host. The user has not agreed to send it secrets, or to
-	// connect to it at a private address.
+	// The client has no host, because the host that the documents state must not get secrets,
+	// or be at a private address, without the user's consent.
 	if c, err = a.newClient(discover.NoHost, f, t); err != nil {
 		return nil, "", nil, errors.Join(err, root.Close())
 	}
@@ -60,13 +59,12 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	}, nil
 }
 
-// localName returns the name of the file or directory that SOURCE means, if it is not a
-// URI.
+// localName returns the name of a file or directory if source is such a name or a file URI.
 func localName(source string) (name string, ok bool) {
 	if rest, isURI := strings.CutPrefix(source, "file:"); isURI {
 		u, err := url.Parse(source)
 		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
-			return rest, true // the error for a missing file will name it
+			return rest, true // no file has this name, which the error about it will quote
 		}
 		return filepath.FromSlash(u.Path), true
 	}

@@ -14,8 +14,7 @@ import (
 	"instep/mirror"
 )
 
-// mendable is an error about a mirror that does not match its state, with the command
-// that repairs it.
+// mendable is an error with a hint that depends on the present command.
 type mendable struct {
 	error
 	hint string
@@ -23,7 +22,8 @@ type mendable struct {
 
 func (e *mendable) Unwrap() error { return e.error }
 
-// mend adds to err the command that repairs its cause, if there is one.
+// mend adds a hint to an error about the state of the mirror: the command that repairs the
+// state.
 func (s *syncer) mend(err error) error {
 	if err == nil || errors.As(err, new(*mendable)) {
 		return err
@@ -33,11 +33,11 @@ func (s *syncer) mend(err error) error {
 	var hint string
 	switch {
 	case errors.Is(err, mirror.ErrUsedCatalog) && !inside, errors.Is(err, mirror.ErrOtherCatalog) && !inside:
-		hint = "is its disk mounted, and --state the right one? To begin anew, with a state of its own: " + s.adoptCommand(freeName(state))
+		hint = "is the mirror's disk mounted, and the directory in --state right? To begin a new catalog in another directory: " + s.adoptCommand(freeName(state))
 	case errors.Is(err, mirror.ErrLostCatalog):
-		hint = "is --state the right one? If the catalog is lost, this begins a new one; what is there and verified is not fetched again: " + s.adoptCommand(state)
+		hint = "is the directory in --state right? If the catalog is lost, begin a new one; " + notAgain + ": " + s.adoptCommand(state)
 	case errors.Is(err, catalog.ErrDamaged), errors.Is(err, mirror.ErrOtherCatalog):
-		hint = "restore the catalog from a backup, or begin a new one; what is there and verified is not fetched again, and the old one is kept: " + s.adoptCommand(state)
+		hint = "restore the catalog from a backup, or begin a new one; " + notAgain + ", and the old catalog is kept: " + s.adoptCommand(state)
 	case errors.Is(err, mirror.ErrNotEmpty):
 		hint = "mirror into an empty or a new directory, or let --adopt take over the files that are there: " + s.adoptCommand(state)
 	default:
@@ -46,22 +46,22 @@ func (s *syncer) mend(err error) error {
 	return &mendable{err, hint}
 }
 
-// adoptCommand returns the present command with --adopt, and with a state directory.
+// adoptCommand returns the present command line with --adopt and the given state directory.
 func (s *syncer) adoptCommand(state string) string {
 	words := []string{"instep", "sync", "--adopt"}
 	for _, flag := range s.a.given {
 		name, _, _ := strings.Cut(flag, "=")
 		if !slices.Contains([]string{"--adopt", "--state", "--dry-run"}, name) {
-			words = append(words, shellWord(flag))
+			words = append(words, shellLine(flag))
 		}
 	}
 	if state != "" {
-		words = append(words, "--state", shellWord(state))
+		words = append(words, "--state", shellLine(state))
 	}
-	return strings.Join(append(words, shellWord(s.source), shellWord(s.dir)), " ")
+	return strings.Join(append(words, shellLine(s.source), shellLine(s.dir)), " ")
 }
 
-// freeName returns an unused directory name next to an existing directory.
+// freeName returns the name of a directory that does not exist, next to an existing one.
 func freeName(dir string) string {
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s-%d", filepath.Clean(dir), n)
@@ -71,29 +71,29 @@ func freeName(dir string) string {
 	}
 }
 
-// glance marks resources whose files other programs deleted or changed, so that they
-// are fetched again.
-func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
+// findTouched checks some files of the mirror. It marks resources whose files other programs
+// deleted or changed, so that the run fetches them again.
+func (s *syncer) findTouched(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
 		s.a.out.warn(warningRecord{
-			Message: fmt.Sprintf("%s changed since being stored: to be compared with the Source again", counted(int64(n), "file")),
-			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellWord(s.source), shellWord(s.dir)),
+			Message: fmt.Sprintf("%s of the mirror changed on disk, which this run compares with the Source again", counted(n, "file")),
+			Hint:    fmt.Sprintf("if other files may have changed too: instep audit %s %s", shellLine(s.source), shellLine(s.dir)),
 		})
 	}
 	return err
 }
 
-// explainState reports how a run dealt with files that did not match the catalog.
+// explainState prints what a run did with files that did not match the catalog.
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {
-		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
+		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and was renamed to " + printable(s.aside)})
 	}
 	if t.Taken > 0 {
-		out.say("taken over: %s already in the directory, with the bytes of the Source's resources", counted(int64(t.Taken), "file"))
+		out.say("taken over: %s in the directory that already had the bytes of the Source's resources", counted(t.Taken, "file"))
 	}
-	occupied := 0
+	occupied := int64(0)
 	for _, f := range t.Failures {
 		if errors.Is(f.Err, destination.ErrOccupied) {
 			occupied++
@@ -101,8 +101,8 @@ func (s *syncer) explainState(t *totals) {
 	}
 	if occupied > 0 {
 		out.warn(warningRecord{
-			Message: fmt.Sprintf("%s not stored: other files have the paths", counted(int64(occupied), "resource")),
-			Hint:    "move those files elsewhere, and sync again; or have them put into the trash: " + s.adoptCommand(s.f.state),
+			Message: fmt.Sprintf("%s not stored, because other files have the paths", counted(occupied, "resource")),
+			Hint:    "move those files elsewhere and sync again, or let sync move them to the trash: " + s.adoptCommand(s.f.state),
 		})
 	}
 }

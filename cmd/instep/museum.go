@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// museum is the collection of the demonstration: invented, and the same each time.
+// museum is the invented collection of the demonstration. It is the same in each run.
 type museum struct {
 	dir     string
 	rng     *rand.Rand
@@ -32,7 +32,7 @@ func newMuseum(dir string) *museum {
 	return &museum{dir: dir, rng: rand.New(rand.NewPCG(1, 2))}
 }
 
-// open acquires the first objects.
+// open writes the files of the first objects of the museum.
 func (m *museum) open() error {
 	for range firstObjects {
 		if _, err := m.acquire(); err != nil {
@@ -78,7 +78,7 @@ func (m *museum) write(o object) error {
 	return nil
 }
 
-// change makes a round of changes in the museum and describes them.
+// change makes a round of changes in the museum, and returns a line about each.
 func (m *museum) change() ([]string, error) {
 	var told []string
 	for range 2 {

@@ -37,7 +37,6 @@ const oreShowHelp = `Show reads the Resource Map at URL, in Atom, RDF/XML or JSO
 Aggregation that it describes and what that aggregates. A map that is the metadata of an
 OAI-PMH record is taken out of its envelope.`
 
-// oreFlags are the flags of the commands of ore.
 type oreFlags struct {
 	sourceFlags
 	depth       int
@@ -68,7 +67,7 @@ func (a *app) oreFindCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.oreFind(cmd.Context(), args[0], &f) },
 	}
 	f.registerHosts(cmd)
-	cmd.Flags().IntVar(&f.depth, "depth", 10, "follow at most `N` links from URL to a map")
+	cmd.Flags().IntVar(&f.depth, "depth", 10, "follow at most `N` links from URL to a Resource Map")
 	cmd.Flags().IntVar(&f.maxRequests, "max-requests", 20_000, "send at most `N` requests")
 	return cmd
 }
@@ -87,7 +86,7 @@ func (a *app) oreShowCommand() *cobra.Command {
 	return cmd
 }
 
-// mapRecord is the record of a Resource Map.
+// mapRecord describes a Resource Map.
 type mapRecord struct {
 	recordHead
 	URI         string   `json:"uri"`
@@ -109,7 +108,7 @@ type mapRecord struct {
 	Aggregated  *int64   `json:"aggregated,omitempty"`
 }
 
-// aggregatedRecord is the record of a resource that a map aggregates.
+// aggregatedRecord describes a resource that a Resource Map aggregates.
 type aggregatedRecord struct {
 	recordHead
 	URI       string   `json:"uri"`
@@ -122,32 +121,18 @@ type aggregatedRecord struct {
 	Maps      []string `json:"maps,omitempty"`
 }
 
-// resourceMap writes the record of a map.
-func (o *output) resourceMap(found *ore.Found) {
-	if !o.json || o.quiet {
-		return
-	}
+func mapRecordOf(found *ore.Found) *mapRecord {
 	m := found.Map
-	o.always(&mapRecord{
+	return &mapRecord{
 		URI: found.URI, Way: string(found.Way), Discouraged: found.Way.Discouraged(),
 		Page: found.Page, Depth: found.Depth, Record: found.Record,
 		Format: string(m.Format), Aggregation: m.Aggregation.URI, Title: m.Aggregation.Title, Types: m.Aggregation.Types,
 		Creators: m.Aggregation.Creators, MapCreators: m.Creators, Created: moment(m.Created), Modified: moment(m.Modified),
 		Rights: m.Rights, Maps: m.Aggregation.Maps, Aggregated: num(int64(len(m.Resources))),
-	})
-}
-
-func (o *output) aggregated(r *ore.Resource) {
-	if !o.json || o.quiet {
-		return
 	}
-	o.always(&aggregatedRecord{
-		URI: r.URI, Title: r.Title, MediaType: r.MediaType, Types: r.Types,
-		Creators: r.Creators, Modified: moment(r.Modified), Bytes: positive(r.Length), Maps: r.Maps,
-	})
 }
 
-// mapFinder is one run of ore find.
+// mapFinder prints the results of ore find.
 type mapFinder struct {
 	a        *app
 	findings map[string]int64 // by rule
@@ -169,7 +154,14 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	}
 	defer c.Close()
 	l := &mapFinder{a: a, findings: map[string]int64{}}
-	rep, err := a.mapFinder(c, l, f).Find(ctx, uri)
+	finder := ore.Finder{
+		Client: c, Depth: f.depth, Requests: f.maxRequests, Found: l.found, Problem: l.problem, Note: a.mapNote,
+		Failed: func(uri string, err error) {
+			_, hint := explain(context.Background(), err) // not ctx: the error did not end the run
+			a.out.failed(uri, err, hint)
+		},
+	}
+	rep, err := finder.Find(ctx, uri)
 	if err != nil {
 		return err
 	}
@@ -178,46 +170,34 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	return nil
 }
 
-// mapFinder returns the search for maps, which reports to l.
-func (a *app) mapFinder(c *fetch.Client, l *mapFinder, f *oreFlags) ore.Finder {
-	return ore.Finder{
-		Client: c, Depth: f.depth, Requests: f.maxRequests,
-		Found:   func(m *ore.Found) error { l.found(m); return nil },
-		Problem: l.problem,
-		Note: func(uri, text string) {
-			if a.out.verbose {
-				a.out.warn(warningRecord{URI: uri, Message: text})
-			}
-		},
-		Failed: func(uri string, err error) {
-			_, hint := explain(ctxDone, err)
-			a.out.failed(uri, err, hint)
-		},
+// mapNote prints, with -v, a remark about a step of the search for Resource Maps.
+func (a *app) mapNote(uri, text string) {
+	if a.out.verbose {
+		a.out.warn(warningRecord{URI: uri, Message: text})
 	}
 }
 
-// ctxDone is for explaining errors that did not end the run.
-var ctxDone = context.Background()
-
-// oreClient returns the client for a URL.
+// oreClient returns a client that may connect to the host of a URL.
 func (a *app) oreClient(ctx context.Context, uri string, f *oreFlags, net *traffic) (*fetch.Client, error) {
 	if !inputs.IsURL(uri) {
-		return nil, usagef("URL: %q is no http or https URI", uri)
+		return nil, usagef("URL: expected an http or https URI, found %q", uri)
 	}
 	f.workers = 4
 	return a.connect(ctx, uri, &f.sourceFlags, net)
 }
 
-func (l *mapFinder) found(m *ore.Found) {
-	l.a.out.resourceMap(m)
+func (l *mapFinder) found(m *ore.Found) error {
+	l.a.out.record(mapRecordOf(m))
 	line := fmt.Sprintf("%-14s %s", m.Way, printable(m.URI))
 	if m.Page != "" {
 		line += "   from " + printable(m.Page)
 	}
 	l.a.out.line("%s", line)
+	return nil
 }
 
-// problem reports a finding. Of each rule it reports only a few.
+// problem reports a finding. As text, without -v, it prints only the first few findings of
+// each rule.
 func (l *mapFinder) problem(p ore.Problem) {
 	rule, _ := lint.Lookup(p.Rule)
 	l.n++
@@ -236,33 +216,33 @@ func (l *mapFinder) problem(p ore.Problem) {
 	l.a.out.say("%s: %s: %s (%s)", at, rule.Level, p.Message, p.Rule)
 }
 
-// more prints how many findings were not shown.
+// more prints how many findings of each rule were not shown.
 func (l *mapFinder) more() {
 	if l.a.out.verbose {
 		return
 	}
-	for _, rule := range sortedKeys(l.findings) {
-		if n := l.findings[rule] - findingsTold; n > 0 {
-			l.a.out.say("and %s more of %s; -v tells all", humanize.Comma(n), rule)
+	for rule, n := range sorted(l.findings) {
+		if n > findingsTold {
+			l.a.out.say("and %s more of %s; -v shows all", humanize.Comma(n-findingsTold), rule)
 		}
 	}
 }
 
-// end writes the summary.
+// end writes the summary of ore find.
 func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Time) {
 	out, status := l.a.out, "found"
 	switch {
 	case rep.Maps == 0:
 		l.a.code, status = exitFailed, "failed"
-		out.failed(uri, fmt.Errorf("no Resource Map was found from %q", uri), "-v says what was looked at; is there a page, feed or Sitemap that lists them?")
+		out.failed(uri, fmt.Errorf("no Resource Map was found from %q", uri), "-v shows where the search went; is there a page, feed or Sitemap that lists maps?")
 	case rep.Failed > 0 || rep.Cut:
 		l.a.code, status = exitPartial, "partial"
 	}
 	if rep.Cut {
-		out.warn(warningRecord{Message: "the search was ended at its bound; more maps may be found with a larger --max-requests"})
+		out.warn(warningRecord{Message: "the search ended at its limit of requests; a larger --max-requests may find more maps"})
 	}
 	if rep.TooFar > 0 {
-		out.warn(warningRecord{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "raise --depth to follow them"})
+		out.warn(warningRecord{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "a larger --depth follows more links"})
 	}
 	line := fmt.Sprintf("Status: %s (maps=%s, findings=%s, failed=%s)", strings.ToUpper(status), humanize.Comma(rep.Maps), humanize.Comma(l.n), humanize.Comma(rep.Failed))
 	out.end(summary{
@@ -283,9 +263,12 @@ func (a *app) oreShow(ctx context.Context, uri string, f *oreFlags) error {
 	if err != nil {
 		return err
 	}
-	a.out.resourceMap(&ore.Found{URI: m.URI, Way: ore.WayGiven, Map: m})
-	for i := range m.Resources {
-		a.out.aggregated(&m.Resources[i])
+	a.out.record(mapRecordOf(&ore.Found{URI: m.URI, Way: ore.WayGiven, Map: m}))
+	for _, r := range m.Resources {
+		a.out.record(&aggregatedRecord{
+			URI: r.URI, Title: r.Title, MediaType: r.MediaType, Types: r.Types,
+			Creators: r.Creators, Modified: moment(r.Modified), Bytes: positive(r.Length), Maps: r.Maps,
+		})
 	}
 	a.showMap(m)
 	for _, n := range m.Notices {
@@ -296,7 +279,7 @@ func (a *app) oreShow(ctx context.Context, uri string, f *oreFlags) error {
 	return nil
 }
 
-// showMap prints a map for people.
+// showMap prints the fields of a Resource Map and the resources that it aggregates.
 func (a *app) showMap(m *ore.Map) {
 	field := func(name string, values ...string) {
 		if text := strings.Join(values, ", "); text != "" {
@@ -323,7 +306,7 @@ func (a *app) showMap(m *ore.Map) {
 	}
 }
 
-// details describes a resource of a map, in brackets.
+// details returns, in brackets, what a Resource Map says about a resource.
 func details(r *ore.Resource) string {
 	var parts []string
 	if r.MediaType != "" {
@@ -353,11 +336,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 			a.out.say("Resource Map %s: %s, %s", m.URI, m.Way, counted(int64(len(m.Map.Resources)), "resource"))
 			return nil
 		},
-		Note: func(uri, text string) {
-			if a.out.verbose {
-				a.out.warn(warningRecord{URI: uri, Message: text})
-			}
-		},
+		Note:   a.mapNote,
 		Failed: func(uri string, err error) { a.out.failed(uri, err, "") },
 	}.Listing(ctx, uri)
 	if err != nil {
@@ -370,7 +349,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 	return c.WithCache(l), l.URI, c.Close, nil
 }
 
-// notMap recognises the error for a URL that leads to no map.
+// notMap recognises the error for a URL at which there is no Resource Map.
 func notMap(err error) (hint string, ok bool) {
 	return "instep ore find URL looks for the Resource Maps that a page, feed or Sitemap leads to", errors.Is(err, ore.ErrNotMap)
 }

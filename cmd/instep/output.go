@@ -13,16 +13,16 @@ import (
 // schemaVersion is the version of docs/schema.json.
 const schemaVersion = 1
 
-// output writes the output of a command: text for people, or records for programs.
+// output writes the output of a command, as text for people or as JSON records.
 type output struct {
 	stdout, stderr               io.Writer
 	json, quiet, silent, verbose bool
 
-	mu      sync.Mutex  // guards the writers, since several goroutines report
+	mu      sync.Mutex  // guards the writers and the fields below, since several goroutines report
 	bar     *statusLine // line at the bottom of the terminal; nil if there is none
 	colour  struct{ stdout, stderr bool }
 	warned  sentence     // the last warning or error
-	said    []string     // the last few warnings, as given
+	said    []string     // the last warnings, at most maxSaid
 	started bool         // a record has been written
 	text    bytes.Buffer // the record being written; its memory is reused
 	pending bytes.Buffer // records not written yet
@@ -30,11 +30,11 @@ type output struct {
 	last    summary      // the summary written by end
 }
 
-// Records are written in batches, since a system call for each would take most of the
-// time. A batch is written at this size, or after this delay.
+// Records are written in batches, because a system call for each record would take most of
+// the time.
 const (
-	pendingBytes = 32 << 10
-	pendingTime  = 50 * time.Millisecond
+	pendingBytes = 32 << 10              // size at which a batch is written
+	pendingTime  = 50 * time.Millisecond // delay after which a batch is written
 )
 
 // summary is the last record of a command.
@@ -81,16 +81,33 @@ type summary struct {
 	Findings     *int64           `json:"findings,omitempty"`
 }
 
-// patchCounts are patches that were published, or used by a mirror.
+// patchCounts counts the patches that were published, or that a mirror used.
 type patchCounts struct {
 	Made   *int64 `json:"made,omitempty"`   // published
 	Used   *int64 `json:"used,omitempty"`   // resources made by patches
 	Saved  *int64 `json:"saved,omitempty"`  // bytes
-	Failed *int64 `json:"failed,omitempty"` // resources that were fetched whole although there was a patch
+	Failed *int64 `json:"failed,omitempty"` // resources that were fetched whole because a patch could not be used
 	Wasted *int64 `json:"wasted,omitempty"` // bytes
 }
 
 func num(n int64) *int64 { return &n }
+
+// positive returns a pointer to n; nil, which omits the field of a record, if n is 0.
+func positive(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// optional returns a pointer to n; nil, which omits the field of a record, if n is negative
+// because the number is unknown.
+func optional(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
 
 func seconds(d time.Duration) *float64 {
 	s := d.Round(time.Millisecond).Seconds()
@@ -105,7 +122,7 @@ func (o *output) write(v any) {
 	enc := json.NewEncoder(&o.text)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // records hold strings and numbers
+		panic(err) // impossible: records contain only strings, numbers and booleans
 	}
 	o.pending.Write(escapeSteering(o.text.Bytes()))
 	switch {
@@ -134,7 +151,8 @@ func (o *output) writePending() {
 	}
 }
 
-// record writes a record; with --quiet only warnings, errors and the summary are written.
+// record writes a record. With --quiet or --silent it writes only warnings, errors and the
+// summary.
 func (o *output) record(r jsonRecord) {
 	kind := r.kind()
 	if !o.json || o.few() && kind != "warning" && kind != "error" && kind != "summary" {
@@ -143,29 +161,23 @@ func (o *output) record(r jsonRecord) {
 	o.always(r)
 }
 
-// always writes a record even with --quiet.
+// always writes a record even with --quiet. The first record has the schema version.
 func (o *output) always(r jsonRecord) {
-	r.begin(o.first(), r.kind())
+	first := 0
+	o.mu.Lock()
+	if !o.started {
+		o.started, first = true, schemaVersion
+	}
+	o.mu.Unlock()
+	r.begin(first, r.kind())
 	o.write(r)
 }
 
-// first returns the schema version for the first record and 0 after it.
-func (o *output) first() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.started {
-		return 0
-	}
-	o.started = true
-	return schemaVersion
-}
-
-// few reports whether only the last line, warnings and errors are written, or less than
-// that.
+// few reports whether --quiet or --silent is given.
 func (o *output) few() bool { return o.quiet || o.silent }
 
-// end writes the summary: the last record, or the last line for people. With --silent
-// the line is written only if something is wrong.
+// end writes the summary of a command: a record, or a line for people. With --silent the
+// line is written only if the exit code is not 0.
 func (o *output) end(s summary, line string) {
 	o.last = s
 	if !o.json {
@@ -181,7 +193,7 @@ func (o *output) end(s summary, line string) {
 	o.flush()
 }
 
-// line writes a line of output for people.
+// line writes a line for people to standard output.
 func (o *output) line(format string, args ...any) {
 	if o.json || o.few() {
 		return
@@ -200,7 +212,7 @@ func (o *output) put(w io.Writer, colour bool, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// say writes a message for people.
+// say writes a message for people to standard error.
 func (o *output) say(format string, args ...any) {
 	if o.json || o.few() {
 		return
@@ -223,8 +235,8 @@ func (o *output) warn(r warningRecord) {
 // maxSaid is the number of earlier warnings with which a new one is compared.
 const maxSaid = 16
 
-// once returns a warning. It omits the reason at the end if an earlier warning had the
-// same reason.
+// once returns a warning without the reason at its end if an earlier warning was the same
+// reason.
 func (o *output) once(text string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -237,16 +249,15 @@ func (o *output) once(text string) string {
 	return text
 }
 
-// fail reports why the command failed.
+// fail reports the error that ended the command.
 func (o *output) fail(err error, code int, hint string) {
-	o.complain(err, hint)
-	if !o.json {
-		return
+	o.failed("", err, hint)
+	if o.json {
+		o.end(summary{Status: failure(code), ExitCode: code}, "")
 	}
-	o.end(summary{Status: failure(code), ExitCode: code}, "")
 }
 
-// failure returns the status of a command that ended early with an exit code.
+// failure returns the status that belongs to the exit code of a command that ended early.
 func failure(code int) string {
 	switch code {
 	case exitGuard:
@@ -259,10 +270,8 @@ func failure(code int) string {
 	return "failed"
 }
 
-// complain reports an error that ends the command.
-func (o *output) complain(err error, hint string) { o.failed("", err, hint) }
-
-// failed reports a failure; uri is set if the command continues.
+// failed reports an error. If it ends the command, uri is ""; otherwise uri names what
+// failed.
 func (o *output) failed(uri string, err error, hint string) {
 	told, detail := tell(err), printable(err.Error())
 	text := printable(told.text)
@@ -273,7 +282,7 @@ func (o *output) failed(uri string, err error, hint string) {
 		hint = told.hint
 	}
 	before := o.remember(text, hint)
-	if before.text != text { // otherwise the message was printed just before
+	if before.text != text { // the same message is not printed twice in a row
 		o.message("instep: " + text)
 	}
 	if hint != "" && before.hint != hint {
@@ -285,7 +294,7 @@ func (o *output) failed(uri string, err error, hint string) {
 	o.record(&errorRecord{URI: uri, Message: text, Detail: detail, Hint: hint})
 }
 
-// remember stores the last message and returns the previous one.
+// remember stores the last warning or error, and returns the one before.
 func (o *output) remember(text, hint string) (before sentence) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

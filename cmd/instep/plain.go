@@ -21,16 +21,17 @@ import (
 	"instep/mirror"
 )
 
-// sentence is an error in plain words: what happened to what, and a hint.
+// sentence is an error in plain words, with a hint.
 type sentence struct{ text, hint string }
 
 // sentences translate the errors that users meet most often. The first function that
-// recognises an error is used. The text of other errors is shortened.
+// recognises an error translates it.
 var sentences = []func(error) (sentence, bool){
 	noSource, inURL, ofFetch, ofDatabase, ofDisk, ofLock, ofName,
 }
 
-// tell translates an error into plain words.
+// tell translates an error into plain words. If no function of sentences recognises the error,
+// tell only shortens its text.
 func tell(err error) sentence {
 	for _, s := range sentences {
 		if told, ok := s(err); ok {
@@ -61,25 +62,25 @@ func noSource(err error) (sentence, bool) {
 	}
 	for _, a := range de.Tried {
 		if foreign, ok := errors.AsType[*discover.ForeignError](a.Err); ok {
-			return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "to follow it: --allow-origin " + foreign.Origin}, true
+			return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "to follow the link: --allow-origin " + foreign.Origin}, true
 		}
 	}
 	if broken := de.Broken(); broken != "" {
-		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), "instep lint " + shellWord(broken) + " says what is wrong with it"}, true
+		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), "instep lint " + shellLine(broken) + " explains what is wrong with this document"}, true
 	}
 	if _, parsed := fetch.Parse(de.Given); parsed != nil {
 		return inURL(parsed)
 	}
-	return sentence{de.Summary(), "if it has a Source Description or Capability List elsewhere, give its URL"}, true
+	return sentence{de.Summary(), "if the site has a Source Description or Capability List elsewhere, give the URL of that document"}, true
 }
 
-// inURL explains that a URL must not contain a password, which would be visible in the
+// inURL explains that a URL must not contain a password, because other users can see it in the
 // list of processes.
 func inURL(err error) (sentence, bool) {
 	if err == nil || !strings.Contains(err.Error(), "the URI has a user name or password") {
 		return sentence{}, false
 	}
-	return sentence{"the URL has a user name or password in it, which everybody on this machine can read", "leave it out, and give --netrc FILE or --bearer-file FILE"}, true
+	return sentence{"the URL contains a user name or password, which everybody on this machine can read", "leave it out of the URL, and give --netrc FILE or --bearer-file FILE"}, true
 }
 
 // ofFetch explains a failed request.
@@ -95,33 +96,36 @@ func ofFetch(err error) (sentence, bool) {
 	if told, ok := ofCertificate(host, fe); ok {
 		return told, true
 	}
+	forConfiguration := strings.Contains(fe.Hint, "configuration")
 	switch {
-	case fe.AllowPrivate != "" && !strings.Contains(fe.Hint, "configuration"):
-		return sentence{fmt.Sprintf("%s is at a private address, which is not asked unless you allow it", host), "to allow it: --allow-private " + fe.AllowPrivate}, true
 	case fe.AllowPrivate != "":
-		return sentence{fmt.Sprintf("%s is at a private address, which is not asked unless you allow it", host),
-			fmt.Sprintf("to allow it, add below from: in the configuration:  allow_private: [%q]", fe.AllowPrivate)}, true
-	case fe.AllowOrigin != "" && !strings.Contains(fe.Hint, "configuration"):
-		return sentence{fmt.Sprintf("%s leads to another origin, %s", fe.URL, fe.AllowOrigin), "to follow it: --allow-origin " + fe.AllowOrigin}, true
+		hint := "to allow the address: --allow-private " + fe.AllowPrivate
+		if forConfiguration {
+			hint = fmt.Sprintf("to allow the address, add below from: in the configuration:  allow_private: [%q]", fe.AllowPrivate)
+		}
+		return sentence{fmt.Sprintf("%s is at a private address, which is not requested unless you allow it", host), hint}, true
+	case fe.AllowOrigin != "" && !forConfiguration:
+		return sentence{fmt.Sprintf("%s leads to another origin, %s", fe.URL, fe.AllowOrigin), "to follow the link: --allow-origin " + fe.AllowOrigin}, true
 	case fe.Kind == fetch.Denied && (fe.Status == 401 || fe.Status == 407):
-		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give it with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
+		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
-		return sentence{fmt.Sprintf("%s: the server refuses this (403)", fe.URL), "if it wants a login: --netrc FILE or --bearer-file FILE; or it keeps programs out, then ask its operator"}, true
-	case fe.Kind == fetch.Temporary && fe.Op == "read": // the body failed, not the request
+		return sentence{fmt.Sprintf("%s: the server refuses this request (403)", fe.URL), "if the server requires a login: --netrc FILE or --bearer-file FILE; if it blocks programs, ask its operator"}, true
+	case fe.Kind == fetch.Temporary && fe.Op == "read": // the transfer of the body failed
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Kind == fetch.Temporary && fe.Status == 200:
-		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to allow this one"}, true
+		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to allow this program"}, true
 	case fe.Kind == fetch.Temporary && fe.Status != 0:
 		return sentence{fmt.Sprintf("%s: the server is busy or broken (%d)", fe.URL, fe.Status), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Status == 0 && errors.As(fe.Err, new(*net.DNSError)):
-		return sentence{"there is no host named " + host, "is the name spelled right, and this machine online?"}, true
+		return sentence{"there is no host named " + host, "is the name of the host spelled right, and this machine online?"}, true
 	case fe.Status == 0 && fe.Kind == fetch.Temporary && fe.Err != nil:
-		return sentence{fmt.Sprintf("%s does not answer: %s", host, lastCause(fe.Err)), "is the server running, and are host and port right? Give the same command again later"}, true
+		return sentence{fmt.Sprintf("%s does not answer: %s", host, lastCause(fe.Err)), "is the server running, and are host and port right? If so, give the same command again later"}, true
 	}
 	return sentence{}, false
 }
 
-// whenAgain returns when to try again if a host asked to wait; 0 means that it did not.
+// whenAgain returns when to send a request again to a host that asked to wait for a time, or
+// "later" if it asked for none.
 func whenAgain(wait time.Duration) string {
 	if wait <= 0 {
 		return "later"
@@ -136,24 +140,22 @@ func ofCertificate(host string, fe *fetch.Error) (sentence, bool) {
 	var name x509.HostnameError
 	switch {
 	case errors.As(fe.Err, &unknown):
-		what := "is from an authority that this machine does not know"
-		if c := unknown.Cert; c != nil && c.CheckSignatureFrom(c) == nil || c != nil && c.Issuer.String() == c.Subject.String() {
-			what = "is self-signed"
+		reason := "is from an authority that this machine does not know"
+		if c := unknown.Cert; c != nil && (c.CheckSignatureFrom(c) == nil || c.Issuer.String() == c.Subject.String()) {
+			reason = "is self-signed"
 		}
-		return sentence{"the certificate of " + host + " " + what, "if you trust it, save it as a PEM file and give --ca FILE"}, true
+		return sentence{"the certificate of " + host + " " + reason, "if you trust the certificate, save it as a PEM file and give --ca FILE"}, true
 	case errors.As(fe.Err, &name):
-		return sentence{fmt.Sprintf("the certificate of %s is for another host (%s)", host, strings.Join(firstOf(name.Certificate.DNSNames, 3), ", ")), "is the host spelled right? Use the name that the certificate is for"}, true
+		return sentence{fmt.Sprintf("the certificate of %s is for another host (%s)", host, strings.Join(name.Certificate.DNSNames[:min(len(name.Certificate.DNSNames), 3)], ", ")), "is the host spelled right? Use the host name in the certificate"}, true
 	case errors.As(fe.Err, &invalid) && invalid.Reason == x509.Expired:
-		return sentence{fmt.Sprintf("the certificate of %s is not valid now (until %s)", host, invalid.Cert.NotAfter.UTC().Format(time.DateOnly)), "its operator has to renew it; is the clock of this machine right?"}, true
+		return sentence{fmt.Sprintf("the certificate of %s is not valid now (until %s)", host, invalid.Cert.NotAfter.UTC().Format(time.DateOnly)), "if the clock of this machine is right, the operator of the host must renew the certificate"}, true
 	case errors.As(fe.Err, &invalid):
-		return sentence{"the certificate of " + host + " cannot be used: " + invalid.Error(), "if you trust its authority: --ca FILE"}, true
+		return sentence{"the certificate of " + host + " cannot be used: " + invalid.Error(), "if you trust the authority of the certificate: --ca FILE"}, true
 	}
 	return sentence{}, false
 }
 
-func firstOf(list []string, n int) []string { return list[:min(len(list), n)] }
-
-// lastCause returns the innermost cause of an error.
+// lastCause returns the text of the innermost wrapped error.
 func lastCause(err error) string {
 	for {
 		next := errors.Unwrap(err)
@@ -164,7 +166,7 @@ func lastCause(err error) string {
 	}
 }
 
-// ofDatabase explains that a database cannot be reached at present.
+// ofDatabase explains that a database with listed resources does not answer.
 func ofDatabase(err error) (sentence, bool) {
 	dial, ok := errors.AsType[*net.OpError](err)
 	if !ok || !errors.Is(err, scan.ErrConnect) {
@@ -176,12 +178,11 @@ func ofDatabase(err error) (sentence, bool) {
 	}
 	return sentence{
 		fmt.Sprintf("the database%s does not answer: %s", place, lastCause(dial)),
-		"is it running, and are host and port right? instep config check FILE shows them",
+		"is the database running, and are host and port right? instep config check FILE shows them",
 	}, true
 }
 
-// ofDisk explains that a file or directory cannot be written or read, or that a disk is
-// full.
+// ofDisk explains that a file or directory cannot be written or read, or that a disk is full.
 func ofDisk(err error) (sentence, bool) {
 	var pe *fs.PathError
 	path := ""
@@ -190,22 +191,23 @@ func ofDisk(err error) (sentence, bool) {
 	}
 	switch {
 	case errors.Is(err, mirror.ErrFull):
-		return sentence{}, false // the error itself names the disk and the kept files
+		return sentence{}, false // the text of the error is clear enough
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
-		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again: it goes on"}, true
+		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again to continue"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):
-		return sentence{path + " is on a disk that can only be read", "write elsewhere: publish has --out DIR and --state DIR for that"}, true
+		return sentence{path + " is on a read-only disk", "write to another disk: publish has --out DIR and --state DIR for that"}, true
 	case errors.Is(err, fs.ErrPermission) && writes(pe.Op):
-		return sentence{path + " may not be written by you (permission denied)", "change its permissions, or write elsewhere: publish has --out DIR for that"}, true
+		return sentence{"you have no permission to write " + path, "change its permissions, or write to another directory: publish has --out DIR for that"}, true
 	case errors.Is(err, fs.ErrPermission):
-		return sentence{path + " may not be read by you (permission denied)", "change its permissions, or run this as its owner"}, true
+		return sentence{"you have no permission to read " + path, "change its permissions, or run the command as the owner of the file"}, true
 	}
 	return sentence{}, false
 }
 
-// writes reports whether an operation modifies a file or directory.
+// writes reports whether an operation, as named in a fs.PathError, modifies a file or
+// directory.
 func writes(op string) bool {
 	return slices.ContainsFunc([]string{"mkdir", "create", "rename", "link", "unlink", "remove", "write", "chmod", "chtimes"}, func(w string) bool { return strings.Contains(op, w) })
 }
@@ -216,11 +218,11 @@ func ofLock(err error) (sentence, bool) {
 	if !ok {
 		return sentence{}, false
 	}
-	by := "another run"
+	run := "another run"
 	if le.PID != 0 {
-		by = fmt.Sprintf("another run (process %d on %s)", le.PID, le.Host)
+		run = fmt.Sprintf("another run (process %d on %s)", le.PID, le.Host)
 	}
-	return sentence{by + " is using this: " + le.Path, "wait until it has ended, and give the same command again"}, true
+	return sentence{run + " is using " + le.Path, "wait until that run has ended, and give the same command again"}, true
 }
 
 // ofName explains that a file on the command line does not exist.
@@ -229,27 +231,27 @@ func ofName(err error) (sentence, bool) {
 	if !ok || !errors.Is(pe, fs.ErrNotExist) {
 		return sentence{}, false
 	}
-	hint := "is the name spelled right?"
+	hint := "is the name of the file spelled right?"
 	if first, _, _ := strings.Cut(pe.Path, "/"); strings.ContainsAny(first, ".:") {
-		hint += " A URL begins with https:// or http://"
+		hint += " If a URL is meant, it begins with https:// or http://"
 	}
 	return sentence{"there is no file or directory " + pe.Path, hint}, true
 }
 
 const (
-	mostText  = 240 // longest message in characters, without URLs and paths
-	mostPlace = 80  // longest URL or path in characters
+	maxMessage = 240 // largest length of a message in characters, without URLs and paths
+	maxPlace   = 80  // largest length of a URL or path in characters
 )
 
 // places matches URLs, and paths with at least two slashes.
 var places = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+|(?:[^\s"'<>():;,]*/){2,}[^\s"'<>():;,]*`)
 
-// brief returns a message in one line, without repetitions and of bounded length: long
-// URLs and paths are shortened in the middle.
+// brief returns a message as one line of limited length, without repetitions. It shortens long
+// URLs and paths in the middle.
 func brief(text string) string {
 	text = once(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), "; "))
 	var b strings.Builder
-	room, at := mostText, 0
+	room, start := maxMessage, 0
 	write := func(s string) bool {
 		if n := utf8.RuneCountInString(s); n <= room {
 			b.WriteString(s)
@@ -260,26 +262,26 @@ func brief(text string) string {
 		return false
 	}
 	for _, p := range places.FindAllStringIndex(text, -1) {
-		if !write(text[at:p[0]]) {
+		if !write(text[start:p[0]]) {
 			return b.String()
 		}
-		b.WriteString(shortenName(text[p[0]:p[1]], mostPlace))
-		at = p[1]
+		b.WriteString(shortenName(text[p[0]:p[1]], maxPlace))
+		start = p[1]
 	}
-	write(text[at:])
+	write(text[start:])
 	return b.String()
 }
 
-// leastRepeated is the minimum length of a repeated part that is removed from a
-// message.
-const leastRepeated = 12
+// minRepeated is the smallest length of a part of a message that is removed if it repeats an
+// earlier part.
+const minRepeated = 12
 
-// once removes the parts of a message that repeat an earlier part.
+// once removes the parts of a message, between colons, that repeat an earlier part.
 func once(text string) string {
 	var said, out []string
 	for _, part := range strings.Split(text, ": ") {
 		whole := strings.TrimSpace(part)
-		if len(whole) >= leastRepeated && slices.Contains(said, whole) {
+		if len(whole) >= minRepeated && slices.Contains(said, whole) {
 			continue
 		}
 		said, out = append(said, whole), append(out, part)

@@ -245,7 +245,7 @@ func TestBriefSaysNothingTwice(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := brief(strings.Repeat("x", 1000)); utf8.RuneCountInString(got) != mostText+1 {
-		t.Errorf("got %d characters, want %d and a mark", utf8.RuneCountInString(got), mostText)
+	if got := brief(strings.Repeat("x", 1000)); utf8.RuneCountInString(got) != maxMessage+1 {
+		t.Errorf("got %d characters, want %d and a mark", utf8.RuneCountInString(got), maxMessage)
 	}
 }

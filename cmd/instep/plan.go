@@ -5,14 +5,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
 	"instep/transfer"
 )
 
-// planFlags are the flags that choose how a mirror is brought in step.
+// planFlags are the flags of sync that choose how resources are fetched.
 type planFlags struct {
 	prefer        string
 	duplicates    string
@@ -26,26 +25,22 @@ const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
 
 func (f *planFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.prefer, "prefer", "", "take resources one by one, or out of packages: `list|dump` (default: what costs less)")
-	fs.StringVar(&f.duplicates, "duplicates", "", "fetch from duplicates of a resource: `first|last|never` (default: first those with a priority, last the others); only where a digest proves the bytes")
-	fs.BoolVar(&f.noPatches, "no-patches", false, "fetch changed resources whole, where the Source offers patches too")
-	fs.BoolVar(&f.explain, "explain", false, "say why each choice was made")
-	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "make a full comparison after this `TIME`, in days: it finds deletions that a Source forgot to announce; never turns it off")
+	fs.StringVar(&f.prefer, "prefer", "", "fetch resources one by one (list) or in packages (dump): `list|dump` (default: what costs less)")
+	fs.StringVar(&f.duplicates, "duplicates", "", "try the duplicates of a resource before it, after it or never: `first|last|never` (default: first those with a priority, last the others); only if a digest proves the bytes")
+	fs.BoolVar(&f.noPatches, "no-patches", false, "fetch changed resources whole, even if the Source offers patches")
+	fs.BoolVar(&f.explain, "explain", false, "print the reason for each choice")
+	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "compare the whole mirror after this `TIME`, in days or never, to find deletions that the Source did not announce")
 }
 
 // set configures a Destination from the flags.
 func (f *planFlags) set(d *destination.Destination) error {
-	switch d.Prefer = destination.Prefer(f.prefer); d.Prefer {
-	case "", destination.PreferList, destination.PreferDump:
-	default:
-		return usagef("--prefer %q: expected list or dump", f.prefer)
+	if err := choose("prefer", f.prefer); err != nil {
+		return err
 	}
-	switch d.Duplicates = transfer.Duplicates(f.duplicates); d.Duplicates {
-	case "", transfer.DuplicatesFirst, transfer.DuplicatesLast, transfer.DuplicatesNever:
-	default:
-		return usagef("--duplicates %q: expected first, last or never", f.duplicates)
+	if err := choose("duplicates", f.duplicates); err != nil {
+		return err
 	}
-	d.NoPatches = f.noPatches
+	d.Prefer, d.Duplicates, d.NoPatches = destination.Prefer(f.prefer), transfer.Duplicates(f.duplicates), f.noPatches
 	if f.baselineEvery == "never" {
 		d.BaselineEvery = -1
 		return nil
@@ -70,8 +65,9 @@ func (a *app) explainPlan(p *destination.SetPlan) {
 }
 
 // showPlan prints the plan of a dry run.
-func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxAge time.Duration) error {
+func (s *syncer) showPlan(p *destination.Plan) error {
 	var t totals
+	a := s.a
 	for _, sp := range p.Sets {
 		for act, err := range sp.Actions() {
 			if err != nil {
@@ -90,12 +86,12 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 		}
 		t.AddPlan(sp)
 	}
-	t.Close(p.Orphans, maxAge, a.now())
+	t.Close(p.Orphans, s.f.trust.maxAge, a.now())
 	a.code = t.ExitCode()
-	a.explainTotals(&t, dir)
+	s.explainTotals(&t)
 	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %s%s",
-		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.Bytes)), counted(t.Planned, "request"), t.ways())
-	a.out.end(t.summary("plan", net, took, a.code), line)
+		t.Same, t.Created, t.Updated, t.Deleted, humanSize(t.Bytes), counted(t.Planned, "request"), t.ways())
+	a.out.end(t.summary("plan", &s.net, a.now().Sub(s.begun), a.code), line)
 	return nil
 }
 
@@ -104,7 +100,7 @@ func (a *app) showAction(act destination.Action) {
 		return
 	}
 	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
-	line := changeMark(act) + " " + printable(act.Want.URI)
+	line := changeMark(act.Change) + " " + printable(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"
 	}

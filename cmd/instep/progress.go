@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
@@ -15,42 +16,43 @@ import (
 	"golang.org/x/term"
 
 	"instep/destination"
+	"instep/internal/webpage"
 )
 
-// progressBar shows the progress of a command: on a terminal one line that fits the
-// width, elsewhere one line a minute.
+// progressBar shows the progress of a command: on a terminal as a status line, otherwise as a
+// line each minute.
 type progressBar struct {
 	name string
 	out  *output
 	now  func() time.Time
-	net  *traffic // counts network traffic; if nil, done counts the bytes
+	net  *traffic // network traffic of the command; nil if the command reads files
 
 	mu       sync.Mutex // guards the fields below
-	files    int64      // done
+	files    int64      // number of processed files
 	total    int64      // number of files to process; 0 if unknown
-	bytes    int64      // bytes read, if there is no network traffic
-	size     int64      // total bytes, as far as known; 0 if unknown
-	offset   int64      // network bytes transferred before the size was known
+	bytes    int64      // bytes of processed files, used if net is nil
+	size     int64      // bytes of the files to process; 0 if unknown
+	offset   int64      // network bytes that were transferred before the files
 	errors   int64
-	current  []string // names being processed, oldest first
+	current  []string // names of the files in work, oldest first
 	failure  string   // the last failure
 	failedAt time.Time
 	rate     rateMeter
 
-	end  chan struct{} // closed by stop; nil if nothing is shown
+	end  chan struct{} // closed by stop; nil if no progress is shown
 	idle sync.WaitGroup
 	once sync.Once
 }
 
 const (
-	aMinute    = time.Minute            // interval of lines without a terminal
+	lineTime   = time.Minute            // interval of lines if there is no terminal
 	frameTime  = 200 * time.Millisecond // interval of redrawing on a terminal
-	failureFor = 5 * time.Second        // how long the last failure is shown
-	rateWindow = 15 * time.Second       // window of the average rate
+	failureFor = 5 * time.Second        // time for which the last failure is shown
+	rateWindow = 15 * time.Second       // time over which the rate is averaged
 )
 
-// newProgress shows progress until stop is called. net counts network traffic; nil if
-// the command reads files.
+// newProgress shows progress until stop is called. If the command reads files and no network,
+// net is nil.
 func (a *app) newProgress(name string, net *traffic) *progressBar {
 	p := &progressBar{name: name, out: a.out, now: a.now, net: net}
 	if a.out.few() || a.out.json {
@@ -58,21 +60,47 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 	}
 	p.rate.add(p.now(), 0)
 	p.end = make(chan struct{})
-	if f, ok := terminal(a.stderr); ok && !a.out.verbose {
-		p.idle.Go(func() { p.draw(&statusLine{w: f, width: func() int { return widthOf(f) }}) })
+	f, ok := terminal(a.stderr)
+	if !ok || a.out.verbose {
+		p.idle.Go(func() {
+			p.every(lineTime, func() {
+				s := p.state()
+				p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.text())
+			})
+		})
 		return p
 	}
-	p.idle.Go(p.everyMinute)
+	p.idle.Go(func() {
+		p.out.setStatus(&statusLine{w: f, width: func() int { return widthOf(f) }})
+		defer p.out.setStatus(nil)
+		p.every(frameTime, func() {
+			p.out.status(func(columns int) string { s := p.state(); return s.line(columns) })
+		})
+	})
 	return p
 }
 
-// terminal returns the file to which w writes, if it is a terminal.
+// every calls show at intervals until stop is called.
+func (p *progressBar) every(interval time.Duration, show func()) {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			show()
+		case <-p.end:
+			return
+		}
+	}
+}
+
+// terminal returns the file to which w writes, and whether that is a terminal.
 func terminal(w io.Writer) (f *os.File, ok bool) {
 	f, ok = w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// widthOf returns the number of columns of a terminal.
+// widthOf returns the number of columns of a terminal, or 80 if it is unknown.
 func widthOf(f *os.File) int {
 	if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 		return columns
@@ -80,43 +108,8 @@ func widthOf(f *os.File) int {
 	return 80
 }
 
-// draw redraws the line until stop is called.
-func (p *progressBar) draw(line *statusLine) {
-	p.out.setStatus(line)
-	t := time.NewTicker(frameTime)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			p.out.status(func(columns int) string { s := p.state(); return s.line(columns) })
-		case <-p.end:
-			p.out.setStatus(nil)
-			return
-		}
-	}
-}
-
-func (p *progressBar) everyMinute() {
-	t := time.NewTicker(aMinute)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			s := p.state()
-			p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.text())
-		case <-p.end:
-			return
-		}
-	}
-}
-
-// state returns the current content of the progress line.
+// state returns the progress at present, and adds a sample to the rate.
 func (p *progressBar) state() progressState {
-	var net int64
-	var at string
-	if p.net != nil {
-		net, at = p.net.bytes.Load(), p.net.at()
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -125,10 +118,8 @@ func (p *progressBar) state() progressState {
 		s.current = p.current[0]
 	}
 	if p.net != nil {
-		s.bytes = net - p.offset
-		if s.current == "" {
-			s.current = at
-		}
+		s.bytes = p.net.bytes.Load() - p.offset
+		s.current = cmp.Or(s.current, p.net.lastName())
 	}
 	if p.failure != "" && now.Sub(p.failedAt) < failureFor {
 		s.current = p.failure
@@ -137,7 +128,7 @@ func (p *progressBar) state() progressState {
 	return s
 }
 
-// start sets the total amount of work.
+// start adds the work of a plan to the total amount of work.
 func (p *progressBar) start(plan *destination.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,14 +146,14 @@ func (p *progressBar) start(plan *destination.Plan) {
 	p.rate.add(p.now(), 0)
 }
 
-// doing adds a name to those being processed, until ended.
+// doing adds a file to those in work, until ended is called with its name.
 func (p *progressBar) doing(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current, name)
 }
 
-// ended removes a name from those being processed.
+// ended removes a file from those in work.
 func (p *progressBar) ended(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,14 +162,15 @@ func (p *progressBar) ended(name string) {
 	}
 }
 
-// did sets the name of the last finished item, for sequential work.
+// did shows the name of the last processed file, in a command that processes one file at a
+// time.
 func (p *progressBar) did(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current[:0], name)
 }
 
-// done counts a finished file of n bytes.
+// done counts a processed file of n bytes.
 func (p *progressBar) done(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +178,7 @@ func (p *progressBar) done(n int64) {
 	p.bytes += n
 }
 
-// failed counts one failure and shows it for a while.
+// failed counts a failure, and shows its text for a few seconds.
 func (p *progressBar) failed(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +186,7 @@ func (p *progressBar) failed(text string) {
 	p.failure, p.failedAt = text, p.now()
 }
 
-// stop ends the display; further calls do nothing.
+// stop ends the display of progress. Further calls do nothing.
 func (p *progressBar) stop() {
 	p.once.Do(func() {
 		if p.end != nil {
@@ -204,23 +196,24 @@ func (p *progressBar) stop() {
 	})
 }
 
-// progressState is the progress of a command at one time.
+// progressState is the progress of a command at one moment. Its fields have the meaning that
+// they have in progressBar.
 type progressState struct {
 	name         string
-	files, total int64 // total: 0 if unknown
-	bytes, size  int64 // size: 0 if unknown
+	files, total int64
+	bytes, size  int64
 	errors       int64
 	rate         float64 // bytes a second
 	current      string
 }
 
-// segment is a part of the line. The segment with the highest rank is left out first.
+// segment is a part of the progress line. The segment with the highest rank is left out first.
 type segment struct {
 	text string
 	rank int
 }
 
-// segments returns the parts of the line, in order.
+// segments returns the parts of the progress line, in order.
 func (s *progressState) segments() (list []segment) {
 	add := func(rank int, format string, args ...any) {
 		list = append(list, segment{fmt.Sprintf(format, args...), rank})
@@ -253,7 +246,8 @@ func (s *progressState) segments() (list []segment) {
 	return list
 }
 
-// percent returns the completed share, by bytes if their number is known.
+// percent returns the completed share, of the bytes if their total is known, otherwise of the
+// files.
 func (s *progressState) percent() (percent int64, ok bool) {
 	switch {
 	case s.size > 0:
@@ -264,7 +258,7 @@ func (s *progressState) percent() (percent int64, ok bool) {
 	return 0, false
 }
 
-// left returns how long the rest takes at the current rate.
+// left returns how long the remaining bytes take at the current rate.
 func (s *progressState) left() (text string, ok bool) {
 	rest := s.size - s.bytes
 	if rest <= 0 || s.rate < 1 {
@@ -283,10 +277,11 @@ func (s *progressState) left() (text string, ok bool) {
 	}
 }
 
-// gap separates the segments of a line.
+// gap separates the segments of a progress line.
 const gap = "  "
 
-// line returns as many segments as fit into columns - 1: a full line would wrap.
+// line returns as many segments as fit into the columns of a terminal. It leaves one column
+// free, since a full line would wrap.
 func (s *progressState) line(columns int) string {
 	list := s.segments()
 	for room := columns - 1; ; {
@@ -294,7 +289,7 @@ func (s *progressState) line(columns int) string {
 		width := runewidth.StringWidth(text)
 		if width <= room || len(list) == 1 {
 			text = runewidth.Truncate(text, room, "")
-			if rest := room - width - len(gap); s.current != "" && rest >= leastName {
+			if rest := room - width - len(gap); s.current != "" && rest >= minName {
 				text += gap + shortenName(printable(s.current), rest)
 			}
 			return text
@@ -309,10 +304,10 @@ func (s *progressState) line(columns int) string {
 	}
 }
 
-// leastName is the minimum number of columns for showing a name.
-const leastName = 8
+// minName is the smallest number of columns in which a name is shown.
+const minName = 8
 
-// text returns all segments, for output without a width limit.
+// text returns all segments, for output of any width.
 func (s *progressState) text() string {
 	text := joinSegments(s.segments())
 	if s.current != "" {
@@ -329,7 +324,8 @@ func joinSegments(list []segment) string {
 	return strings.Join(texts, gap)
 }
 
-// shortenName shortens a name in the middle to a number of columns.
+// shortenName replaces the middle of a name by an ellipsis, so that the name fits into a number
+// of columns.
 func shortenName(name string, columns int) string {
 	if runewidth.StringWidth(name) <= columns {
 		return name
@@ -346,9 +342,9 @@ func shortenName(name string, columns int) string {
 	return head + string(runes[end:])
 }
 
-func humanSize(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
+func humanSize(n int64) string { return webpage.Size(n) }
 
-// rateMeter computes the average rate of the last rateWindow.
+// rateMeter computes the average rate over rateWindow.
 type rateMeter struct{ samples []sample }
 
 type sample struct {
@@ -356,7 +352,7 @@ type sample struct {
 	bytes int64
 }
 
-// add records the number of bytes at a time and returns the rate in bytes per second.
+// add records the number of bytes at a moment, and returns the rate in bytes per second.
 func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	r.samples = append(r.samples, sample{now, bytes})
 	for len(r.samples) > 2 && now.Sub(r.samples[0].at) > rateWindow {
@@ -370,7 +366,7 @@ func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	return float64(bytes-first.bytes) / seconds
 }
 
-// nameInWork shortens a URL to its path.
+// nameInWork returns the path of a URL, without its first slash.
 func nameInWork(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Path == "" {

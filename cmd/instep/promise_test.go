@@ -79,9 +79,9 @@ func TestSecondListOfOneMomentDeletesAfterApproval(t *testing.T) {
 	plan := ""
 	for _, args := range [][]string{nil, {"-n"}, {"--max-delete", "100%"}} {
 		o := instep(t, append([]string{"sync", source, dir}, args...)...)
-		mustExit(t, o, 6, "1 deletion withheld: 1 of them come from a list that named more resources when it was read before, at the same moment")
+		mustExit(t, o, 6, "1 deletion withheld: 1 of them are resources that an earlier list of the same moment named")
 		if i := slices.IndexFunc(o.records, func(r record) bool {
-			return r.Doubted != nil && strings.Contains(r.Hint, "--max-delete does not release them")
+			return r.Doubted != nil && strings.Contains(r.Hint, "--max-delete does not release these deletions")
 		}); i < 0 {
 			t.Errorf("sync %v: %+v; want a record of what is doubted", args, o.records)
 		} else {

@@ -24,7 +24,7 @@ import (
 
 // publishFlags are the flags of publish that are not configuration options.
 type publishFlags struct {
-	config string // name of the file
+	config string // name of the configuration file
 	set    string
 	what   publish.What
 	dryRun bool
@@ -87,31 +87,21 @@ func (a *app) publishCommand() *cobra.Command {
 	addOptions(cmd)
 	fs := cmd.Flags()
 	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
-	fs.StringVar(&f.set, "set", "", "the `NAME` of the set; of a configuration with several, the one to publish")
-	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case; of a mirror, compare all that it holds")
+	fs.StringVar(&f.set, "set", "", "`NAME` of the set, or of the one set to publish if the configuration has several")
+	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case; if DIR is a mirror, compare all its resources")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
-	fs.BoolVar(&f.adopt, "adopt", false, "take over what is published already, without its state or by another program")
-	fs.StringVar(&f.moveTo, "move-to", "", "publish anew at this base `URL` what was published at another, and remove the documents from before")
-	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for somebody else's web server")
-	fs.StringVar(&f.show, "show", "", "publish nothing, print the lines to add to `robots|html`")
+	fs.BoolVar(&f.adopt, "adopt", false, "take over what another program published, or what was published with a state that is lost")
+	fs.StringVar(&f.moveTo, "move-to", "", "publish at this base `URL` what was published at another one, and remove the earlier documents")
+	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for another web server")
+	fs.StringVar(&f.show, "show", "", "publish nothing; print the lines to add to robots.txt or to HTML pages: `robots|html`")
 	f.watch.register(fs)
 	return cmd
 }
 
-// atMostArgs allows at most the named arguments.
-func atMostArgs(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) > len(names) {
-			return usagef("unexpected argument %q", args[len(names)])
-		}
-		return nil
-	}
-}
-
-// publishArgs allows one directory. It explains how a time is given to --keep-versions,
-// since "--keep-versions 1y" names a directory 1y.
+// publishArgs allows one directory. For a second one its error explains how to give a
+// time to --keep-versions, because in "--keep-versions 1y" the 1y is taken for a directory.
 func publishArgs(cmd *cobra.Command, args []string) error {
-	err := atMostArgs("DIR")(cmd, args)
+	err := optionalArgs(0, "DIR")(cmd, args)
 	if err != nil && cmd.Flags().Changed("keep-versions") {
 		return usagef("unexpected argument %q; a time is given as --keep-versions=1y", args[1])
 	}
@@ -147,7 +137,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 			return err
 		}
 	case c.makesDir():
-		return usagef("-n shows what the last run has harvested, and there was none: give the command without -n")
+		return usagef("-n shows what the last run harvested, but nothing was harvested yet: give the command without -n")
 	}
 	site, err := c.placedSite()
 	if err != nil {
@@ -166,13 +156,14 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	}
 	if f.watch.on {
 		f.watch.runs = c.mirrorRuns(a.now)
-		return placed(a.watch(cmd.Context(), site, f), cmd, args)
+		return hintMove(a.watch(cmd.Context(), site, f), cmd, args)
 	}
-	return placed(a.publishOnce(cmd.Context(), site, f), cmd, args)
+	return hintMove(a.publishOnce(cmd.Context(), site, f), cmd, args)
 }
 
-// placed adds the command that moves the publication to an error that it would solve.
-func placed(err error, cmd *cobra.Command, args []string) error {
+// hintMove adds the command that moves a publication to another base URL to an error
+// that says that the base URL is another one than before.
+func hintMove(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
 		return err
@@ -184,11 +175,11 @@ func placed(err error, cmd *cobra.Command, args []string) error {
 		}
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
-	return &mendable{err, "to move it there, once: " + command + "; to publish for both URLs, give this one a --state DIR and an --out DIR that are not used yet"}
+	return &mendable{err, "to move the publication there, once: " + command + "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"}
 }
 
-// needsBaseURL uses the base URL of the last publication if none is given. Without a
-// last publication it returns an error.
+// needsBaseURL sets the base URL to that of the last publication if none is given. If
+// there was no publication, it returns an error.
 func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (err error) {
 	if c.BaseURL != "" || c.file != nil {
 		return nil
@@ -208,17 +199,17 @@ func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (
 	return err
 }
 
-// needsDir returns an error if there is no directory, but a set needs its files or the
-// documents have no other place.
+// needsDir returns an error if no directory is given although a set consists of its files,
+// or the documents would be written into it.
 func (c *configuration) needsDir(cmd *cobra.Command) error {
 	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.given()) == 0 })
 	switch {
 	case c.Dir != "" || listed && c.Out != "":
 		return nil
 	case listed && c.file != nil:
-		return c.errorAt("out", errors.New("is missing: the directory for the documents"))
+		return c.errorAt("out", errors.New("expected the directory for the documents, found no value"))
 	case c.file != nil:
-		return c.errorAt("dir", errors.New("is missing: the directory to publish"))
+		return c.errorAt("dir", errors.New("expected the directory to publish, found no value"))
 	}
 	return usagef("DIR is missing (see %s --help)", cmd.CommandPath())
 }
@@ -252,8 +243,8 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	return nil
 }
 
-// planMove prints which documents --move-to would remove. It reports whether there is
-// anything to move.
+// planMove prints which documents --move-to would remove, and reports whether anything is
+// published at another base URL.
 func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err error) {
 	before, keys, err := publish.PlanMove(ctx, *site)
 	if err != nil || before == "" {
@@ -262,7 +253,7 @@ func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err
 	for _, key := range keys {
 		a.out.line("remove  %s", printable(key))
 	}
-	a.out.say("%s published for %s would be removed, and everything published anew for %s", counted(int64(len(keys)), "document"), before, site.BaseURL)
+	a.out.say("%s published for %s would be removed, and everything would be published for %s", counted(int64(len(keys)), "document"), before, site.BaseURL)
 	a.out.end(summary{Status: "plan", Retired: keys}, fmt.Sprintf("Status: PLAN (documents to remove=%d)", len(keys)))
 	return true, nil
 }
@@ -276,7 +267,7 @@ func (a *app) tellOthers(sets []string, config string) {
 		} else {
 			remove = path.Dir(remove) + "/"
 		}
-		a.out.warn(warningRecord{Message: fmt.Sprintf("%s is published but not in %s: it stays as it is; to end it remove %s from the documents and publish again", name, config, remove)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s is published but not in %s, and stays published as it is", name, config), Hint: fmt.Sprintf("to end its publication remove %s from the documents and publish again", remove)})
 	}
 }
 
@@ -289,9 +280,9 @@ func (c *configuration) placedSite() (site publish.Site, err error) {
 	return site, err
 }
 
-// defaultState returns the state directory for a published directory: below the user's
-// state directory, named after a digest of the directory's real path, or of the
-// documents' directory if there is none.
+// defaultState returns the state directory for a publication: a directory below the user's
+// state directory, named after a digest of the real path of dir, or of the path of out if
+// dir is "".
 func defaultState(dir, out string) (string, error) {
 	real, err := filepath.Abs(out)
 	if dir != "" {
@@ -309,7 +300,7 @@ func defaultState(dir, out string) (string, error) {
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", errors.New("no place for the state: set XDG_STATE_HOME or give --state")
+			return "", errors.New("there is no home directory in which to keep the state: set XDG_STATE_HOME or give --state")
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
@@ -317,18 +308,18 @@ func defaultState(dir, out string) (string, error) {
 	return filepath.Join(base, "instep", "publish", hex.EncodeToString(sum[:8])), nil
 }
 
-// inConfiguration changes the hint of an error about a refused origin: publish has no
-// flag for allowing it, so the hint names the configuration key.
+// inConfiguration changes the hint of an error about a refused origin. The hint then names
+// the configuration key that allows the origin, because publish has no flag for that.
 func inConfiguration(err error) {
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowOrigin != "" {
-		fe.Hint = "allow it in the configuration, in from.allow_origins: " + fe.AllowOrigin
+		fe.Hint = "to allow the origin, add it to from.allow_origins in the configuration: " + fe.AllowOrigin
 	}
 }
 
 func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) {
-	set, of := "", ""
+	set, setName := "", ""
 	if len(site.Sets) > 1 {
-		set, of = source.CapabilityListURI(site.BaseURL, e.Set), "   ("+cmp.Or(e.Set, "the default set")+")"
+		set, setName = source.CapabilityListURI(site.BaseURL, e.Set), "   ("+cmp.Or(e.Set, "the default set")+")"
 	}
 	if e.Err != nil {
 		inConfiguration(e.Err)
@@ -345,6 +336,6 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 		if site.DryRun && e.Bytes >= 0 && e.Change != resourcesync.Deleted {
 			size = "   " + humanSize(e.Bytes)
 		}
-		a.out.line("%s %s%s%s", map[resourcesync.Change]string{resourcesync.Created: "+", resourcesync.Updated: "~", resourcesync.Deleted: "-"}[e.Change], printable(e.Path), size, of)
+		a.out.line("%s %s%s%s", changeMark(e.Change), printable(e.Path), size, setName)
 	}
 }

@@ -7,30 +7,28 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/source"
 )
 
-// leftOut describes the reasons for which a scan leaves out files. Our own documents
-// are not counted.
+// leftOut describes the files that a scan leaves out, by reason. Documents of the publication
+// itself are not counted.
 var leftOut = map[scan.Reason]string{
 	scan.Dotfile:    "with a name that begins with a dot",
-	scan.Symlink:    "linked to nothing, to a directory, or out of what is published",
-	scan.Special:    "neither a file nor a directory, such as a socket",
+	scan.Symlink:    "that are symbolic links to nothing, to a directory, or out of the published directory",
+	scan.Special:    "that are neither files nor directories, such as sockets",
 	scan.Pattern:    "not chosen by include and exclude",
 	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
 	scan.LinkFile:   "with links of the files beside them (--link-files)",
-	scan.Assumed:    "assumed to be unchanged: they stay published as they are",
+	scan.Assumed:    "assumed to be unchanged, which stay published as they are",
 	scan.Due:        "of which the Source has newer bytes than the mirror (instep sync; --also due)",
-	scan.Unverified: "that nothing proves: the Source gives neither digest nor length (--also unverified)",
+	scan.Unverified: "whose bytes are unproved, because the Source gives neither digest nor length (--also unverified)",
 	scan.Held:       "held in an earlier state than the Source has (--also held)",
-	scan.Loop:       "that came from here in the first place",
+	scan.Loop:       "that the Source itself copied from this publication",
 }
 
-// reportPublish ends the command with the counts of a run or dry run.
+// reportPublish prints the results of a publication, or of a dry run.
 func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishFlags, took time.Duration) {
 	for i := range rep.Sets {
 		a.reportSet(&rep.Sets[i], site, len(rep.Sets) > 1)
@@ -43,23 +41,23 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 			if f.config != "" {
 				served = "-c " + f.config
 			}
-			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", served)
-			a.out.say("So that others find it, add to your site what publish --show robots and --show html print")
+			a.out.say("Serve the directory with any web server at this URL, or try: instep serve %s", served)
+			a.out.say("So that others find the Source, add to your site what publish --show robots and --show html print")
 		}
 	}
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(warningRecord{Message: strconv.FormatInt(rep.Failed, 10) + " could not be read (see above): what is published of that stays published"})
+		a.out.warn(warningRecord{Message: strconv.FormatInt(rep.Failed, 10) + " could not be read (see above); what is published of these stays published"})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
 		Failed: num(rep.Failed), Resources: num(rep.Resources), Bytes: num(rep.Hashed), Excluded: excluded(rep.Sets),
-		Documents: rep.Documents, Retired: rep.Retired, Packaged: some(rep.Packaged), Kept: some(rep.Kept), Patches: publishedPatches(&rep.SetReport), Seconds: seconds(took), ExitCode: a.code,
-	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
+		Documents: rep.Documents, Retired: rep.Retired, Packaged: positive(rep.Packaged), Kept: positive(rep.Kept), Patches: publishedPatches(&rep.SetReport), Seconds: seconds(took), ExitCode: a.code,
+	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanSize(rep.Hashed)))
 }
 
-// reportOthers reports the sets that were published although another set failed.
+// reportOthers prints the results of the sets that were published although another set failed.
 func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	for i := range rep.Sets {
 		if rep.Sets[i].Published {
@@ -68,7 +66,7 @@ func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	}
 }
 
-// publishStatus returns the status of a publication.
+// publishStatus returns the status of a publication or a dry run.
 func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	switch {
 	case dryRun:
@@ -79,13 +77,13 @@ func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	return "published"
 }
 
-// publishLine returns the last line for people, without time and bytes.
+// publishLine returns the beginning of the last line for people: the status and the counts.
 func publishLine(status string, rep *publish.SetReport) string {
 	return fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
 		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 }
 
-// publishedPatches are the patches of a publication, for its summary; nil if there are none.
+// publishedPatches returns the counts of published patches; nil if there are none.
 func publishedPatches(rep *publish.SetReport) *patchCounts {
 	if rep.Patches == 0 {
 		return nil
@@ -93,15 +91,7 @@ func publishedPatches(rep *publish.SetReport) *patchCounts {
 	return &patchCounts{Made: num(rep.Patches), Saved: num(rep.Patched - rep.PatchBytes)}
 }
 
-// some returns a pointer to a count, or nil for 0, which omits the field.
-func some(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
-}
-
-// excluded sums up the files left out of the sets.
+// excluded counts the files that were left out of all sets, by reason.
 func excluded(sets []publish.SetReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, s := range sets {
@@ -112,7 +102,7 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 	return all
 }
 
-// reportSet reports one set: as text for people and, if there are several sets, as a
+// reportSet prints the results of a set as text and, if the publication has several sets, as a
 // record.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
@@ -124,12 +114,12 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 		a.out.record(setRecord(rep, site.DryRun))
 	}
 	a.tellLeftOut(rep)
-	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
+	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanSize(rep.Bytes), site.BaseURL)
 	if several {
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 	}
 	if rep.Patches > 0 {
-		a.out.say("%s of %s, instead of %s", counted(rep.Patches, "patch"), humanize.Bytes(uint64(rep.PatchBytes)), humanize.Bytes(uint64(rep.Patched)))
+		a.out.say("%s of %s, instead of %s", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
 	}
 	if site.DryRun {
 		a.previewSet(rep)
@@ -146,7 +136,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 }
 
-// setTitle returns the name of a set for people.
+// setTitle returns the heading of the results of a set: its name and title.
 func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	name := "The default set"
 	if rep.Set != "" {
@@ -160,17 +150,17 @@ func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	return name
 }
 
-// setRecord returns the record with the effects of the run on a set.
+// setRecord returns the record with the results of a set.
 func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	return &statusRecord{
-		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
+		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: positive(rep.Publication),
 		Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted), Failed: num(rep.Failed),
 		Resources: num(rep.Resources), Bytes: num(rep.Hashed),
 	}
 }
 
-// previewSet lists the documents that a run would write, and the disk space that it
-// would use.
+// previewSet prints which documents a publication would write and retire, and how much disk
+// space it would use.
 func (a *app) previewSet(rep *publish.SetReport) {
 	for _, key := range rep.Documents {
 		a.out.line("write   %s", printable(key))
@@ -179,17 +169,17 @@ func (a *app) previewSet(rep *publish.SetReport) {
 		a.out.line("retire  %s", printable(key))
 	}
 	if rep.Packaged > 0 {
-		a.out.say("packages would take %s on disk", humanize.Bytes(uint64(rep.Packaged)))
+		a.out.say("packages would take %s on disk", humanSize(rep.Packaged))
 	}
 	if rep.Kept > 0 {
-		a.out.say("the state would keep %s for the next Change Dump", humanize.Bytes(uint64(rep.Kept)))
+		a.out.say("the state would keep %s for the next Change Dump", humanSize(rep.Kept))
 	}
 	if len(rep.Documents) == 0 {
 		a.out.say("nothing would be written")
 	}
 }
 
-// tellLeftOut prints how many files were left out of a set, by reason.
+// tellLeftOut prints how many files were left out of a set for each reason.
 func (a *app) tellLeftOut(rep *publish.SetReport) {
 	for reason, n := range sorted(rep.Excluded) {
 		if what, ok := leftOut[scan.Reason(reason)]; ok {
@@ -203,9 +193,9 @@ func (a *app) tellLeftOut(rep *publish.SetReport) {
 	}
 }
 
-// explainGuard prints which files were left out of the sets that the guard on deletions
-// refused, since these may be what is counted as gone. If they are resources of a mirror
-// of which there is doubt, it adds a hint to the error.
+// explainGuard prints which files were left out of the sets that the guard on deletions refused,
+// because the guard may have counted these as deleted. If they are resources of a mirror that are
+// in doubt, it adds a hint to the error.
 func (a *app) explainGuard(err error, rep *publish.Report) error {
 	if !errors.As(err, new(*scan.GuardError)) {
 		return err
@@ -217,7 +207,7 @@ func (a *app) explainGuard(err error, rep *publish.Report) error {
 		a.tellLeftOut(&rep.Sets[i])
 		for _, doubt := range []scan.Reason{scan.Due, scan.Unverified, scan.Held} {
 			if rep.Sets[i].Excluded[string(doubt)] > 0 {
-				err = &mendable{err, "sync the mirror first, or publish what is left out too with --also; to publish the deletions: --max-delete 100%"}
+				err = &mendable{err, "sync the mirror first, or also publish what is left out with --also; to publish the deletions: --max-delete 100%"}
 			}
 		}
 	}

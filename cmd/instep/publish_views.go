@@ -9,15 +9,16 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"instep/internal/publish"
 	"instep/source"
 )
 
-// show prints the lines that let others find the publication. They belong in files of
-// the user, so the program does not write them itself.
+// show prints the lines for robots.txt or HTML pages by which programs find the publication.
+// It does not write these files, because they belong to the user.
 func (a *app) show(c *configuration, view string) error {
+	if err := choose("show", view); err != nil {
+		return err
+	}
 	site, err := openSite(c.publishedDirs())
 	if err != nil {
 		return err
@@ -25,19 +26,14 @@ func (a *app) show(c *configuration, view string) error {
 	defer site.close()
 	p, err := source.ReadPublished(site.dirs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usagef("nothing is published in %s yet: publish first, then ask for the lines", strings.Join(c.publishedDirs(), " and "))
+		return usagef("nothing is published in %s yet: publish first, then use --show", strings.Join(c.publishedDirs(), " and "))
 	}
 	if err != nil {
 		return err
 	}
-	var text string
-	switch view {
-	case "robots":
-		text = p.Robots()
-	case "html":
+	text := p.Robots()
+	if view == "html" {
 		text = p.HTML()
-	default:
-		return usagef("--show %q: expected robots or html", view)
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -51,7 +47,8 @@ func (a *app) show(c *configuration, view string) error {
 	return err
 }
 
-// publishedDirs returns the directories that are served as one.
+// publishedDirs returns the directories of the resources and the documents, which are served
+// together.
 func (c *configuration) publishedDirs() (dirs []string) {
 	for _, dir := range []string{c.Dir, c.Out} {
 		if dir != "" {
@@ -73,9 +70,9 @@ func (a *app) zip(ctx context.Context, s *publish.Session, site *publish.Site, f
 	}
 	info, err := os.Stat(file)
 	if err != nil {
-		return fmt.Errorf("looking at the package of documents: %w", err)
+		return fmt.Errorf("read the size of the package of documents: %w", err)
 	}
 	a.out.record(&statusRecord{Path: file, Bytes: num(info.Size())})
-	a.out.say("The documents are packed in %s (%s): unpack it where %s leads to", file, humanize.Bytes(uint64(info.Size())), site.BaseURL)
+	a.out.say("The documents are packed in %s (%s): unpack it on the web server, in the directory of %s", file, humanSize(info.Size()), site.BaseURL)
 	return nil
 }

@@ -51,15 +51,15 @@ func (a *app) recordCommand() *cobra.Command {
 		Example: `  instep record ./collection --base-url https://museum.example.org/ < changes.jsonl
   instep record --base-url https://museum.example.org/ --out ./documents < objects.jsonl
   instep record -c site.yaml --set objects --socket /run/instep/objects.sock`,
-		Args: atMostArgs("DIR"),
+		Args: optionalArgs(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.record(cmd, &f, args) },
 	}
 	addOptions(cmd)
 	fs := cmd.Flags()
 	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
-	fs.StringVar(&f.set, "set", "", "the `NAME` of the set")
-	fs.StringVar(&f.socket, "socket", "", "listen on a Unix socket at this `PATH` in place of reading standard input")
-	timeVar(fs, &f.every, "every", time.Second, "the least `TIME` between two publications")
+	fs.StringVar(&f.set, "set", "", "`NAME` of the set to which the changes belong")
+	fs.StringVar(&f.socket, "socket", "", "listen on a Unix socket at this `PATH` instead of reading standard input")
+	timeVar(fs, &f.every, "every", time.Second, "minimum `TIME` between two publications")
 	return cmd
 }
 
@@ -73,9 +73,9 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	}
 	switch {
 	case c.Dir == "" && c.Out == "":
-		return usagef("DIR is missing: the directory of the resources, or --out, that of the documents")
+		return usagef("give DIR, the directory of the resources, or --out, the directory of the documents")
 	case len(c.Sets) > 1 && f.set == "":
-		return usagef("--set is missing: the configuration has %d sets", len(c.Sets))
+		return usagef("--set is missing, and the configuration has %d sets to choose from", len(c.Sets))
 	case f.every <= 0:
 		return usagef("--every %s: expected a time above 0", f.every)
 	}
@@ -102,11 +102,11 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	return a.recordInto(ctx, s, f)
 }
 
-// recordInto records changes into an open session until the input ends or ctx is done.
+// recordInto records changes in an open session until the input ends or ctx is done.
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // changes that an earlier run recorded but did not publish
+	if _, err := s.Publish(ctx, what); err != nil { // publishes changes that an earlier run recorded
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -136,7 +136,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		intake = func(taking context.Context) error {
 			err := r.Serve(taking, ln)
 			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-				return nil // stopping on request is not a failure
+				return nil // a stop that the user asked for is not a failure
 			}
 			return err
 		}
@@ -145,7 +145,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // clients of the socket have received their answers there
+	if n.failed > 0 && f.socket == "" { // with a socket the answers have told the clients of failures
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -156,10 +156,9 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	return nil
 }
 
-// recordCount counts answers by kind.
+// recordCount counts the answers to pushed changes by their kind.
 type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
 
-// count counts an answer.
 func (n *recordCount) count(answer rec.Answer) {
 	switch {
 	case !answer.OK:
@@ -175,7 +174,7 @@ func (n *recordCount) count(answer rec.Answer) {
 	}
 }
 
-// answered prints the answer to a line of standard input.
+// answered prints the answer to a change that was read from standard input.
 func (a *app) answered(answer *rec.Answer, n *recordCount) {
 	n.count(*answer)
 	if !answer.OK {
@@ -186,8 +185,8 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 	a.out.flush() // the sender of the line waits for this output
 }
 
-// listenUnix listens on a socket that only the user can open. It replaces a socket on
-// which nobody listens, but no other file.
+// listenUnix listens on a Unix socket that only the user can open. It replaces an existing
+// socket if no program listens on it, but no other file.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -195,14 +194,14 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
-		return nil, usagef("--socket %s: something else than a socket is there", path)
+		return nil, usagef("--socket %s: the existing file is not a socket", path)
 	default:
 		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 		switch {
 		case err == nil:
-			return nil, errors.Join(usagef("--socket %s: another program listens there", path), conn.Close())
-		case !abandoned(err): // another kind of file, or a socket that is in use or belongs to another user
-			return nil, usagef("--socket %s: a socket of another program is there: %v", path, err)
+			return nil, errors.Join(usagef("--socket %s: another program listens on this socket", path), conn.Close())
+		case !abandoned(err): // for example, the socket belongs to another user
+			return nil, usagef("--socket %s: the socket may belong to another program: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err

@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// abandoned reports whether err, of a connection to a socket, means that nobody listens
-// any more.
+// abandoned reports whether the error of a connection to a socket means that no program
+// listens on it.
 func abandoned(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// listenPrivately creates a socket with mode 0600. Only the umask sets the mode at
-// creation; it affects no other file, since none is created meanwhile.
+// listenPrivately creates a socket with mode 0600. It sets the umask for that, since there
+// is no other way to choose the mode at creation. No other file is created at that time.
 func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 	defer syscall.Umask(syscall.Umask(0o177))
 	return (&net.ListenConfig{}).Listen(ctx, "unix", path)

@@ -2,16 +2,16 @@ package main
 
 import "instep/resourcesync"
 
-// jsonRecord is one JSON record. Each type has its own struct, with the fields defined
-// in docs/schema.json.
+// jsonRecord is a JSON record. Each type of record has a struct with the fields that
+// docs/schema.json defines.
 type jsonRecord interface {
-	kind() string // its type in docs/schema.json
+	kind() string // type of the record in docs/schema.json
 	begin(schemaVersion int, kind string)
 }
 
-// recordHead contains the first fields of each record.
+// recordHead contains the fields at the beginning of each record.
 type recordHead struct {
-	SchemaVersion int    `json:"schema_version,omitempty"` // only in the first record
+	SchemaVersion int    `json:"schema_version,omitempty"` // only in the first record of a command
 	Type          string `json:"type"`
 }
 
@@ -19,8 +19,8 @@ func (h *recordHead) begin(schemaVersion int, kind string) {
 	h.SchemaVersion, h.Type = schemaVersion, kind
 }
 
-// changeRecord describes what happens, or would happen, to one resource. There may be
-// millions.
+// changeRecord describes the change of a resource, or in a dry run the change that would be
+// made.
 type changeRecord struct {
 	recordHead
 
@@ -62,8 +62,7 @@ type statusRecord struct {
 	Resources *int64 `json:"resources,omitempty"`
 }
 
-// warningRecord describes a problem that was tolerated, or something skipped or failed,
-// without ending the command.
+// warningRecord describes a problem that does not end the command.
 type warningRecord struct {
 	recordHead
 
@@ -98,7 +97,7 @@ type errorRecord struct {
 	RunID   string `json:"run_id,omitempty"`
 }
 
-// verdictRecord is the result of an audit for one resource.
+// verdictRecord describes the verdict of an audit on a resource.
 type verdictRecord struct {
 	recordHead
 
@@ -156,10 +155,10 @@ type resourceRecord struct {
 	Changed   string `json:"changed,omitempty"`
 	Verified  *bool  `json:"verified,omitempty"`
 
-	*resourcesync.Remainder // embedded: its fields are fields of the record; nil if there are none
+	*resourcesync.Remainder // its fields become fields of the record; nil if the Source gave none of them
 }
 
-// versionRecord describes a state of a resource in a mirror.
+// versionRecord describes an earlier or present state of a resource in a mirror.
 type versionRecord struct {
 	recordHead
 
@@ -167,7 +166,7 @@ type versionRecord struct {
 	URI       string `json:"uri,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Trash     string `json:"trash,omitempty"`
-	Memento   bool   `json:"memento,omitempty"` // it was fetched as a version from the Source
+	Memento   bool   `json:"memento,omitempty"` // the state was fetched from the Source as a version
 	Bytes     *int64 `json:"bytes,omitempty"`
 	Set       string `json:"set,omitempty"`
 	From      string `json:"from,omitempty"`
@@ -179,7 +178,7 @@ type versionRecord struct {
 	Verified  *bool  `json:"verified,omitempty"`
 	Run       int64  `json:"run,omitempty"`
 
-	*resourcesync.Remainder // embedded: its fields are fields of the record; nil if there are none
+	*resourcesync.Remainder // its fields become fields of the record; nil if the Source gave none of them
 }
 
 // runRecord describes a run that changed a mirror.

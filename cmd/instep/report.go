@@ -34,29 +34,22 @@ func (a *app) reportCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args[0], &f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
-	fs.StringVar(&f.run, "run", "", "only the run of this `NUMBER`, with all that is recorded of it")
-	fs.StringVar(&f.format, "format", "text", "write text, json (as --json does) or html: a `FORMAT`")
+	stateFlag(cmd, &f.state)
+	fs.StringVar(&f.run, "run", "", "show only the run with this `NUMBER`, with everything that is recorded about it")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (as --json does) or html")
 	fs.StringVar(&f.out, "out", "", "write an HTML page to `FILE` rather than to standard output")
 	return cmd
 }
 
-// detailed is the number of newest runs that a report shows in detail.
+// detailed is the number of newest runs that an HTML report shows in detail.
 const detailed = 10
 
 func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
-	switch f.format {
-	case "text", "html":
-		if f.format == "html" && a.out.json {
-			return usagef("--json and --format html exclude each other")
-		}
-	case "json":
-		a.out.json = true
-	default:
-		return usagef("--format %q: expected text, json or html", f.format)
+	if err := a.chooseFormat("report", f.format); err != nil {
+		return err
 	}
 	if f.out != "" && f.format != "html" {
-		return usagef("--out goes with --format html")
+		return usagef("--out requires --format html")
 	}
 	all, err := listRuns(dir, f.state)
 	if err != nil {
@@ -69,7 +62,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	}
 	var kept []statusRecord
 	if f.run != "" {
-		all = nil
+		all = nil // the report is about a single run
 	} else if kept, err = a.keptRows(ctx, dir, f.state); err != nil {
 		return err
 	}
@@ -84,12 +77,12 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	return nil
 }
 
-// keptRows returns the settings that are stored with a mirror. If they cannot be read
-// it only warns, since the records of runs are useful without them.
+// keptRows returns the settings that are stored with a mirror. If the settings cannot be
+// read, keptRows only warns, since the records of runs are useful without them.
 func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRecord, err error) {
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {
-		a.out.warn(warningRecord{Message: "the settings kept with the mirror cannot be read: " + err.Error()})
+		a.out.warn(warningRecord{Message: "the settings stored with the mirror cannot be read: " + err.Error()})
 		return nil, nil
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
@@ -111,7 +104,7 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	for i := range all[:min(len(all), detailed)] {
 		rec, err := runs.Load(state, all[i].ID)
 		if errors.Is(err, runs.ErrNoRun) {
-			continue // removed meanwhile
+			continue // another run removed the record
 		}
 		if err != nil {
 			return nil, err
@@ -121,34 +114,28 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText prints one run in full, or all runs in one line each and the newest ones
-// in short.
+// reportText prints all runs, each in one line, and the first of details in full. If all
+// is empty, the report is only about the run in details.
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
-	for i := range all {
-		a.out.record(recordOf(&all[i]))
-		a.out.line("%s", runLine(&all[i]))
-	}
-	for _, rec := range details[:min(len(details), 1)] {
-		if len(all) == 0 {
-			a.out.record(recordOf(rec))
-		}
-		if len(all) > 0 {
-			a.out.line("")
-		}
-		a.tellDetails(rec)
-	}
 	shown := all
-	if len(all) == 0 {
-		shown = nil
-		for _, rec := range details {
-			shown = append(shown, *rec)
-		}
+	if len(all) == 0 && len(details) > 0 {
+		shown = []runs.Record{*details[0]}
 	}
 	status, n := "clean", 0
 	for i := range shown {
+		a.out.record(recordOf(&shown[i]))
+		if len(all) > 0 {
+			a.out.line("%s", runLine(&shown[i]))
+		}
 		if shown[i].Troubled() {
 			status, n = "findings", n+1
 		}
+	}
+	if len(all) > 0 && len(details) > 0 {
+		a.out.line("")
+	}
+	if len(details) > 0 {
+		a.tellDetails(details[0])
 	}
 	a.out.end(summary{Status: status, Failed: num(int64(n))}, fmt.Sprintf("Status: %s (runs=%d, with failures=%d)", words[status], len(shown), n))
 }
@@ -178,7 +165,7 @@ func (a *app) tellDetails(rec *runs.Record) {
 	}
 }
 
-// countsLine returns the non-zero counts of a run, in a fixed order.
+// countsLine formats the non-zero counts of a run, sorted by name.
 func countsLine(counts map[string]int64) string {
 	var parts []string
 	for name, n := range sorted(counts) {
@@ -192,7 +179,8 @@ func countsLine(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// reportPage writes the page to a file, atomically, or to standard output.
+// reportPage writes the HTML report to the named file, completely or not at all, or to
+// standard output if the name is "".
 func (a *app) reportPage(ctx context.Context, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, name string) error {
 	page := func(w io.Writer) error { return writeRunsPage(w, dir, kept, all, details, a.now()) }
 	if name == "" {

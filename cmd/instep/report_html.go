@@ -12,12 +12,12 @@ import (
 	"instep/internal/webpage"
 )
 
-// runView is the data of a run for the page.
+// runView is the data about a run on a page.
 type runView struct {
 	*runs.Record
-	Line   string // its command
+	Line   string // the command line
 	Status string
-	Tone   string // good, warn or bad
+	Tone   string // CSS class: good, warn or bad
 	Counts string
 	Groups []runs.Group
 	Sets   []runs.Row
@@ -41,15 +41,16 @@ func viewOf(rec *runs.Record) runView {
 	return v
 }
 
-// writeRunsPage writes a page about runs: a table of all, and details of some.
+// writeRunsPage writes a page with a table of all runs and the details of some. If all is
+// empty, the page is only about the run in details.
 func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
 		Kept          []statusRecord // settings
 		Now           time.Time
 		Runs, Details []runView
-		Last          *runView // nil if there is none
-		Full          bool     // show everything
+		Last          *runView // the newest run; nil if there are no runs
+		Full          bool     // show all rows of the details
 	}{Dir: dir, Program: "instep " + version, Kept: kept, Now: now, Full: len(all) == 0}
 	for i := range all {
 		page.Runs = append(page.Runs, viewOf(&all[i]))
@@ -70,11 +71,11 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 	return runsPage.ExecuteTemplate(escaping{w}, "page", page)
 }
 
-// maxShown is the largest number of failures per cause, and of notes, that a page with
-// several runs shows.
+// maxShown is the largest number of failures of each cause, and of notes, that a page with
+// several runs shows for a run.
 const maxShown = 20
 
-// countsForPeople returns the non-zero counts of a run, in a natural order.
+// countsForPeople formats the non-zero counts of a run, the most important first.
 func countsForPeople(counts map[string]int64) string {
 	var parts []string
 	for _, name := range []string{
@@ -86,24 +87,22 @@ func countsForPeople(counts map[string]int64) string {
 		}
 	}
 	if n := counts["bytes"]; n != 0 {
-		parts = append(parts, webpage.Size(n))
+		parts = append(parts, humanSize(n))
 	}
-	switch n := counts["requests"]; {
-	case n == 1:
-		parts = append(parts, "1 request")
-	case n > 1:
-		parts = append(parts, humanize.Comma(n)+" requests")
-	case len(parts) == 0:
+	if n := counts["requests"]; n != 0 {
+		parts = append(parts, counted(n, "request"))
+	}
+	if len(parts) == 0 {
 		return "nothing was done"
 	}
 	return strings.Join(parts, ", ")
 }
 
-// Says returns a sentence about how a run ended.
+// Says returns a clause about how the run ended, with a full stop.
 func (v *runView) Says() string {
 	switch {
 	case v.End == nil:
-		return "it has not ended yet, or it was killed."
+		return "the run has not ended yet, or was killed."
 	case v.End.Error != "":
 		return v.End.Error + "."
 	}

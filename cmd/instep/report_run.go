@@ -19,16 +19,17 @@ type runLog struct {
 	a *app
 }
 
-// newRun returns the log of a run that begins now. Nothing is written before start.
+// newRun returns the log of a run that begins now. It writes nothing until start is called.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // clear the summary of an earlier run of a watch
+	a.out.last = summary{} // with --watch there may be the summary of an earlier run
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 	}, a.now)}
 }
 
-// start begins the record in the state of an existing mirror that may be written.
+// start begins the record of the run in the state of a mirror. The mirror must exist and be
+// writable.
 func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string) {
 	last, err := m.LastRun(ctx)
 	if err == nil {
@@ -39,14 +40,15 @@ func (l *runLog) start(ctx context.Context, m *mirror.Mirror, dir, state string)
 	}
 }
 
-// changed records whether the run changed the mirror.
+// changed records whether the run changed the mirror. If that cannot be read, the record says
+// that the run changed nothing.
 func (l *runLog) changed(ctx context.Context, m *mirror.Mirror) {
-	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil && n != 0 { // on an error the record lacks the number
+	if n, err := m.Run(context.WithoutCancel(ctx)); err == nil && n != 0 {
 		l.Changed()
 	}
 }
 
-// end completes the record with the command's last summary, or with the error that
+// end completes the record with the last summary of the command, or with the error that
 // ended the run early.
 func (l *runLog) end(ctx context.Context, err error) {
 	s := l.a.out.last
@@ -63,13 +65,13 @@ func (l *runLog) end(ctx context.Context, err error) {
 	}
 }
 
-// totals records the unfinished parts of a run.
+// totals records what a run did not do.
 func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
-		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip)})
+		l.Add(runs.Row{Kind: runs.Note, Message: leftAlone(n, string(skip))})
 	}
 	for origin, n := range sorted(t.Origins) {
-		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin), Hint: "--allow-origin " + origin})
+		l.Add(runs.Row{Kind: runs.Note, Message: leftOutOrigin(n, origin), Hint: "--allow-origin " + origin})
 	}
 	for _, w := range t.Withheld {
 		l.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: fmt.Sprintf("the guard withheld %s", counted(w.N, "deletion")), Hint: w.Hash})
@@ -85,11 +87,11 @@ func (l *runLog) totals(t *totals) {
 // runText formats the number of a run.
 func runText(id int64) string { return strconv.FormatInt(id, 10) }
 
-// parseRun parses the number of a run of the mirror in dir.
+// parseRun parses the number of a run on the mirror in dir.
 func parseRun(text, dir string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id <= 0 {
-		return 0, usagef("%s has no run %q; instep report %s lists them", dir, text, shellWord(dir))
+		return 0, usagef("%s has no run %q; instep report %s lists them", dir, text, shellLine(dir))
 	}
 	return id, nil
 }
@@ -109,16 +111,16 @@ func (s *summary) counts() map[string]int64 {
 	return m
 }
 
-// rememberedFlags are recorded with a run, so that the same Source can be read again in
-// the same way. The address of a proxy may contain a password and is not recorded.
+// rememberedFlags are the flags that are recorded with a run, so that a user can repeat the
+// run. The flag --proxy is not recorded, because its value may contain a password.
 var rememberedFlags = []string{
 	"set", "allow-origin", "allow-private", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "where", "versions", "workers", "rate", "bwlimit", "max-document", "strict", "state",
 	"netrc", "bearer-file", "header-file", "ca", "cert", "key", "retries", "timeout", "user-agent",
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "keep-log", "prefer", "duplicates", "adopt", "layout", "at", "quick", "repair",
 }
 
-// givenFlags returns the flags of a command line in the form in which they can be given
-// again.
+// givenFlags returns the flags on the command line that are recorded, as --name or
+// --name=value.
 func givenFlags(cmd *cobra.Command) []string {
 	var given []string
 	for _, name := range rememberedFlags {
@@ -126,7 +128,7 @@ func givenFlags(cmd *cobra.Command) []string {
 		if f == nil || !f.Changed {
 			continue
 		}
-		list, repeatable := f.Value.(interface{ GetSlice() []string })
+		list, repeatable := f.Value.(listValue)
 		switch {
 		case repeatable:
 			for _, v := range list.GetSlice() {
@@ -141,7 +143,7 @@ func givenFlags(cmd *cobra.Command) []string {
 	return given
 }
 
-// reportRecord describes a run as a JSON record.
+// reportRecord describes a recorded run.
 type reportRecord struct {
 	recordHead
 	RunID    string           `json:"run_id"`
@@ -158,7 +160,7 @@ type reportRecord struct {
 	Counts   map[string]int64 `json:"counts,omitempty"`
 	Causes   map[string]int64 `json:"causes,omitempty"`
 	Quirks   map[string]int64 `json:"quirks,omitempty"`
-	Run      int64            `json:"run,omitempty"` // number of the run in the mirror, if the run changed it
+	Run      int64            `json:"run,omitempty"` // number of the run, only if the run changed the mirror
 	Version  string           `json:"version,omitempty"`
 	Go       string           `json:"go,omitempty"`
 }

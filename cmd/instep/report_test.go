@@ -108,7 +108,7 @@ func TestJSONReportIsOneObject(t *testing.T) {
 	if len(got.Resources) != len(hostileTexts) || got.Resources[0].URI != hostileTexts[0] || got.Outcome.Status != "not-in-sync" || len(got.Digest) != 64 {
 		t.Errorf("got %+v", got)
 	}
-	if !got.Report.Date.Equal(t0) || got.Report.Program == "" || got.Report.Go == "" || got.Outcome.Sets[0].At == nil {
+	if !got.Report.Date.Equal(t0) || got.Report.Program == "" || got.Report.Go == "" || got.Outcome.Sets[0].At.IsZero() {
 		t.Errorf("got %+v, want the date, versions and the moment of the Source's documents", got.Report)
 	}
 }
@@ -146,8 +146,8 @@ func hostileRuns(t *testing.T) []byte {
 	if err := os.Mkdir(state, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := runs.Begin(state, runs.Run{Command: "sync", Source: hostileTexts[0], Dir: hostileTexts[1], Options: hostileTexts, Begun: t0}, func() time.Time { return t0 })
-	if err != nil {
+	rec := runs.NewLog(runs.Run{Command: "sync", Source: hostileTexts[0], Dir: hostileTexts[1], Options: hostileTexts, Begun: t0}, func() time.Time { return t0 })
+	if err := rec.Begin(state, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range hostileTexts {

@@ -49,13 +49,13 @@ func (a *app) restoreCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.at, "at", "", "the state at this `TIME`")
-	fs.StringVar(&f.memento, "memento", "", "with --to: the version of the Source at this `TIME`, if sync --versions has fetched it")
-	fs.StringVar(&f.to, "to", "", "write the bytes to `FILE` and leave the mirror alone")
-	fs.StringVar(&f.deletedSince, "deleted-since", "", "all that was deleted at this `TIME` or after it")
-	fs.BoolVar(&f.keep, "keep", false, "hold what comes back, whatever the Source says")
-	fs.BoolVar(&f.release, "release", false, "hold a resource no longer: the next sync brings the Source's state")
-	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	fs.StringVar(&f.at, "at", "", "restore the state at this `TIME`")
+	fs.StringVar(&f.memento, "memento", "", "with --to: write the version that the Source had at this `TIME`, if sync --versions has fetched it")
+	fs.StringVar(&f.to, "to", "", "write the bytes to `FILE` and do not change the mirror")
+	fs.StringVar(&f.deletedSince, "deleted-since", "", "restore everything that was deleted at this `TIME` or later")
+	fs.BoolVar(&f.keep, "keep", false, "keep what is restored, whatever the Source says")
+	fs.BoolVar(&f.release, "release", false, "end --keep for a resource, so that the next sync brings the Source's state")
+	dryRunFlag(cmd, &f.dryRun)
 	stateFlag(cmd, &f.state)
 	return cmd
 }
@@ -65,13 +65,13 @@ func (f *restoreFlags) check(name []string) error {
 	case (len(name) > 0) == (f.deletedSince != ""):
 		return usagef("give the URI or path of a resource, or --deleted-since")
 	case f.deletedSince != "" && (f.at != "" || f.to != "" || f.release):
-		return usagef("--deleted-since goes with --keep and --dry-run only")
+		return usagef("--deleted-since can be combined with --keep and --dry-run only")
 	case f.release && (f.at != "" || f.to != "" || f.keep || f.dryRun):
-		return usagef("--release goes with no other flag")
+		return usagef("--release cannot be combined with other flags")
 	case f.memento != "" && (f.to == "" || f.at != "" || f.deletedSince != ""):
-		return usagef("--memento goes with --to FILE only: a version of the Source is no state that the mirror held")
+		return usagef("--memento requires --to FILE and no other flag, because the mirror never held this version of the Source")
 	case f.to != "" && (f.keep || f.dryRun):
-		return usagef("--to leaves the mirror alone; --keep and --dry-run are about the mirror")
+		return usagef("--to does not change the mirror, so it cannot be combined with --keep and --dry-run")
 	}
 	return nil
 }
@@ -121,15 +121,15 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	return a.revert(ctx, m, ended(states), how)
 }
 
-// openToRevert opens a mirror to restore states, or only to list them.
-func (a *app) openToRevert(ctx context.Context, dir, state string, look bool) (*mirror.Mirror, error) {
-	if look {
+// openToRevert opens a mirror to restore states, or read-only to list them.
+func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool) (*mirror.Mirror, error) {
+	if readOnly {
 		return a.openPast(ctx, dir, state)
 	}
 	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
 
-// ended yields the states that are not current.
+// ended yields, as steps of a restoration, the states that are not the current ones.
 func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
@@ -154,7 +154,7 @@ func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string, h
 	return nil
 }
 
-// restoreTo writes a state to a file.
+// restoreTo writes the bytes of a state to a file outside of the mirror.
 func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version, file string) error {
 	err := writeCopy(ctx, file, func() (io.ReadCloser, error) { return m.OpenVersion(ctx, v) })
 	if err != nil {
@@ -163,7 +163,7 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 	if !v.LastMod.IsZero() {
 		t := v.LastMod.Time()
 		if err := os.Chtimes(file, t, t); err != nil {
-			return fmt.Errorf("give %s the time of its lastmod: %w", file, err)
+			return fmt.Errorf("set the modification time of %s to its lastmod: %w", file, err)
 		}
 	}
 	a.out.end(summary{Status: "restored", Bytes: optional(v.Length.Int64())},
@@ -171,7 +171,7 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 	return nil
 }
 
-// writeCopy writes what open returns to a file, all of it or nothing.
+// writeCopy copies the bytes of the opened reader to a file, completely or not at all.
 func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
 	return writeWhole(ctx, file, func(w io.Writer) (err error) {
 		r, err := open()
@@ -200,43 +200,43 @@ type reversion struct {
 func (r *reversion) step(step mirror.Reversal, err error) {
 	if err != nil {
 		r.failed++
-		r.a.out.warn(warningRecord{URI: step.URI, Message: fmt.Sprintf("%s is left alone: %v", step.URI, err)})
+		r.a.out.warn(warningRecord{URI: step.URI, Message: fmt.Sprintf("%s is not restored: %v", step.URI, err)})
 		return
 	}
-	action, mark := resourcesync.Updated, "~"
+	change := resourcesync.Updated
 	switch {
 	case step.Remove:
-		action, mark = resourcesync.Deleted, "-"
+		change = resourcesync.Deleted
 		r.deleted++
 	case step.Why == resourcesync.Deleted:
-		action, mark = resourcesync.Created, "+"
+		change = resourcesync.Created
 		r.created++
 	default:
 		r.updated++
 	}
-	rec := changeRecord{Action: string(action), URI: step.URI, Path: step.Path, Set: step.SetURI, Bytes: optional(step.Length.Int64())}
+	rec := changeRecord{Action: string(change), URI: step.URI, Path: step.Path, Set: step.SetURI, Bytes: optional(step.Length.Int64())}
 	if !step.Remove {
 		rec.Via = "local"
 	}
 	r.a.out.record(&rec)
-	r.a.out.line("%s %s", mark, printable(step.URI))
+	r.a.out.line("%s %s", changeMark(change), printable(step.URI))
 }
 
-// reverting is a run that restores states.
+// reverting describes a run that restores states.
 type reverting struct {
-	what         string // the command
-	dir, state   string // directory and state of the mirror
+	what         string // the name of the command
+	dir, state   string // the mirror's directory and the directory of its state
 	keep, dryRun bool
 }
 
-// beginRevert begins a run that restores states, and the record of the run.
+// beginRevert begins a run that restores states, and a record of that run.
 func (a *app) beginRevert(ctx context.Context, m *mirror.Mirror, how reverting) (*runLog, error) {
 	log := a.newRun(how.what, "", how.dir)
 	log.start(ctx, m, how.dir, how.state)
 	return log, m.BeginRun(ctx, how.what, log.ID())
 }
 
-// revert restores states, or lists those it would restore.
+// revert restores states, or in a dry run lists the states that it would restore.
 func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirror.Reversal, error], how reverting) (err error) {
 	r := &reversion{a: a}
 	if how.dryRun {
@@ -268,9 +268,9 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, steps iter.Seq2[mirr
 		status = "partial"
 	}
 	if run != 0 {
-		after = fmt.Sprintf("   instep undo %s %d takes it back", how.dir, run)
+		after = fmt.Sprintf("   to undo this: instep undo %s %d", how.dir, run)
 		if !how.keep {
-			a.out.say("The next sync brings the Source's state again.")
+			a.out.say("The next sync brings back the Source's state.")
 		}
 	}
 	r.end(status, fmt.Sprintf("Status: %s (created=%d, updated=%d, deleted=%d, left alone=%d)%s", words[status], r.created, r.updated, r.deleted, r.failed, after))

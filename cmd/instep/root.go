@@ -18,14 +18,14 @@ import (
 // version is set by the build of a release.
 var version = "0.1.0-dev"
 
-// app has the common state of all commands.
+// app holds the state that all commands share.
 type app struct {
 	args           []string // the command line
 	stdout, stderr io.Writer
 	now            func() time.Time
 	out            *output
-	code           int      // exit code of a command that ended without an error
-	given          []string // flags of a command whose run is recorded
+	code           int      // exit code of a command that ends without an error
+	given          []string // flags on the command line, if the run of the command is recorded
 }
 
 const rootHelp = `Instep keeps copies of web resources in step with their Source, by the ResourceSync
@@ -58,7 +58,7 @@ Completion of commands, flags and values, for this shell and for good:
     source <(instep completion bash)      or zsh, fish, powershell
     instep completion bash > /etc/bash_completion.d/instep`
 
-// run runs the program and returns its exit code.
+// run executes the command line in args and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
 	a.out = &output{stdout: stdout, stderr: stderr}
@@ -75,7 +75,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return a.code
 	}
-	// A flag that cannot be parsed ends the parsing before a later --json is seen.
+	// Parsing stops at an invalid flag, so a --json after that flag is not yet known.
 	a.out.json = a.out.json || slices.Contains(args, "--json")
 	code, hint := explain(ctx, err)
 	if len(args) > 0 && args[0] == "config" && hint == configHint {
@@ -96,15 +96,18 @@ func (a *app) rootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := root.PersistentFlags()
-	f.BoolVar(&a.out.json, "json", false, "write one JSON record a line")
+	f.BoolVar(&a.out.json, "json", false, "write JSON records, one on each line")
 	f.BoolVarP(&a.out.quiet, "quiet", "q", false, "write only warnings, errors and the last line")
-	f.BoolVar(&a.out.silent, "silent", false, "write warnings and errors only: for cron")
+	f.BoolVar(&a.out.silent, "silent", false, "write only warnings and errors, as is useful for cron")
 	f.BoolVarP(&a.out.verbose, "verbose", "v", false, "name every resource, and show errors in full")
 	root.Version = version
 	root.SetVersionTemplate("instep {{.Version}}\n")
 	root.SetHelpCommand(a.helpCommand())
 	root.SetHelpFunc(a.help)
-	root.SetUsageFunc(a.usage)
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		usageTo(cmd.OutOrStderr(), cmd)
+		return nil
+	})
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
@@ -121,7 +124,8 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// knownCommand returns an error for an unknown command and suggests similar ones.
+// knownCommand returns an error if the first argument, the name of a command, is unknown.
+// The error suggests a similar name.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -133,11 +137,15 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("%s (see instep --help)", text)
 }
 
-// exactArgs requires the named arguments.
-func exactArgs(names ...string) cobra.PositionalArgs {
+// exactArgs requires all of the named arguments, and no others.
+func exactArgs(names ...string) cobra.PositionalArgs { return optionalArgs(len(names), names...) }
+
+// optionalArgs requires the first arguments, as many as required says, and allows the
+// other named ones.
+func optionalArgs(required int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) < len(names):
+		case len(args) < required:
 			return usagef("%s is missing (see %s --help)", names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
 			return usagef("unexpected argument %q (see %s --help)", args[len(names)], cmd.CommandPath())
@@ -153,7 +161,7 @@ func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// signalError is the cause of a context that was cancelled by a signal.
+// signalError is the cause of the cancellation of a context by a signal.
 type signalError struct{ sig os.Signal }
 
 func (e *signalError) Error() string { return "stopped by a signal (" + e.sig.String() + ")" }
@@ -192,8 +200,8 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// plainly replaces an error that results from an interruption by the interruption
-// itself.
+// plainly returns the interruption by a signal if there was one, since err only follows
+// from the interruption, and otherwise err.
 func plainly(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)

@@ -69,30 +69,31 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.serve(cmd.Context(), sites, &f)
 		},
 	}
-	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
-	cmd.Flags().StringVarP(&f.config, "config", "c", "", "serve what the configuration in this `FILE` publishes")
-	cmd.Flags().StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`; - is standard output")
-	cmd.Flags().StringVar(&f.logFormat, "log-format", logCommon, "`common|json`: how the lines of --access-log are written")
-	cmd.Flags().BoolVar(&f.onDemand, "on-demand", false, "with -c: make packages of what is asked for by POST")
-	cmd.Flags().BoolVar(&f.oai, "oai-pmh", false, "with -c: answer OAI-PMH for what is published")
-	cmd.Flags().StringArrayVar(&f.gateway, "pmh2ore", nil, "hand out Resource Maps of the OAI-PMH repository at this `URL`, or of all at this origin (repeatable)")
+	fs := cmd.Flags()
+	fs.StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
+	fs.StringVarP(&f.config, "config", "c", "", "serve what the configuration in this `FILE` publishes")
+	fs.StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`, or write the lines to standard output if FILE is -")
+	fs.StringVar(&f.logFormat, "log-format", logCommon, "format of the lines of --access-log: `common|json`")
+	fs.BoolVar(&f.onDemand, "on-demand", false, "with -c: make packages of the resources that a POST request names")
+	fs.BoolVar(&f.oai, "oai-pmh", false, "with -c: answer OAI-PMH requests for the published resources")
+	fs.StringArrayVar(&f.gateway, "pmh2ore", nil, "offer the Resource Maps in the OAI-PMH repository at this `URL`, or in all repositories at this origin (repeatable)")
 	return cmd
 }
 
-// sites opens the directories on the command line, which belong to publications on one
-// host.
+// sites opens the publications in the directories on the command line, or of the
+// configuration.
 func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Time) ([]*site, error) {
 	switch {
 	case f.config == "" && f.onDemand:
-		return nil, usagef("--on-demand goes with -c FILE, which says where the state is")
+		return nil, usagef("--on-demand requires -c FILE, because the configuration names the state")
 	case f.config == "" && f.oai:
-		return nil, usagef("--oai-pmh goes with -c FILE, which says where the state is")
+		return nil, usagef("--oai-pmh requires -c FILE, because the configuration names the state")
 	case f.config == "" && len(args) == 0:
 		return nil, usagef("DIR is missing (see %s --help)", cmd.CommandPath())
 	case f.config == "":
 		return openHost(args)
 	case len(args) > 0:
-		return nil, usagef("unexpected argument %q: -c FILE says what is served", args[0])
+		return nil, usagef("unexpected argument %q: with -c the configuration names the directories", args[0])
 	}
 	c, err := configure(cmd, f.config, "")
 	if err != nil {
@@ -119,7 +120,7 @@ func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Ti
 }
 
 func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err error) {
-	h := healthy(sites, handlerOf(sites, a.now, a.serving))
+	h := healthy(sites, handlerOf(sites, a.now, a.warnOfServer))
 	if f.accessLog != "" {
 		log, err := f.openLog(a)
 		if err != nil {
@@ -147,24 +148,24 @@ func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err erro
 
 // openLog opens the access log that the flags request.
 func (f *serveFlags) openLog(a *app) (*accessLog, error) {
-	switch {
-	case f.logFormat != logCommon && f.logFormat != logJSON:
-		return nil, usagef("--log-format %q: expected common or json", f.logFormat)
-	case f.accessLog == "-" && a.out.json:
+	if err := choose("log-format", f.logFormat); err != nil {
+		return nil, err
+	}
+	if f.accessLog == "-" && a.out.json {
 		return nil, usagef("--access-log - and --json both write to standard output: give --access-log a file")
 	}
-	return openAccessLog(f.accessLog, f.logFormat, a.stdout, a.now, a.serving)
+	return openAccessLog(f.accessLog, f.logFormat, a.stdout, a.now, a.warnOfServer)
 }
 
-// serving warns about errors of the running server.
-func (a *app) serving(err error) { a.out.warn(warningRecord{Message: err.Error()}) }
+// warnOfServer prints an error of the running server.
+func (a *app) warnOfServer(err error) { a.out.warn(warningRecord{Message: err.Error()}) }
 
-// stopTime is how long unfinished responses may take when the server stops.
+// stopTime is the time that unfinished responses get when the server stops.
 const stopTime = 4 * time.Second
 
 // serveUntil serves the sites of one host until ctx is done.
 func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) error {
-	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.serving))
+	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.warnOfServer))
 }
 
 // serveHandler serves until ctx is done, which is not an error.
@@ -180,7 +181,7 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	if err := srv.Shutdown(stop); err != nil {
-		_ = srv.Close() // cuts off responses that take longer
+		_ = srv.Close() // ends the responses that are still unfinished
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -18,20 +18,19 @@ const (
 	logJSON   = "json"   // one JSON object per line
 )
 
-// accessLog writes a line for each answered request. Lines are written completely, one
-// after the other, so that other programs may truncate the file or append to it.
+// accessLog writes a line for each answered request. Each line is one write to a file that is
+// open for appending, so other programs may truncate the file or append to it.
 type accessLog struct {
 	format string
 	now    func() time.Time
-	failed func(error) // called once, for the first line that could not be written
+	failed func(error) // called with the first write error
 
 	mu     sync.Mutex // guards the fields below
 	w      io.WriteCloser
 	broken bool
 }
 
-// openAccessLog opens a log by name: a file that is appended to, or standard output for
-// "-".
+// openAccessLog opens a file for appending, or standard output if the name is "-".
 func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, failed func(error)) (*accessLog, error) {
 	l := &accessLog{format: format, now: now, failed: failed}
 	if name == "-" {
@@ -40,7 +39,7 @@ func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, 
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("opening the access log: %w", err)
+		return nil, fmt.Errorf("open the access log: %w", err)
 	}
 	l.w = f
 	return l, nil
@@ -57,7 +56,7 @@ func (l *accessLog) Close() error {
 	return l.w.Close()
 }
 
-// handler returns h, wrapped so that each answered request gets a line in the log.
+// handler returns a handler that calls h and then writes a line to the log.
 func (l *accessLog) handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := l.now()
@@ -67,7 +66,7 @@ func (l *accessLog) handler(h http.Handler) http.Handler {
 	})
 }
 
-// accessRecord is a line of the log as JSON.
+// accessRecord is a line of an access log in JSON.
 type accessRecord struct {
 	Time      string  `json:"time"`
 	Remote    string  `json:"remote"`
@@ -75,7 +74,7 @@ type accessRecord struct {
 	URI       string  `json:"uri"`
 	Protocol  string  `json:"protocol"`
 	Status    int     `json:"status"`
-	Bytes     int64   `json:"bytes"` // length of the body
+	Bytes     int64   `json:"bytes"` // length of the response body
 	Seconds   float64 `json:"seconds"`
 	Range     string  `json:"range,omitempty"`
 	UserAgent string  `json:"user_agent,omitempty"`
@@ -109,18 +108,18 @@ func (l *accessLog) write(r *http.Request, w *loggedResponse, begun time.Time) {
 	}
 	if err != nil && !l.broken {
 		l.broken = true
-		l.failed(fmt.Errorf("writing the access log: %w", err))
+		l.failed(fmt.Errorf("write the access log: %w", err))
 	}
 }
 
-// loggedResponse records the status and length of a response.
+// loggedResponse records the status and the length of a response.
 type loggedResponse struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
 }
 
-// Unwrap gives http.ResponseController the wrapped writer.
+// Unwrap returns the wrapped writer to http.ResponseController.
 func (w *loggedResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *loggedResponse) WriteHeader(status int) {
@@ -139,11 +138,11 @@ func (w *loggedResponse) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// healthPath is the path that monitoring requests.
+// healthPath is the path that monitoring programs request.
 const healthPath = "/healthz"
 
-// healthy answers healthPath: 200 if every directory can be read, otherwise 503. If a
-// site has a file at this path, the file is served instead.
+// healthy returns a handler that answers healthPath with 200 if every directory can be read,
+// and with 503 otherwise. If a site has a file at healthPath, it serves the file instead.
 func healthy(sites []*site, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != healthPath || r.Method != http.MethodGet && r.Method != http.MethodHead || taken(sites) {
@@ -161,7 +160,7 @@ func healthy(sites []*site, h http.Handler) http.Handler {
 	})
 }
 
-// taken reports whether a site has its own file at healthPath.
+// taken reports whether a site has a file at healthPath.
 func taken(sites []*site) bool {
 	for _, s := range sites {
 		for _, dir := range s.dirs {
@@ -173,7 +172,7 @@ func taken(sites []*site) bool {
 	return false
 }
 
-// readableSites checks that each directory can be opened.
+// readableSites returns an error if a directory of a site cannot be read.
 func readableSites(sites []*site) error {
 	for _, s := range sites {
 		for _, root := range s.roots {
@@ -182,10 +181,8 @@ func readableSites(sites []*site) error {
 				return err
 			}
 			_, err = d.ReadDir(1)
-			if closing := d.Close(); err == nil || err == io.EOF {
-				err = closing
-			}
-			if err != nil {
+			_ = d.Close() // nothing was written
+			if err != nil && err != io.EOF {
 				return err
 			}
 		}

@@ -18,23 +18,20 @@ import (
 	"instep/internal/repository"
 )
 
-// oaiPath is the path below the base URL at which OAI-PMH is served.
+// oaiPath is the path below the base URL at which OAI-PMH requests are answered.
 const oaiPath = "resourcesync/oai-pmh"
 
-// repositoryOf opens the OAI-PMH repository of a configuration.
+// repositoryOf opens the publication of a configuration as an OAI-PMH repository.
 func (c *configuration) repositoryOf(ctx context.Context, now func() time.Time) (h *oaipmh.Handler, closeAll func() error, err error) {
 	contact, err := mail.ParseAddress(strings.TrimPrefix(c.Source.Contact, "mailto:"))
 	if err != nil {
-		return nil, nil, c.errorAt("source.contact", errors.New("--oai-pmh: expected the e-mail address of who is responsible: every repository has one"))
+		return nil, nil, c.errorAt("source.contact", errors.New("--oai-pmh: expected the e-mail address of an administrator, which OAI-PMH requires of every repository"))
 	}
 	placed, err := c.placedSite()
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &repository.Published{BaseURL: c.BaseURL, Name: c.Source.Title, Emails: []string{contact.Address}, Stores: map[repository.Key]*repository.Store{}}
-	if p.Name == "" {
-		p.Name = c.BaseURL
-	}
+	p := &repository.Published{BaseURL: c.BaseURL, Name: cmp.Or(c.Source.Title, c.BaseURL), Emails: []string{contact.Address}, Stores: map[repository.Key]*repository.Store{}}
 	var closers []func() error
 	closeAll = func() (err error) {
 		for _, c := range closers {
@@ -51,13 +48,10 @@ func (c *configuration) repositoryOf(ctx context.Context, now func() time.Time) 
 func (c *configuration) openRepository(ctx context.Context, p *repository.Published, state string, now func() time.Time, closers *[]func() error) error {
 	db, err := catalog.Open(ctx, catalog.Options{Path: filepath.Join(state, catalog.FileName), Now: now})
 	if err != nil {
-		return fmt.Errorf("--oai-pmh: nothing is published yet: %w", err)
+		return fmt.Errorf("--oai-pmh: open the catalog, which is made by the first publication: %w", err)
 	}
 	*closers = append(*closers, db.Close)
-	dir := c.Dir
-	if dir == "" {
-		dir = c.Out
-	}
+	dir := cmp.Or(c.Dir, c.Out)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -95,9 +89,8 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 	return nil
 }
 
-// gatewayOf returns the gateway to the given repositories; nil if there are none. If
-// the name of a repository cannot be resolved now, it may be used later, but only at a
-// public address.
+// gatewayOf returns the gateway to the given repositories; nil if none are given. A repository
+// whose host cannot be resolved now can be used later, but only at a public address.
 func (a *app) gatewayOf(ctx context.Context, repositories []string) (*oaipmh.Gateway, error) {
 	if len(repositories) == 0 {
 		return nil, nil
@@ -111,7 +104,7 @@ func (a *app) gatewayOf(ctx context.Context, repositories []string) (*oaipmh.Gat
 		return nil, usagef("--pmh2ore: %v", err)
 	}
 	if err := g.Trust(ctx); err != nil {
-		a.serving(fmt.Errorf("--pmh2ore: %w", err))
+		a.warnOfServer(fmt.Errorf("--pmh2ore: %w", err))
 	}
 	return g, ctx.Err()
 }

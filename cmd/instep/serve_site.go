@@ -22,30 +22,29 @@ import (
 	"instep/source"
 )
 
-// site is a set of directories that are served as one.
+// site is a publication that is served from one or more directories.
 type site struct {
 	roots  []*os.Root
 	dirs   []fs.FS
-	base   string // base URL of the publication; "" if there is none
+	base   string // base URL of the publication; "" if nothing is published in the directories
 	prefix string
 
-	// Set only with a configuration; otherwise nil.
-	sets  []source.ServedSet
-	label func(path string) source.Label
-	// representations is nil if there are no generic URIs.
+	// The following fields are nil without a configuration.
+	sets            []source.ServedSet
+	label           func(path string) source.Label
 	representations func(path string) []string
-	view            *publish.View // state for packages on demand; nil if none are made
 
-	versions *versions.Store // nil: TimeGates and TimeMaps are not served
-
-	oai      *oaipmh.Handler // nil: OAI-PMH is not served
+	// Each of the following fields is nil if its service is switched off.
+	view     *publish.View   // packages on demand
+	versions *versions.Store // TimeGates and TimeMaps
+	oai      *oaipmh.Handler
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // gateway on the first site of a host; nil if there is none
+	gateway  *oaipmh.Gateway // only in the first site of a host
 }
 
 func openSite(dirs []string) (*site, error) {
 	s := &site{prefix: "/"}
-	var foreign error // set if publication.json is a foreign file
+	var foreign error // not nil if another program wrote publication.json
 	for _, name := range dirs {
 		root, err := os.OpenRoot(name)
 		if err != nil {
@@ -58,7 +57,7 @@ func openSite(dirs []string) (*site, error) {
 		switch info, err := source.ReadPublicationInfo(dir); {
 		case err == nil && s.base != "" && s.base != info.BaseURL:
 			s.close()
-			return nil, usagef("%q is published for %s, a directory before it for %s: serve them apart", name, info.BaseURL, s.base)
+			return nil, errApart(name, info.BaseURL, s.base)
 		case err == nil:
 			s.base, s.prefix = info.BaseURL, info.Prefix()
 		case errors.As(err, new(*source.NotOursError)):
@@ -75,9 +74,12 @@ func openSite(dirs []string) (*site, error) {
 	return s, nil
 }
 
-// openHost opens directories as the publications of one host. A directory without a
-// publication belongs to the next one that has a publication, or to the last if none
-// follows.
+func errApart(dir, base, other string) error {
+	return usagef("%q is published for %s, but a directory before it for %s: serve the two separately", dir, base, other)
+}
+
+// openHost opens the publications in directories, which must all be of one host. A directory
+// without a publication belongs to the next publication, or to the last one if none follows.
 func openHost(names []string) ([]*site, error) {
 	groups, err := byPublication(names)
 	if err != nil {
@@ -100,8 +102,8 @@ func openHost(names []string) ([]*site, error) {
 
 // byPublication groups directories by the base URL of their publication.
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // directories without a publication so far
-	at := map[string]int{}
+	var waiting []string // directories that belong to the next publication
+	indexes := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)
 		base, err := publishedFor(name)
@@ -111,10 +113,10 @@ func byPublication(names []string) (groups [][]string, err error) {
 		if base == "" {
 			continue
 		}
-		i, known := at[base]
+		i, known := indexes[base]
 		if !known {
 			i = len(groups)
-			at[base], groups = i, append(groups, nil)
+			indexes[base], groups = i, append(groups, nil)
 		}
 		groups[i], waiting = append(groups[i], waiting...), nil
 	}
@@ -126,8 +128,8 @@ func byPublication(names []string) (groups [][]string, err error) {
 	return groups, nil
 }
 
-// publishedFor returns the base URL of the publication in a directory; "" if there is
-// none.
+// publishedFor returns the base URL for which a directory is published; "" if nothing is
+// published in the directory.
 func publishedFor(name string) (string, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
@@ -141,8 +143,8 @@ func publishedFor(name string) (string, error) {
 	return info.BaseURL, err
 }
 
-// oneHost returns an error if two sites have different hosts, which one address cannot
-// serve.
+// oneHost returns an error if two sites are of different hosts, because the server has one
+// address.
 func oneHost(first, s *site, dirs []string) error {
 	one, err := url.Parse(first.base)
 	if err != nil {
@@ -155,7 +157,7 @@ func oneHost(first, s *site, dirs []string) error {
 	if one.Scheme == other.Scheme && one.Host == other.Host {
 		return nil
 	}
-	return usagef("%q is published for %s, a directory before it for %s: serve them apart", dirs[len(dirs)-1], s.base, first.base)
+	return errApart(dirs[len(dirs)-1], s.base, first.base)
 }
 
 func closeAll(sites []*site) {
@@ -164,7 +166,7 @@ func closeAll(sites []*site) {
 	}
 }
 
-// openConfigured opens the publication of a configuration.
+// openConfigured opens the publication that a configuration describes.
 func openConfigured(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) (*site, error) {
 	s, err := openSite(c.publishedDirs())
 	if err != nil {
@@ -178,9 +180,9 @@ func openConfigured(ctx context.Context, c *configuration, onDemand bool, now fu
 }
 
 func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) error {
-	base := c.BaseURL // already normalised by check
+	base := c.BaseURL // normalised by c.check
 	if s.base != "" && s.base != base {
-		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
+		return c.errorAt("base_url", fmt.Errorf("the directories are published for %s", s.base))
 	}
 	s.base, s.prefix = base, source.PublicationInfo{BaseURL: base}.Prefix()
 	s.representations = c.representations
@@ -194,8 +196,8 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 		return err
 	}
 	if slices.ContainsFunc(placed.Sets, func(set publish.Set) bool { return set.TimeGates }) {
-		if s.versions, err = versions.OpenReadOnly(ctx, placed.State, nil); err != nil { // the files are served from the output, not from the state
-			return fmt.Errorf("opening the versions that TimeGates lead to, of state %q: %w", placed.State, err)
+		if s.versions, err = versions.OpenReadOnly(ctx, placed.State, nil); err != nil {
+			return fmt.Errorf("open the versions of resources in the state %q: %w", placed.State, err)
 		}
 	}
 	if !onDemand {
@@ -204,13 +206,14 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 	placed.Now = now
 	placed.Sets = slices.DeleteFunc(placed.Sets, func(set publish.Set) bool { return set.Policy.OnDemand == "" })
 	if len(placed.Sets) == 0 {
-		return usagef("--on-demand: no set of %s has dumps: {on_demand: true}", c.file.name)
+		return usagef("--on-demand: expected dumps: {on_demand: true} for a set in %s", c.file.name)
 	}
 	s.view, err = publish.OpenView(ctx, placed)
 	return err
 }
 
-// servedSets returns the sets of a configuration and the files that each contains.
+// servedSets returns the sets of a configuration, each with a function that reports whether
+// the set contains a file.
 func (c *configuration) servedSets() []source.ServedSet {
 	sets := make([]source.ServedSet, len(c.Sets))
 	for i := range c.Sets {
@@ -219,8 +222,8 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers reports whether the set contains a file of the directory, judged by its name.
-// The members of a set that is listed elsewhere are unknown, so it returns false.
+// covers reports whether the set contains the file at a path, judged by the path only. For a
+// set that is listed elsewhere it returns false, because the members are not known here.
 func (s *setConfig) covers(path string) bool {
 	if len(s.From.given()) > 0 && s.From.Mirror == "" {
 		return false
@@ -229,13 +232,13 @@ func (s *setConfig) covers(path string) bool {
 	return choice.Covers(path)
 }
 
-// label returns the labels that the rules of the sets give a path.
+// label returns the media type and content coding that the rules of the sets give to a path.
 func (c *configuration) label(path string) source.Label {
 	told := scan.RuleFor(c.rulesOf(path), path)
 	return source.Label{Type: told.Type, Encoding: told.Encoding}
 }
 
-// rulesOf returns the rules that apply to a path in the sets that contain it.
+// rulesOf returns the rules of all sets that contain a path.
 func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	for i := range c.Sets {
 		if c.Sets[i].covers(path) {
@@ -245,8 +248,8 @@ func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	return rules
 }
 
-// representations returns the files that the rules of a set link to the generic URI at
-// a path.
+// representations returns the files that the rules of the sets link as representations to the
+// generic URI with a path.
 func (c *configuration) representations(path string) (all []string) {
 	for i := range c.Sets {
 		s := &c.Sets[i]
@@ -259,8 +262,8 @@ func (c *configuration) representations(path string) (all []string) {
 	return all
 }
 
-// mapLinks returns links from a resource to the existing Resource Maps that contain it
-// (ORE alpha §4.1), and to their Aggregations.
+// mapLinks returns the links from a resource to the Resource Maps that aggregate it (ORE alpha
+// §4.1), as far as these exist, and to their Aggregations.
 func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Link) {
 	for i := range c.Sets {
 		set := &c.Sets[i]
@@ -279,7 +282,7 @@ func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Lin
 	return links
 }
 
-// has reports whether one of the directories contains a file.
+// has reports whether one of the site's directories contains a file with a name.
 func (s *site) has(name string) bool {
 	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
 		info, err := fs.Stat(dir, name)
@@ -291,62 +294,51 @@ func (s *site) options(now func() time.Time, report func(error)) source.HandlerO
 	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Representations: s.representations, Now: now, Report: report}
 }
 
-// handlerOf returns the handler for the sites of one host and its gateway.
+// handlerOf returns the handler for the sites of one host.
 func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Handler {
-	files := filesOf(sites, now, report)
-	if sites[0].gateway == nil {
-		return files
+	var h http.Handler
+	if len(sites) == 1 {
+		h = sites[0].handler(now, report)
+	} else {
+		var all []source.HandlerOptions
+		for _, s := range sites {
+			all = append(all, s.options(now, report))
+		}
+		h = source.NewHostHandler(all)
 	}
-	gateway := source.Paced(sites[0].gateway, now)
+	if gateway := sites[0].gateway; gateway != nil {
+		h = routed("/pmh2ore", source.Paced(gateway, now), h)
+	}
+	return h
+}
+
+// routed returns a handler that passes requests for a path to h, and all others to rest.
+func routed(path string, h, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/pmh2ore" {
-			gateway.ServeHTTP(w, r)
+		if r.URL.Path == path {
+			h.ServeHTTP(w, r)
 			return
 		}
-		files.ServeHTTP(w, r)
+		rest.ServeHTTP(w, r)
 	})
 }
 
-func filesOf(sites []*site, now func() time.Time, report func(error)) http.Handler {
-	if len(sites) == 1 {
-		return sites[0].handler(now, report)
-	}
-	var all []source.HandlerOptions
-	for _, s := range sites {
-		all = append(all, s.options(now, report))
-	}
-	return source.NewHostHandler(all)
-}
-
-// handler returns the handler for the site.
+// handler returns the handler for all that the site serves.
 func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
-	files := s.withVersions(source.NewHandler(s.options(now, report)), now, report)
+	h := s.withVersions(source.NewHandler(s.options(now, report)), now, report)
 	if s.oai != nil {
 		s.oai.Report = report
-		others, oai := files, source.Paced(s.oai, now)
-		files = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == s.prefix+oaiPath {
-				oai.ServeHTTP(w, r)
-				return
-			}
-			others.ServeHTTP(w, r)
-		})
+		h = routed(s.prefix+oaiPath, source.Paced(s.oai, now), h)
 	}
-	if s.view == nil {
-		return files
+	if s.view != nil {
+		packages := source.NewPackageHandler(source.OnDemand{Data: s.view, BaseURL: s.base, Now: now, Report: report})
+		h = routed(s.prefix+onDemandPath, packages, h)
 	}
-	packages := source.NewPackageHandler(source.OnDemand{Data: s.view, BaseURL: s.base, Now: now, Report: report})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == s.prefix+onDemandPath {
-			packages.ServeHTTP(w, r)
-			return
-		}
-		files.ServeHTTP(w, r)
-	})
+	return h
 }
 
-// withVersions adds TimeGates and TimeMaps to the files of a site, and headers to
-// versions.
+// withVersions returns a handler that answers for TimeGates and TimeMaps, adds headers to
+// responses with versions, and passes all other requests to files.
 func (s *site) withVersions(files http.Handler, now func() time.Time, report func(error)) http.Handler {
 	h := &versions.Handler{
 		Store: s.versions, Prefix: s.prefix, URI: func(path string) string { return scan.URI(s.base, path) }, Next: files, Report: report,
@@ -366,12 +358,12 @@ func (s *site) close() {
 		_ = r.Close()
 	}
 	if s.closeOAI != nil {
-		_ = s.closeOAI() // opened only for reading
+		_ = s.closeOAI() // nothing was written
 	}
 	if s.view != nil {
 		_ = s.view.Close()
 	}
 	if s.versions != nil {
-		_ = s.versions.Close() // opened only for reading
+		_ = s.versions.Close() // nothing was written
 	}
 }

@@ -17,30 +17,29 @@ import (
 	"instep/mirror"
 )
 
-// The flags whose values are stored with a mirror: by the run that creates it, and
-// later by --remember. Not stored are consents (--max-delete, --adopt,
-// --accept-rollback, --allow-*), limits of one run (--max-time, --max-transfer) and
-// properties of the machine.
+// The values of these flags are stored with a mirror, by the run that creates the mirror and
+// by runs with --remember. Consents (--max-delete, --adopt, --accept-rollback, --allow-*),
+// limits of one run (--max-time, --max-transfer) and properties of the machine are not stored.
 var (
 	filterFlags = []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "accept", "where"}
 	plainFlags  = []string{
 		"with-metadata", "versions", "keep-versions", "keep-log", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "no-patches", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",
 	}
-	// fileFlags name files that determine trust and credentials.
+	// fileFlags are flags with names of files, which determine trust and credentials.
 	fileFlags = []string{"netrc", "bearer-file", "header-file", "cert", "key", "ca"}
 	keptFlags = slices.Concat(filterFlags, plainFlags, fileFlags)
 )
 
-// settings are the values that a run uses: those of its flags, and for flags that are
-// not given those stored with the mirror.
+// settings are the values of the flags of a run. Flags that are not given have the values that
+// are stored with the mirror.
 type settings struct {
 	cmd      *cobra.Command
 	remember bool
-	origin   string // origin of SOURCE; "" if it is a file
+	origin   string // origin of SOURCE; "" if SOURCE is a file
 	kept     mirror.Settings
-	recorded bool      // the mirror was written by a version that stores settings
-	before   time.Time // time of the previous sync, or now; used only if nothing is stored
+	recorded bool      // settings were stored before; an earlier version of instep stored none
+	before   time.Time // start of the previous sync, or now; set only if recorded is false
 }
 
 // listValue is the value of a flag that can be given several times.
@@ -49,9 +48,9 @@ type listValue interface {
 	Replace([]string) error
 }
 
-// useSettings sets the flags of cmd that are not given to the values stored with the
-// mirror m, which was opened with o. Values that it cannot use are reported or refused,
-// never skipped silently.
+// useSettings sets the flags of cmd that are not given to the values stored with the mirror m,
+// which was opened with o. It warns about stored values that it does not use, or returns an
+// error.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
 	kept, recorded, err := m.Settings(ctx)
 	if err != nil {
@@ -61,7 +60,7 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 		kept.Values = map[string][]string{}
 	}
 	s := &settings{cmd: cmd, kept: kept, recorded: recorded}
-	s.remember = s.isOn("remember")
+	s.remember, _ = cmd.Flags().GetBool("remember") // audit does not have this flag
 	if u, err := fetch.Parse(source); err == nil {
 		s.origin = fetch.Origin(u)
 	}
@@ -71,7 +70,7 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 		}
 	}
 	if strange := s.strange(); len(strange) > 0 {
-		return nil, usagef("this mirror keeps settings that this version does not know (--%s): use a newer version of instep", strings.Join(strange, ", --"))
+		return nil, usagef("the settings stored with this mirror include some that this version does not know (--%s): use a newer version of instep", strings.Join(strange, ", --"))
 	}
 	for _, name := range slices.Concat(filterFlags, plainFlags) {
 		if err := s.use(name); err != nil {
@@ -82,17 +81,11 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	return s, a.useFiles(s, o)
 }
 
-// isOn reports whether a boolean flag is set.
-func (s *settings) isOn(name string) bool {
-	f := s.cmd.Flags().Lookup(name)
-	return f != nil && f.Value.String() == "true"
-}
-
-// readBefore finds the time of the last recorded sync; now if there is none.
+// readBefore sets before to the start of the last recorded sync, or to now if none is recorded.
 func (s *settings) readBefore(o mirror.Options, now time.Time) error {
 	all, err := listRuns(o.Dir, o.State)
 	if errors.Is(err, mirror.ErrWrongStore) {
-		err = nil // the mirror does not exist yet
+		err = nil // a mirror that does not exist yet has no runs
 	}
 	for i := range all {
 		if all[i].Command == "sync" && all[i].Begun.After(s.before) {
@@ -105,12 +98,12 @@ func (s *settings) readBefore(o mirror.Options, now time.Time) error {
 	return err
 }
 
-// strange returns the names of stored settings that this version does not know.
+// strange returns the names of stored settings that are unknown to this version.
 func (s *settings) strange() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.kept.Values)), func(name string) bool { return slices.Contains(keptFlags, name) })
 }
 
-// use sets a flag to its stored value if the flag is not given.
+// use sets a flag to its stored value, unless the flag is given.
 func (s *settings) use(name string) error {
 	f, values := s.cmd.Flags().Lookup(name), s.kept.Values[name]
 	if f == nil || f.Changed || len(values) == 0 {
@@ -123,13 +116,13 @@ func (s *settings) use(name string) error {
 		err = f.Value.Set(values[0])
 	}
 	if err != nil {
-		return usagef("this mirror keeps --%s=%s, which cannot be used: %v", name, strings.Join(values, ","), err)
+		return usagef("the stored setting --%s=%s of this mirror cannot be used: %v", name, strings.Join(values, ","), err)
 	}
 	return nil
 }
 
-// useFiles sets the flags that name files to their stored values if that is safe: for
-// the same origin, and if nobody else can have written the files.
+// useFiles sets the flags that name files to their stored values, if the Source has the same
+// origin as before and no other user can have stored the names.
 func (a *app) useFiles(s *settings, o mirror.Options) error {
 	var files []string
 	for _, name := range fileFlags {
@@ -140,15 +133,15 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 	if len(files) == 0 {
 		return nil
 	}
-	why, state := "", mirror.StateDir(o.Dir, o.State)
+	reason, state := "", mirror.StateDir(o.Dir, o.State)
 	switch {
 	case s.origin == "" || s.origin != s.kept.Origin:
-		why = "they are for " + s.kept.Origin
+		reason = "they are for " + s.kept.Origin
 	case !isOurs(state) || !isOurs(filepath.Join(state, "catalog.db")):
-		why = "the mirror's state is not yours alone: another user may have named them"
+		reason = "another user can write the mirror's state, and may have named the files"
 	}
-	if why != "" {
-		a.out.warn(warningRecord{Message: fmt.Sprintf("the files kept with the mirror (--%s) are not used: %s", strings.Join(files, ", --"), why), Hint: "give the flags again"})
+	if reason != "" {
+		a.out.warn(warningRecord{Message: fmt.Sprintf("the files that the mirror's settings name (--%s) are not used: %s", strings.Join(files, ", --"), reason), Hint: "give these flags again"})
 		return nil
 	}
 	for _, name := range files {
@@ -159,7 +152,8 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 	return nil
 }
 
-// tellSettings prints the stored filters that a run uses, and those that it overrides.
+// tellSettings prints the stored filters that a run uses, and the stored values that its flags
+// override.
 func (a *app) tellSettings(s *settings) {
 	var used, instead []string
 	for _, name := range keptFlags {
@@ -180,21 +174,21 @@ func (a *app) tellSettings(s *settings) {
 		tell("kept with the mirror: " + strings.Join(used, " "))
 	}
 	if len(instead) > 0 && !s.remember {
-		tell("for this run only, instead of what is kept: " + strings.Join(instead, " "))
+		tell("this run does not use what is kept: " + strings.Join(instead, " "))
 	}
 }
 
-// asFlags formats values as on the command line.
+// asFlags formats the values of a flag as on a command line.
 func asFlags(name string, values []string) string {
 	given := make([]string, len(values))
 	for i, v := range values {
-		given[i] = "--" + name + "=" + shellWord(v)
+		given[i] = "--" + name + "=" + shellLine(v)
 	}
 	return strings.Join(given, " ")
 }
 
-// given returns the values of a given flag in the stored form: files as absolute paths.
-// It returns none if the flag is empty.
+// given returns the values of a flag as they are stored, with absolute names of files. It
+// leaves out empty values, and files that the next run could not read again.
 func (s *settings) given(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}
@@ -209,27 +203,28 @@ func (s *settings) given(name string) (values []string) {
 	for _, v := range values {
 		info, err := os.Stat(v)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // a pipe, for example, which will not exist in the next run
+			continue // a pipe, for example, does not exist in the next run
 		}
-		if whole, err := filepath.Abs(v); err == nil {
-			files = append(files, whole)
+		if path, err := filepath.Abs(v); err == nil {
+			files = append(files, path)
 		}
 	}
 	return files
 }
 
-// withoutEmpty removes empty texts, since an empty value selects nothing.
+// withoutEmpty returns a list without empty texts, because a flag with an empty value chooses
+// nothing.
 func withoutEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == "" })
 }
 
-// next returns the settings to store for later runs. With all, every given flag
-// replaces the stored value.
-func (s *settings) next(all bool) mirror.Settings {
+// next returns the settings to store for later runs, in which the given flags replace the
+// stored values.
+func (s *settings) next() mirror.Settings {
 	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
 	for _, name := range keptFlags {
 		f := s.cmd.Flags().Lookup(name)
-		if !all || f == nil || !f.Changed {
+		if f == nil || !f.Changed {
 			continue
 		}
 		delete(next.Values, name)
@@ -243,14 +238,14 @@ func (s *settings) next(all bool) mirror.Settings {
 	return next
 }
 
-// keep stores the settings of a run with a mirror: of the run that created it, and of one with
-// --remember.
+// keep stores the settings of a run with the mirror, if the run creates the mirror or has the
+// flag --remember.
 func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	bound, err := m.Bound(ctx)
 	if err != nil || !s.remember && (s.recorded || bound) {
 		return err
 	}
-	next := s.next(true)
+	next := s.next()
 	if err := m.KeepSettings(ctx, next); err != nil {
 		return err
 	}
@@ -263,10 +258,10 @@ func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	return nil
 }
 
-// keepRetention chooses how long earlier states are kept in a mirror of an earlier
-// version, which stored no settings. A run that keeps them longer than the default sets
-// that value permanently. Otherwise, if there are states older than the default allows,
-// an earlier run must have been told to keep them: they stay until the user decides.
+// keepRetention chooses how long earlier states are kept in a mirror for which an earlier
+// version of instep stored no settings. If the run has a --keep-versions above the default, it
+// stores that value. If there are states older than the default allows, an earlier run had such
+// a flag, so they are kept until the user decides.
 func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
 	if s.recorded {
 		return false, nil
@@ -279,7 +274,7 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 		}
 		s.kept.Values["keep-versions"] = []string{f.Value.String()}
 		s.recorded = true
-		return false, m.KeepSettings(ctx, s.next(false))
+		return false, m.KeepSettings(ctx, s.kept)
 	}
 	oldest, ok, err := m.OldestVersion(ctx)
 	if err != nil {
@@ -288,23 +283,20 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 	if forever = ok && oldest.Before(s.before.UTC().Truncate(24*time.Hour).AddDate(0, 0, -defaultKeepDays)); forever {
 		s.kept.Values["keep-versions"] = []string{"forever"}
 		a.out.warn(warningRecord{
-			Message: fmt.Sprintf("earlier states since %s are kept here, so an earlier run was given --keep-versions: they stay, and so do others from now on", oldest.Format(time.DateOnly)),
-			Hint:    fmt.Sprintf("to keep them for %d days, sync once with --keep-versions %d --remember", defaultKeepDays, defaultKeepDays),
+			Message: fmt.Sprintf("earlier states since %s are kept here, so an earlier run had --keep-versions: from now on all earlier states are kept", oldest.Format(time.DateOnly)),
+			Hint:    fmt.Sprintf("to keep earlier states for %d days, sync once with --keep-versions %d --remember", defaultKeepDays, defaultKeepDays),
 		})
 	}
 	s.recorded = true
-	return forever, m.KeepSettings(ctx, s.next(false))
+	return forever, m.KeepSettings(ctx, s.kept)
 }
 
-// settingRows returns the stored settings, one per row, in a fixed order.
+// settingRows returns the stored settings as records, sorted by name.
 func settingRows(kept mirror.Settings) (rows []statusRecord) {
 	for _, name := range slices.Sorted(maps.Keys(kept.Values)) {
 		for _, v := range kept.Values[name] {
-			rows = append(rows, statusRecord{Key: name, Value: v, Origin: keptOrigin})
+			rows = append(rows, statusRecord{Key: name, Value: v, Origin: "kept with the mirror"})
 		}
 	}
 	return rows
 }
-
-// keptOrigin describes the origin of a stored value.
-const keptOrigin = "kept with the mirror"

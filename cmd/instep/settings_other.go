@@ -2,5 +2,5 @@
 
 package main
 
-// isOurs returns false: this system does not provide the owner of a file.
+// isOurs returns false, because this system does not provide the owner of a file.
 func isOurs(string) bool { return false }

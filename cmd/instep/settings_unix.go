@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// isOurs reports whether a file belongs to the current user and nobody else may write
-// to it.
+// isOurs reports whether a file belongs to the current user and no other user may write it.
 func isOurs(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o022 != 0 {

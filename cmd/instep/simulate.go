@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -49,7 +50,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "serve a Source that changes, and misbehaves as asked",
+		Short: "serve a Source that changes, with the faults that you choose",
 		Long:  simulateHelp,
 		Example: `  instep simulate
   instep simulate --resources 100000 --rate 20 --every 10s --dump
@@ -65,28 +66,28 @@ func (a *app) simulateCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
-	fs.IntVar(&f.resources, "resources", 1000, "`NUMBER` of resources to begin with")
-	fs.StringVar(&f.size, "size", "lognormal:4KiB:1", "`SIZE` of a resource, and how it is spread")
-	fs.Float64Var(&f.rate, "rate", 1, "changes a second")
-	fs.StringVar(&f.mix, "mix", "1:2:1", "how many are `CREATED:UPDATED:DELETED`")
-	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates, 0 to 1, that goes to one resource in a hundred")
-	fs.Float64Var(&f.speed, "speed", 1, "how many times as fast as the clock simulated time goes")
-	fs.Uint64Var(&f.seed, "seed", 1, "the same `NUMBER` makes the same resources and changes")
+	fs.IntVar(&f.resources, "resources", 1000, "`NUMBER` of resources at the beginning")
+	fs.StringVar(&f.size, "size", "lognormal:4KiB:1", "`SIZE` of the resources, or the distribution of their sizes")
+	fs.Float64Var(&f.rate, "rate", 1, "number of changes in a second of simulated time")
+	fs.StringVar(&f.mix, "mix", "1:2:1", "ratio of `CREATED:UPDATED:DELETED` resources")
+	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates, 0 to 1, that changes one resource in a hundred")
+	fs.Float64Var(&f.speed, "speed", 1, "simulated seconds in a second of the clock")
+	fs.Uint64Var(&f.seed, "seed", 1, "`NUMBER` from which resources and changes are made: the same one makes the same")
 	timeVar(fs, &f.every, "every", 5*time.Second, "`TIME` between two publications")
-	fs.IntVar(&f.sets, "sets", 1, "deal the resources out to this `NUMBER` of sets")
-	fs.IntVar(&f.listMax, "change-list-max", 5000, "changes of a Change List")
-	fs.IntVar(&f.maxEntries, "max-entries", 0, "resources of a Resource List; more make an index (default 50000)")
+	fs.IntVar(&f.sets, "sets", 1, "`NUMBER` of sets over which the resources are distributed")
+	fs.IntVar(&f.listMax, "change-list-max", 5000, "largest number of changes in a Change List")
+	fs.IntVar(&f.maxEntries, "max-entries", 0, "largest number of resources in a Resource List without an index (default 50000)")
 	fs.BoolVar(&f.dump, "dump", false, "offer Resource Dumps and Change Dumps")
-	fs.BoolVar(&f.archive, "archive", false, "offer archives of the last twenty documents of a kind")
+	fs.BoolVar(&f.archive, "archive", false, "offer archives of the last twenty documents of each kind")
 	timeVar(fs, &f.duration, "duration", 0, "end after this `TIME` (default: when interrupted)")
-	fs.StringVar(&f.truth, "truth", "", "write what the resources are at the end to `FILE`")
-	fs.StringVar(&f.quirks, "quirk", "", "comma-separated `NUMBERS` of quirks to show")
-	fs.StringVar(&f.faults, "fault", "", "comma-separated `NAMES` of faults to show, with =N% for a share of your own")
-	fs.BoolVar(&f.list, "list", false, "name all quirks and faults, and end")
+	fs.StringVar(&f.truth, "truth", "", "write the final resources to `FILE`")
+	fs.StringVar(&f.quirks, "quirk", "", "comma-separated `NUMBERS` of quirks that the Source has")
+	fs.StringVar(&f.faults, "fault", "", "comma-separated `NAMES` of faults that the Source has, with =N% for another share than the default")
+	fs.BoolVar(&f.list, "list", false, "list all quirks and faults, and end")
 	return cmd
 }
 
-// listSwitches prints all switches.
+// listSwitches prints all quirks and faults that can be switched on.
 func (a *app) listSwitches() error {
 	for _, sw := range sim.Switches() {
 		flag, share := "--fault", ""
@@ -103,7 +104,7 @@ func (a *app) listSwitches() error {
 	return nil
 }
 
-// config returns the model that the flags describe.
+// config returns the configuration of the simulated resources.
 func (f *simulateFlags) config(now time.Time) (sim.Config, error) {
 	size, err := parseSpread(f.size)
 	if err != nil {
@@ -170,8 +171,7 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	if err != nil {
 		return nil, usagef("--fault: %v", err)
 	}
-	// Errors in values come first, then errors of form.
-	return append(faults, quirks...), nil
+	return append(faults, quirks...), nil // faults change values, and quirks change the form of the result
 }
 
 // Limits of --every and --speed.
@@ -189,19 +189,19 @@ func (f *simulateFlags) step() (time.Duration, error) {
 	case !(f.speed > 0 && f.speed <= maxSpeed):
 		return 0, usagef("--speed %g: expected more than 0 and at most %g", f.speed, maxSpeed)
 	case f.duration < 0:
-		return 0, usagef("--duration %v: expected no less than 0", f.duration)
+		return 0, usagef("--duration %v: expected 0 or more", f.duration)
 	}
 	return time.Duration(float64(f.every) * f.speed), nil
 }
 
-// simulation is a running Source.
+// simulation is a running simulated Source.
 type simulation struct {
 	*app
 	flags  *simulateFlags
 	step   time.Duration
 	model  *sim.Model
 	source *sim.Source
-	asked  atomic.Int64 // requests
+	asked  atomic.Int64 // number of requests
 	begin  time.Time
 	total  sim.Counts
 	rounds int
@@ -228,7 +228,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 		return usagef("%v", err)
 	}
 	if err := s.model.CheckStep(s.step); err != nil {
-		return usagef("%v (with a lower --rate, --speed or --every)", err)
+		return usagef("%v (choose a lower --rate, --speed or --every)", err)
 	}
 	return s.serve(ctx, on)
 }
@@ -261,14 +261,14 @@ func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	served := make(chan error, 1)
 	go func() {
 		served <- serveHandler(ctx, ln, countRequests(s.source, &s.asked))
-		stop() // without a server nobody can read the changes
+		stop() // if the server failed, nobody can read further changes
 	}()
 	err = s.run(ctx)
 	stop()
 	return errors.Join(err, <-served, s.finish())
 }
 
-// listen listens on an address that documents can contain.
+// listen listens on an address that can be part of the URIs in documents.
 func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.flags.addr)
 	if err != nil {
@@ -276,12 +276,12 @@ func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	}
 	if at, err := netip.ParseAddrPort(ln.Addr().String()); err == nil && at.Addr().IsUnspecified() {
 		_ = ln.Close()
-		return nil, usagef("--addr %q: expected the address by which Destinations reach this machine, for it stands in every document", s.flags.addr)
+		return nil, usagef("--addr %q: expected the address by which Destinations reach this machine, because all documents contain it", s.flags.addr)
 	}
 	return ln, nil
 }
 
-// open creates the Source, with its documents below dir.
+// open creates the simulated Source, with its documents below dir.
 func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets func(), err error) {
 	var buckets []*blob.Dir
 	closeBuckets = func() {
@@ -302,7 +302,7 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 		}
 		buckets = append(buckets, b)
 	}
-	// Superseded documents are kept for ten minutes of real time.
+	// Replaced documents are kept for ten minutes of the clock, not of simulated time.
 	keep := time.Duration(min(float64(10*time.Minute)*s.flags.speed, float64(math.MaxInt64/2)))
 	o := sim.Options{
 		Model: s.model, BaseURL: base, Bucket: buckets[0], Staging: buckets[1],
@@ -319,7 +319,7 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 	return closeBuckets, nil
 }
 
-// countRequests counts the requests to h.
+// countRequests returns a handler that counts the requests to h.
 func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
@@ -327,7 +327,7 @@ func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	})
 }
 
-// run changes and publishes until ctx is done or --duration ends.
+// run changes and publishes resources until ctx is done or --duration is over.
 func (s *simulation) run(ctx context.Context) error {
 	if s.flags.duration > 0 {
 		var cancel context.CancelFunc
@@ -356,7 +356,7 @@ func (s *simulation) run(ctx context.Context) error {
 	}
 }
 
-// tell prints a line about a round.
+// tell prints the counts of a round of changes.
 func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	text := fmt.Sprintf("%s: %d created, %d updated, %d deleted; %d resources; published in %s",
 		s.model.Now().Format(time.RFC3339), n.Created, n.Updated, n.Deleted, s.model.Len(), took.Round(time.Millisecond))
@@ -364,10 +364,13 @@ func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	s.out.line("%s", text)
 }
 
-// finish writes the truth, and prints a summary.
+// finish writes the file of --truth, even after an interruption, and prints a summary.
 func (s *simulation) finish() error {
-	if err := s.writeTruth(); err != nil {
-		return fmt.Errorf("writing the truth: %w", err)
+	if s.flags.truth != "" {
+		ctx := context.Background()
+		if err := writeWhole(ctx, s.flags.truth, func(w io.Writer) error { return s.source.Truth(ctx, w) }); err != nil {
+			return fmt.Errorf("write the truth: %w", err)
+		}
 	}
 	took := s.now().Sub(s.begin)
 	s.out.end(summary{
@@ -376,22 +379,4 @@ func (s *simulation) finish() error {
 	}, fmt.Sprintf("Stopped after %s and %d rounds: %d created, %d updated, %d deleted; %d requests answered.",
 		took.Round(time.Second), s.rounds, s.total.Created, s.total.Updated, s.total.Deleted, s.asked.Load()))
 	return nil
-}
-
-// writeTruth writes the truth to the file of --truth, atomically.
-func (s *simulation) writeTruth() error {
-	if s.flags.truth == "" {
-		return nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(s.flags.truth), ".truth-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
-	// Not ctx: the truth must be written even after an interruption.
-	err = errors.Join(s.source.Truth(context.Background(), f), f.Chmod(0o644), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), s.flags.truth)
 }

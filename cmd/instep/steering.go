@@ -11,27 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// steers reports whether a rune can move the cursor, change the terminal, change the
-// writing direction or be invisible: a text that contains it may look like another
-// text.
+// steers reports whether a rune can move the cursor, change the terminal or the writing
+// direction, or is invisible. A text with such a rune may look like another text.
 func steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || isInvisible(r)
 }
 
-// isInvisible reports whether a rune has no width and no meaning of its own, such as a
-// zero-width space.
+// isInvisible reports whether a rune has no width, such as a zero-width space or a tag.
 func isInvisible(r rune) bool {
-	switch {
-	case r == '\u00ad', r >= '\u200b' && r <= '\u200d', r >= '\u2060' && r <= '\u2064', r == '\ufeff',
-		r >= '\ufff9' && r <= '\ufffb', r >= 0xe0000 && r <= 0xe007f:
-		return true
-	}
-	return false
+	return r == '\u00ad' || r >= '\u200b' && r <= '\u200d' || r >= '\u2060' && r <= '\u2064' || r == '\ufeff' ||
+		r >= '\ufff9' && r <= '\ufffb' || r >= 0xe0000 && r <= 0xe007f
 }
 
-// escapeSteering escapes control characters in a text as JSON does, such as \u202e. In
-// JSON they occur only in strings, so the meaning does not change. It keeps newlines
-// and tabs, which separate lines and columns.
+// escapeSteering escapes the runes that steers reports, apart from newlines and tabs, as JSON
+// does: \u202e. The meaning of a JSON text does not change, because such runes occur only in
+// strings.
 func escapeSteering(text []byte) []byte {
 	odd := func(c byte) bool { return c < ' ' || c >= 0x7f }
 	if i := slices.IndexFunc(text, odd); i < 0 || utf8.Valid(text[i:]) && !bytes.ContainsFunc(text[i:], steersLine) {
@@ -42,7 +36,7 @@ func escapeSteering(text []byte) []byte {
 
 func steersLine(r rune) bool { return r != '\n' && r != '\t' && steers(r) }
 
-// printable escapes control characters in a part of a line, so that text from a Source
+// printable escapes the runes that steers reports in a part of a line. So a text from a Source
 // cannot begin a new line.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
@@ -65,7 +59,7 @@ func appendEscaped(out []byte, s string, escaped func(rune) bool) []byte {
 	return out
 }
 
-// escaping is a writer that escapes control characters. Each write must end with a
+// escaping is a writer that escapes text with escapeSteering. Each write must end with a
 // complete character.
 type escaping struct{ w io.Writer }
 

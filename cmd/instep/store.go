@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -14,7 +13,7 @@ import (
 	"instep/source"
 )
 
-// storeFlags are the flags about how a mirror stores its bytes, and how it treats files
+// storeFlags are the flags that say how a mirror stores its bytes, and what happens to files
 // that are already in its directory.
 type storeFlags struct {
 	adopt  bool
@@ -23,25 +22,21 @@ type storeFlags struct {
 
 func (f *storeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.adopt, "adopt", false, "take over the files in DIR, fetched by other programs or left of a mirror: what is verified is not fetched again; begin a new catalog if that of the mirror is lost or damaged")
-	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default), with a file for each URI, or flat, with a file for all that have the same bytes, named by their sha-256")
+	fs.BoolVar(&f.adopt, "adopt", false, "take over the files in DIR, from other programs or an earlier mirror: verified files are not fetched again; begin a new catalog if the mirror's catalog is lost or damaged")
+	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default) has one file for each URI, flat has one file, named by its sha-256, for all resources with the same bytes")
 }
 
-// apply sets the options in o from the flags.
+// apply sets the options of the mirror that the flags are about.
 func (f *storeFlags) apply(o *mirror.Options) error {
 	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
-	switch o.Layout {
-	case "", mirror.Tree, mirror.Flat:
-		return nil
-	}
-	return usagef("--layout %q: expected %s or %s", f.layout, mirror.Tree, mirror.Flat)
+	return choose("layout", f.layout)
 }
 
-// maxNamed is the number of files that are listed without -v.
+// maxNamed is the largest number of files that are listed if -v is not given.
 const maxNamed = 20
 
-// reportStore lists, after a successful run, files in a mirror's directory that belong to
-// no resource, and interrupted transfers.
+// reportStore prints, after a successful run, which files in the mirror's directory belong
+// to no resource (with --adopt), and how many transfers were interrupted.
 func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *storeFlags, ended error) error {
 	if ended != nil {
 		return ended
@@ -53,17 +48,18 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *
 	}
 	n, bytes, err := m.PartsKept(ctx)
 	if err == nil && n > 0 {
-		a.out.say("%d transfers that broke off go on in the next run; they take %s until then, for a week at most", n, humanize.Bytes(uint64(bytes)))
+		a.out.say("%d interrupted transfers will continue in the next run; their %s are kept for a week at most", n, humanSize(bytes))
 	}
 	return err
 }
 
-// tellFound reports a file of the user that was moved because a resource has its path.
+// tellFound reports that a file of the user was moved to the trash because a resource has
+// the same path.
 func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	r := warningRecord{
 		URI: found.URI, Path: found.Path, Trash: found.Kept,
-		Message: fmt.Sprintf("%s was here already and is not what the Source has: it is in the trash, at %s", found.Path, found.Kept),
-		Hint:    fmt.Sprintf("to get it back: instep restore %s %s --to FILE", shellWord(dir), shellWord(found.Path)),
+		Message: fmt.Sprintf("%s existed already with other bytes than the Source's: the file is now in the trash, at %s", found.Path, found.Kept),
+		Hint:    fmt.Sprintf("to get it back: instep restore %s %s --to FILE", shellLine(dir), shellLine(found.Path)),
 	}
 	a.out.warn(r)
 	log.Add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
@@ -76,13 +72,13 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 	_, unpublished := source.ReadPublicationInfo(os.DirFS(dir))
 	for path, err := range m.Strangers(ctx) {
 		if err != nil {
-			return fmt.Errorf("look for files that are no resources: %w", err)
+			return fmt.Errorf("search for files that are no resources: %w", err)
 		}
 		if unpublished == nil && source.MayBeDocument(path) {
 			continue
 		}
 		if n++; n <= maxNamed || a.out.json || a.out.verbose {
-			a.out.warn(warningRecord{Path: path, Message: printable(path) + " is not a resource of the Source; it stays"})
+			a.out.warn(warningRecord{Path: path, Message: printable(path) + " is not a resource of the Source, and stays"})
 		}
 	}
 	if n > maxNamed && !a.out.json && !a.out.verbose {
@@ -91,7 +87,8 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 	return nil
 }
 
-// adopted returns the path of the file that an action takes over; "" if it takes none.
+// adopted returns the path of the file that an action takes over as a resource; "" if the
+// action takes over no file.
 func adopted(act destination.Action) string {
 	if act.Kind != destination.Adopt {
 		return ""

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -17,6 +16,7 @@ import (
 	"instep/internal/catalog"
 	"instep/internal/where"
 	"instep/mirror"
+	"instep/resourcesync"
 )
 
 type syncFlags struct {
@@ -107,9 +107,9 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
-	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for this `TIME`, in days such as 90d")
-	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, where the Source keeps them")
-	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for up to this `TIME`, in days such as 90d")
+	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, if the Source keeps them")
+	dryRunFlag(cmd, &f.dryRun)
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")
 	f.trust.register(cmd)
 	f.watch.register(cmd)
@@ -129,7 +129,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if s.settings, err = a.useSettings(ctx, cmd, source, s.options, s.mirror); err != nil {
 		return err
 	}
-	if err := s.check(); err != nil { // checks stored values too
+	if err := s.check(); err != nil { // now with the values stored with the mirror
 		return err
 	}
 	if err := s.checkMoment(ctx); err != nil {
@@ -146,10 +146,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	}
 	s.progress = a.newProgress("sync", &s.net)
 	defer s.progress.stop()
-	begin := a.now()
-	s.report = func(rep *destination.Report, err error, log *runLog) {
-		a.reportSync(ctx, rep, err, s, a.now().Sub(begin), log)
-	}
+	s.report = s.reportSync
 	_, err = s.run(ctx)
 	if errors.As(err, new(reportedError)) {
 		return nil
@@ -171,13 +168,13 @@ func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.
 	return d
 }
 
-// openMirror opens a mirror for a run. If it does not exist it is created only after
-// the Source has answered; until then the result is an empty, read-only mirror.
-func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mirror, error) {
+// openMirror opens a mirror for a run. For a mirror that does not exist it returns an
+// empty, read-only one, because the mirror is created only after the Source has answered.
+func openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mirror, error) {
 	if !dryRun {
-		made := o
-		made.Create = false
-		m, err := mirror.Open(ctx, made)
+		existing := o
+		existing.Create = false
+		m, err := mirror.Open(ctx, existing)
 		if !errors.Is(err, mirror.ErrWrongStore) && !(o.Adopt && errors.Is(err, catalog.ErrDamaged)) {
 			return m, err
 		}
@@ -185,20 +182,7 @@ func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*m
 	return mirror.OpenReadOnly(ctx, o)
 }
 
-// makeMirror creates the mirror that openMirror did not find. If that fails it returns
-// m.
-func makeMirror(ctx context.Context, m *mirror.Mirror, o mirror.Options) (*mirror.Mirror, error) {
-	if err := m.Close(); err != nil {
-		return m, err
-	}
-	made, err := mirror.Open(ctx, o)
-	if err != nil {
-		return m, err
-	}
-	return made, nil
-}
-
-// syncEvent prints an event as it happens.
+// syncEvent prints an event of a synchronisation.
 func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventTried:
@@ -226,8 +210,8 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// tried prints a way by which the Source was searched. If nothing is found, the error
-// will list all ways.
+// tried prints one place at which the Source was searched, with -v only: if the Source is
+// not found, the error lists all places.
 func (a *app) tried(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
@@ -243,40 +227,26 @@ func (a *app) change(act destination.Action, n int64) {
 	}
 	a.out.record(&r)
 	if a.out.verbose {
-		a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
+		a.out.line("%s %s", changeMark(act.Change), printable(act.Want.URI))
 	}
 }
 
-func changeMark(act destination.Action) string {
-	switch act.Change {
-	case "created":
+// changeMark returns the mark that is printed before a changed resource.
+func changeMark(change resourcesync.Change) string {
+	switch change {
+	case resourcesync.Created:
 		return "+"
-	case "updated":
+	case resourcesync.Updated:
 		return "~"
-	case "deleted":
+	case resourcesync.Deleted:
 		return "-"
 	}
 	return "="
 }
 
-// positive returns a pointer to n, or nil for 0, which omits the field.
-func positive(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
-}
-
-func optional(n int64) *int64 {
-	if n < 0 {
-		return nil
-	}
-	return &n
-}
-
-// reportSync prints the results of a run, and the error that ended it early if err is not
-// nil.
-func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, s *syncer, took time.Duration, log *runLog) {
+// reportSync prints the results of a run. If err is not nil, it ended the run early.
+func (s *syncer) reportSync(ctx context.Context, rep *destination.Report, err error, log *runLog) {
+	a, took := s.a, s.a.now().Sub(s.begun)
 	t := s.totals(rep)
 	a.code = t.ExitCode()
 	for _, f := range t.Failures {
@@ -286,101 +256,88 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		a.out.warn(warningRecord{Message: fmt.Sprintf("and %d more failed", more)})
 	}
 	log.totals(t)
-	a.explainTotals(t, s.dir)
+	s.explainTotals(t)
 	s.explainState(t)
 	status := t.Status()
 	if err != nil {
 		code, hint := explain(ctx, err)
 		a.code, status = code, failure(code)
-		a.out.complain(plainly(ctx, err), hint)
+		a.out.failed("", plainly(ctx, err), hint)
 		log.EndedBy(err)
 	}
 	if t.Patches.Used > 0 {
-		a.out.say("%s made by patches: %s not transferred", counted(t.Patches.Used, "resource"), humanize.Bytes(uint64(t.Patches.Saved)))
+		a.out.say("%s made by patches, which saved the transfer of %s", counted(t.Patches.Used, "resource"), humanSize(t.Patches.Saved))
 	}
 	if t.Unverified > 0 {
 		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.Unverified, "resource"))
 	}
 	if n := s.missed.Fetched; n > 0 {
-		a.out.say("%s that the mirror had missed fetched (instep history %s URI shows them)", counted(n, "version"), shellWord(s.dir))
+		a.out.say("fetched %s that resources had between two runs (instep history %s URI shows them)", counted(n, "version"), shellLine(s.dir))
 	}
 	if t.Failed > 0 {
-		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.Failed, shellWord(s.dir))
+		a.out.say("%d failed; to see them by cause: instep errors %s --last", t.Failed, shellLine(s.dir))
 	}
 	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
 }
 
-// explainTotals prints the unfinished parts of a run, with the next step for each.
-func (a *app) explainTotals(t *totals, dir string) {
+// explainTotals prints what a run did not do, with the next step for each.
+func (s *syncer) explainTotals(t *totals) {
+	out := s.a.out
 	for skip, n := range sorted(t.Skipped) {
-		a.out.warn(warningRecord{Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip), Hint: skipHints[skip]})
+		out.warn(warningRecord{Message: leftAlone(n, string(skip)), Hint: skipHints[skip]})
 	}
 	for origin, n := range sorted(t.Origins) {
-		a.out.warn(warningRecord{
-			Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin),
-			Hint:    "to fetch them add --allow-origin " + origin,
-		})
+		out.warn(warningRecord{Message: leftOutOrigin(n, origin), Hint: "to fetch them add --allow-origin " + origin})
 	}
 	for _, err := range t.Partial {
-		a.out.warn(warningRecord{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
+		out.warn(warningRecord{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
 	}
 	for _, w := range t.Withheld {
-		a.out.warn(warningRecord{
-			Set:     w.Set,
-			Message: withheldMessage(&w, a.flag("max-delete")),
-			Hint:    withheldHint(&w, fmt.Sprintf("instep approve %s%s %s", a.stateFlag(), shellWord(dir), w.Hash)),
-			Before:  num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
+		out.warn(warningRecord{
+			Set: w.Set, Message: withheldMessage(&w, s.f.maxDelete), Hint: withheldHint(&w, s.approve(w.Hash)),
+			Before: num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}
-	a.explainTrust(t, dir)
+	s.explainTrust(t)
 }
 
-// skipHints explain how to get resources that were skipped.
+func leftAlone(n int64, reason string) string {
+	return fmt.Sprintf("%s left alone: %s", counted(n, "resource"), reason)
+}
+
+func leftOutOrigin(n int64, origin string) string {
+	return fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin)
+}
+
+// approve returns the command that approves the plan with a hash.
+func (s *syncer) approve(hash string) string {
+	words := []string{"instep", "approve"}
+	if s.f.state != "" {
+		words = append(words, "--state", s.f.state)
+	}
+	return shellLine(append(words, s.dir, hash)...)
+}
+
+// skipHints explain how to fetch resources that were skipped.
 var skipHints = map[destination.Skip]string{
-	destination.SkipOrigin:   "add --allow-origin for those that you want, and --exclude for the others",
-	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict brings them as they are",
-	destination.SkipRecord:   "the first are named above; the next run asks for them again, and --exclude leaves out what they describe",
-	destination.SkipDisputed: "each is named above; the next Resource List of the Source settles it",
-	destination.SkipStale:    "the next Resource List of the Source ends that; --accept-rollback takes the word of this one, for all that it tells",
+	destination.SkipOrigin:   "to fetch some of them add --allow-origin, to leave out the others add --exclude",
+	destination.SkipWeak:     "the Source must publish their sha-256; a sync without --strict fetches them as they are",
+	destination.SkipRecord:   "the first records are named above; the next run requests them again, and --exclude leaves out what they describe",
+	destination.SkipDisputed: "each resource is named above; the next Resource List of the Source decides",
+	destination.SkipStale:    "the next Resource List of the Source brings them up to date; --accept-rollback accepts everything that the present list says",
 }
 
-// flag returns the value of a flag; "" if it was not given.
-func (a *app) flag(name string) string {
-	for _, given := range a.given {
-		if value, ok := strings.CutPrefix(given, "--"+name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
-// stateFlag returns --state for use in a printed command; "" if it was not given.
-func (a *app) stateFlag() string {
-	if state := a.flag("state"); state != "" {
-		return "--state " + shellWord(state) + " "
-	}
-	return ""
-}
-
-// words are the statuses for people.
+// words are the texts of statuses for people.
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
 	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",
 	"converted": "CONVERTED", "same": "SAME", "different": "DIFFERENT", "clean": "CLEAN", "findings": "FINDINGS", "restored": "RESTORED",
 }
 
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func sorted[K ~string](m map[K]int64) func(yield func(K, int64) bool) {
+// sorted yields the counts in m, sorted by name.
+func sorted[K ~string](m map[K]int64) iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
-		for _, k := range sortedKeys(m) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
 			if !yield(k, m[k]) {
 				return
 			}

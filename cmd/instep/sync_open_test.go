@@ -43,8 +43,7 @@ func TestSyncLeavesTheStateOfAnotherMirrorAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.State = filepath.Join(root, "theirs", ".instep")
-	a := &app{now: time.Now}
-	m, err := a.openMirror(t.Context(), o, false)
+	m, err := openMirror(t.Context(), o, false)
 	if !errors.Is(err, mirror.ErrWrongStore) {
 		t.Errorf("got %v, want ErrWrongStore", err)
 	}
@@ -106,11 +105,10 @@ func TestSyncRefusesTheStateOfAnotherMirrorOfAnEarlierSchema(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(root, "empty"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{now: time.Now}
 	for _, dir := range []string{ours.Dir, filepath.Join(root, "empty"), filepath.Join(root, "none")} {
 		for _, dryRun := range []bool{false, true} {
 			o := mirror.Options{Dir: dir, State: filepath.Join(root, "theirs", ".instep"), Create: true, Now: time.Now}
-			m, err := a.openMirror(t.Context(), o, dryRun)
+			m, err := openMirror(t.Context(), o, dryRun)
 			if !errors.Is(err, mirror.ErrWrongStore) {
 				t.Errorf("in %s, dry run %v: got %v, want ErrWrongStore", filepath.Base(dir), dryRun, err)
 			}
@@ -125,8 +123,7 @@ func TestSyncRefusesTheStateOfAnotherMirrorOfAnEarlierSchema(t *testing.T) {
 func TestSyncOpensAMirrorOfAnEarlierSchema(t *testing.T) {
 	o, db := oneMirror(t, t.TempDir())
 	makeEarlier(t, db)
-	a := &app{now: time.Now}
-	m, err := a.openMirror(t.Context(), o, false)
+	m, err := openMirror(t.Context(), o, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"instep/resourcesync"
 )
 
-// syncer makes runs that bring a mirror in step: one, or many with --watch.
+// syncer makes the runs of sync on a mirror: one run, or many with --watch.
 type syncer struct {
 	a           *app
 	source, dir string
@@ -24,14 +24,14 @@ type syncer struct {
 
 	options  mirror.Options
 	mirror   *mirror.Mirror // mirror for the next run, if it is already open
-	log      *runLog        // log of that run
+	log      *runLog        // log of the next run
 	settings *settings
 	limit    guard.Limit
 	keep     keepVersions
 	keepLog  time.Duration
 	transfer int64     // --max-transfer
 	at       time.Time // --at
-	begun    time.Time // when the run began
+	begun    time.Time // start of the present run
 	client   *fetch.Client
 	uri      string // URI of the Source
 	net      traffic
@@ -43,9 +43,8 @@ type syncer struct {
 	missed   missed.Report           // versions that the last run fetched in addition to the present states
 	event    func(destination.Event) // called instead of app.syncEvent; may be nil
 
-	// report prints the results of a run, and the error that ended it early if err is not
-	// nil.
-	report func(rep *destination.Report, err error, log *runLog)
+	// report prints the results of a run. If err is not nil, it ended the run early.
+	report func(ctx context.Context, rep *destination.Report, err error, log *runLog)
 }
 
 // reportedError is an error that ended a run whose results have been reported.
@@ -53,7 +52,7 @@ type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
 
-// check validates the flags.
+// check parses and validates the flags of sync.
 func (s *syncer) check() (err error) {
 	if s.limit, err = guard.ParseLimit(s.f.maxDelete); err != nil {
 		return usagef("--max-delete: %v", err)
@@ -66,38 +65,36 @@ func (s *syncer) check() (err error) {
 		return usagef("--keep-log: %v", err)
 	}
 	s.keepLog = time.Duration(days) * 24 * time.Hour
-	if s.transfer, err = s.f.transfer(); err != nil {
+	if s.transfer, err = parseSize("--max-transfer", s.f.maxTransfer); err != nil {
 		return err
 	}
 	if s.at, err = s.a.parseMoment("at", s.f.at); err != nil {
 		return err
 	}
 	if s.f.at != "" && (s.f.watch.on || s.f.ore || s.f.versions && !s.keptVersions()) {
-		return usagef("--at does not go with --watch, --versions or --ore: one moment of the past does not change, and maps have none")
+		return usagef("--at cannot be combined with --watch, --versions or --ore: a moment of the past does not change, and Resource Maps have no past")
 	}
 	if s.f.ore && s.f.watch.on {
-		return usagef("--ore does not go with --watch: maps are read once, at the begin of a run")
+		return usagef("--ore cannot be combined with --watch: Resource Maps are read only once, at the beginning")
 	}
-	if err := s.f.trust.check(s.f); err != nil {
-		return err
+	if s.f.trust.acceptRollback && s.f.watch.on {
+		return usagef("--accept-rollback cannot be combined with --watch, because it is consent to what the Source says now")
 	}
 	return s.f.watch.check(s.f)
 }
 
-// keptVersions reports whether --versions is not given but stored with the mirror, which
-// then is of the present: that the mirror refuses --at says more.
+// keptVersions reports whether --versions is not given but stored with the mirror. Such a
+// mirror refuses --at itself, with a clearer message.
 func (s *syncer) keptVersions() bool {
 	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
 
-// ofPresent reports whether a flag is given that a mirror of the past cannot follow.
-func (s *syncer) ofPresent() bool { return s.f.watch.on || s.f.ore || s.f.versions }
-
-// checkMoment refuses these flags for a mirror that is of the past.
+// checkMoment returns an error if the mirror is of a moment of the past, and a flag is
+// given that requires a mirror of the present.
 func (s *syncer) checkMoment(ctx context.Context) error {
 	at, err := destination.Moment(ctx, s.mirror)
-	if err == nil && !at.IsZero() && s.ofPresent() {
-		err = usagef("this mirror is of %s, one moment of the past: --watch, --versions and --ore do not go with that", stamp(at))
+	if err == nil && !at.IsZero() && (s.f.watch.on || s.f.ore || s.f.versions) {
+		err = usagef("this mirror is of %s, a moment of the past, so it cannot be used with --watch, --versions and --ore", stamp(at))
 	}
 	return err
 }
@@ -134,23 +131,23 @@ func (s *syncer) open(ctx context.Context) (err error) {
 	if err := s.f.storeFlags.apply(&s.options); err != nil {
 		return err
 	}
-	s.mirror, err = s.a.openMirror(ctx, s.options, s.f.dryRun)
+	s.mirror, err = openMirror(ctx, s.options, s.f.dryRun)
 	s.log = log
 	return err
 }
 
-// close closes a mirror that no run has used.
+// close closes the mirror if it was opened for a run that did not begin.
 func (s *syncer) close() {
 	if s.mirror != nil {
 		_ = s.mirror.Close()
 	}
 }
 
-// run makes one run, or shows its plan. It reports an error after planning and returns
-// it as a reportedError.
+// run makes one run, or with --dry-run shows its plan. It prints an error that occurs after
+// planning, and returns it as a reportedError.
 func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
-	a, f, begin := s.a, s.f, s.a.now()
-	s.begun = begin
+	a, f := s.a, s.f
+	s.begun = a.now()
 	defer func() { err = s.mend(err) }()
 	if s.mirror == nil {
 		if err := s.open(ctx); err != nil {
@@ -159,7 +156,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	m, log := s.mirror, s.log
 	s.mirror = nil
-	defer func() { _ = m.Close() }() // ignore the error: the data is already durable
+	defer func() { _ = m.Close() }() // the error is ignored, since the data is already durable
 	defer func() { log.end(ctx, err) }()
 	d, err := s.destination(m, log)
 	if err != nil {
@@ -167,12 +164,12 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	if !f.dryRun && m.Exists() {
 		log.start(ctx, m, s.dir, f.state)
-		if err := s.glance(ctx, m); err != nil {
+		if err := s.findTouched(ctx, m); err != nil {
 			return pulse, err
 		}
 	}
 	passed := missed.NewLog("")
-	defer func() { _ = passed.Close() }() // temporary data
+	defer func() { _ = passed.Close() }() // the error is ignored, since the data is temporary
 	if s.missed = (missed.Report{}); f.versions && !f.dryRun {
 		d.Passed = passed.Add
 	}
@@ -183,13 +180,17 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	defer plan.Close()
 	pulse = plan.Pulse()
 	if f.dryRun {
-		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), a.showPlan(plan, s.dir, &s.net, a.now().Sub(begin), f.trust.maxAge))
+		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), s.showPlan(plan))
 	}
 	if !m.Exists() {
-		if m, err = makeMirror(ctx, m, s.options); err != nil {
+		if err := m.Close(); err != nil {
 			return pulse, err
 		}
-		d.Mirror = m
+		made, err := mirror.Open(ctx, s.options)
+		if err != nil {
+			return pulse, err
+		}
+		m, d.Mirror = made, made
 		log.start(ctx, m, s.dir, f.state)
 	}
 	rep, err := s.apply(ctx, d, m, plan, passed, log.ID())
@@ -197,15 +198,15 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	if rep == nil {
 		return pulse, err
 	}
-	s.report(rep, err, log)
+	s.report(ctx, rep, err, log)
 	if err != nil {
 		err = reportedError{err}
 	}
 	return pulse, err
 }
 
-// apply carries out a plan as the run with a number. It returns no report if nothing
-// was begun.
+// apply carries out a plan, as the run with a number. If it fails before it changes a
+// resource, it returns no report.
 func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan, passed *missed.Log, number int64) (*destination.Report, error) {
 	if err := s.keepSettings(ctx, m); err != nil {
 		return nil, err
@@ -222,7 +223,7 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err == nil && bringer != nil {
 		bringer.Stop = s.stopVersions(d)
 		err = bringer.Before(ctx, passed, &s.missed)
-		bringer.Stop = nil // what After leaves out, no later run brings
+		bringer.Stop = nil // no later run could fetch a version that After leaves out
 	}
 	if err != nil {
 		return nil, err
@@ -248,10 +249,12 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	return rep, s.a.reportStore(ctx, m, s.dir, &s.f.storeFlags, err)
 }
 
-func versionFailed(f missed.Failure) error { return fmt.Errorf("a version of it: %w", f.Err) }
+func versionFailed(f missed.Failure) error {
+	return fmt.Errorf("fetch an earlier version of the resource: %w", f.Err)
+}
 
-// bringer brings the versions that the plan passes over; nil if they are not asked for. done
-// closes their store.
+// bringer returns a Bringer of the versions that a plan does not fetch, because they are no
+// longer current; nil without --versions. The function done closes the store of versions.
 func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (b *missed.Bringer, done func(), err error) {
 	if d.Passed == nil {
 		return nil, func() {}, nil
@@ -261,17 +264,17 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 		return nil, func() {}, err
 	}
 	b = &missed.Bringer{Client: s.client, Store: store.Store, Held: m.HoldsBytes, AllowOrigins: s.f.allowOrigin}
-	return b, func() { _ = store.Close() }, nil // what it keeps is durable
+	return b, func() { _ = store.Close() }, nil // the stored versions are already durable
 }
 
-// stopVersions ends the fetching of versions where the run reaches its limits, and leaves to d what
-// is left of the bytes.
+// stopVersions returns the function that ends the fetching of versions when the run reaches
+// --max-transfer or --max-time. The function reduces d.MaxTransfer by the bytes of versions.
 func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	begun := int64(0)
 	return func(n int64) error {
 		switch {
 		case s.transfer > 0 && begun >= s.transfer:
-			return fmt.Errorf("%w: %d bytes of versions were begun", destination.ErrMaxTransfer, begun)
+			return fmt.Errorf("%w: the run requested %d bytes of versions", destination.ErrMaxTransfer, begun)
 		case s.f.maxTime > 0 && s.a.now().Sub(s.begun) >= s.f.maxTime:
 			return destination.ErrMaxTime
 		}
@@ -282,15 +285,16 @@ func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	}
 }
 
-// failedUpdate counts a resource that is still held in an older state.
+// failedUpdate counts a resource of a set whose update failed, so that the mirror still
+// holds its older state.
 func (s *syncer) failedUpdate(set string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stale[set]++
 }
 
-// countSame counts the unchanged resources after a run that only followed changes:
-// those held, except the ones that it fetched or failed to fetch.
+// countSame counts the unchanged resources of each set of which a run read only changes:
+// all that the mirror holds, except those that the run fetched or failed to fetch.
 func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destination.Plan, rep *destination.Report) error {
 	for i, set := range rep.Sets {
 		if plan.Sets[i].Mode != destination.Incremental {
@@ -305,7 +309,7 @@ func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destinat
 	return nil
 }
 
-// keepSettings stores settings for later runs with a mirror.
+// keepSettings stores the settings for later runs in the mirror.
 func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 	if err := s.settings.keep(ctx, m); err != nil {
 		return err
@@ -315,7 +319,7 @@ func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 	return err
 }
 
-// totals sums up the report of a run.
+// totals adds up the counts of a run over all sets.
 func (s *syncer) totals(rep *destination.Report) *totals {
 	var t totals
 	for _, set := range rep.Sets {

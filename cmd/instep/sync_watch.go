@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -24,16 +23,16 @@ type pollFlags struct {
 
 func (f *pollFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.on, "watch", false, "stay, and follow the Source until told to stop")
-	timeVar(fs, &f.every, "every", 0, "with --watch: ask the Source each `TIME` (default: in the rhythm in which it changes, 10s to 1h)")
+	fs.BoolVar(&f.on, "watch", false, "keep running, and follow the Source until interrupted")
+	timeVar(fs, &f.every, "every", 0, "with --watch: ask the Source for changes at intervals of this `TIME` (default: as often as it changes, 10s to 1h)")
 }
 
 func (f *pollFlags) check(sync *syncFlags) error {
 	switch {
 	case f.on && sync.dryRun:
-		return usagef("--watch does not go with --dry-run")
+		return usagef("--watch cannot be combined with --dry-run")
 	case f.every != 0 && !f.on:
-		return usagef("--every goes with --watch")
+		return usagef("--every requires --watch")
 	case f.every > 0 && f.every < time.Second:
 		return usagef("--every %v: expected a second or more", f.every)
 	}
@@ -47,20 +46,20 @@ type follower struct {
 	all   totals // totals of all runs
 	begin time.Time
 	ended error  // the error that ended the last run; nil if there was none
-	cut   bool   // the stop came during a run
+	cut   bool   // a run was interrupted
 	last  totals // totals of the last complete run
 
 	mu     sync.Mutex      // guards the fields below
 	notes  map[string]bool // notes of the previous run
 	fresh  map[string]bool // notes of this run, including those not printed again
-	stands string          // the unfinished parts of the last run, as printed
+	stands string          // the state that was last printed
 }
 
-// maxNotes is the largest number of notes printed per run. Further ones could not be
-// remembered and would be repeated in each run.
+// maxNotes is the largest number of different notes that are printed and remembered in a
+// run. Notes that are not remembered would be printed again in each run.
 const maxNotes = 1000
 
-var moreNotes = fmt.Sprintf("there are more notes than %d; the others are not told", maxNotes)
+var moreNotes = fmt.Sprintf("there are more than %d notes; the others are not shown", maxNotes)
 
 // watchSource makes runs until ctx is done.
 func (a *app) watchSource(ctx context.Context, s *syncer) error {
@@ -75,8 +74,8 @@ func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	return nil
 }
 
-// round makes a run. If another run has locked the mirror, it waits as if the Source
-// had nothing new.
+// round makes a run. If another process has locked the mirror, round returns as if the
+// Source had no changes.
 func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	f.progress = &progressBar{out: f.a.out, now: f.a.now}
 	f.notes, f.fresh = f.fresh, map[string]bool{}
@@ -90,7 +89,7 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	case errors.As(err, &locked) && !f.first():
 		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
 		return destination.Pulse{}, nil
-	case limited: // the next run continues
+	case limited: // the next run continues the transfers
 		return pulse, nil
 	}
 	f.ended = err
@@ -100,7 +99,7 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 // first reports whether no run has been complete yet.
 func (f *follower) first() bool { return f.last.Via == nil }
 
-// observe prints an event of a run, unless the previous run had it too.
+// observe prints an event of a run, but no note that the previous run had too.
 func (f *follower) observe(e destination.Event) {
 	switch e.Kind {
 	case destination.EventTried:
@@ -126,9 +125,9 @@ func (f *follower) observe(e destination.Event) {
 	f.a.syncEvent(e, f.progress)
 }
 
-// reportRound prints the results of a run if there are any, and the unfinished parts if
-// these have changed.
-func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) {
+// reportRound prints the counts of a run if it did anything, and what the run did not do
+// if that has changed since the previous run.
+func (f *follower) reportRound(_ context.Context, rep *destination.Report, err error, log *runLog) {
 	t := f.totals(rep)
 	f.add(t)
 	if err != nil {
@@ -141,25 +140,26 @@ func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) 
 			Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted), Failed: num(t.Failed), Bytes: num(t.Bytes),
 		})
 		f.a.out.line("%s  created=%d, updated=%d, deleted=%d, failed=%d   %s", f.a.now().UTC().Format(time.RFC3339),
-			t.Created, t.Updated, t.Deleted, t.Failed, humanize.Bytes(uint64(t.Bytes)))
+			t.Created, t.Updated, t.Deleted, t.Failed, humanSize(t.Bytes))
 	}
 	for _, x := range t.Failures {
 		f.observe(destination.Event{Kind: destination.EventNote, Text: fmt.Sprintf("failed: %s: %v", x.URI, x.Err)})
 	}
-	f.stand(fmt.Sprint(t.Skipped, t.Origins, t.Partial, t.Withheld, t.RolledBack, t.Gaps, t.Orphans, len(t.Frozen) > 0), func() { f.a.explainTotals(t, f.dir) })
+	f.stand(fmt.Sprint(t.Skipped, t.Origins, t.Partial, t.Withheld, t.RolledBack, t.Gaps, t.Orphans, len(t.Frozen) > 0), func() { f.explainTotals(t) })
 	f.last = *t
 	f.last.Failures = nil
 }
 
-// stand prints the present state unless it is unchanged.
-func (f *follower) stand(how string, tell func()) {
-	if how != f.stands {
-		f.stands = how
+// stand calls tell, which prints the present state, unless that state is the one that was
+// printed last.
+func (f *follower) stand(state string, tell func()) {
+	if state != f.stands {
+		f.stands = state
 		tell()
 	}
 }
 
-// add adds the counts of a run. The unfinished parts are those of the last run only.
+// add adds the counts of a run to those of all runs.
 func (f *follower) add(t *totals) {
 	f.all.Created += t.Created
 	f.all.Updated += t.Updated
@@ -170,7 +170,8 @@ func (f *follower) add(t *totals) {
 	f.all.Via = runs.AddCounts(f.all.Via, t.Via)
 }
 
-// told prints why a run failed and when the next one starts, if that is new.
+// told prints why a run failed and when the next one starts, unless the previous run failed
+// in the same way.
 func (f *follower) told(w destination.Wait) {
 	if w.Err == nil {
 		return

@@ -11,22 +11,22 @@ import (
 )
 
 // statusLine is a line at the bottom of a terminal that is redrawn repeatedly. Other lines
-// go above it.
+// are written above the status line.
 type statusLine struct {
 	w     io.Writer
 	width func() int
 	shown int // number of columns written
 }
 
-// show replaces the line. It overwrites a longer line with spaces rather than by an escape
-// sequence, which works on every terminal.
+// show replaces the text of the status line. It overwrites a longer text with spaces, because
+// escape sequences do not work on every terminal.
 func (s *statusLine) show(text string) {
 	columns := runewidth.StringWidth(text)
 	fmt.Fprint(s.w, "\r"+text+strings.Repeat(" ", max(s.shown-columns, 0)))
 	s.shown = columns
 }
 
-// clear removes the line.
+// clear removes the status line from the terminal.
 func (s *statusLine) clear() {
 	if s == nil || s.shown == 0 {
 		return
@@ -35,7 +35,7 @@ func (s *statusLine) clear() {
 	fmt.Fprint(s.w, "\r")
 }
 
-// setStatus starts to show a status line; nil removes it.
+// setStatus shows a status line from now on. With nil it removes the present status line.
 func (o *output) setStatus(line *statusLine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -43,7 +43,7 @@ func (o *output) setStatus(line *statusLine) {
 	o.bar = line
 }
 
-// status draws the status line; text returns it for the width of the terminal.
+// status redraws the status line with the text for the width of the terminal.
 func (o *output) status(text func(columns int) string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +59,7 @@ func hasColour(w io.Writer) bool {
 	return ok && os.Getenv("NO_COLOR") == "" && (runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "")
 }
 
-// The colours, as SGR parameters.
+// Colours as SGR parameters of ISO 6429.
 const (
 	red    = "31"
 	green  = "32"
@@ -68,7 +68,7 @@ const (
 	bold   = "1"
 )
 
-// lineColours maps beginnings of lines to their colours.
+// lineColours are the colours of words at the beginning of a line.
 var lineColours = []struct{ begin, colour string }{
 	{"instep:", red}, {"  hint:", cyan}, {"  next:", cyan},
 	{"  error ", red}, {"  warning ", yellow}, {"    fix:", cyan},
@@ -76,15 +76,15 @@ var lineColours = []struct{ begin, colour string }{
 	{"write   ", green}, {"retire  ", red},
 }
 
-// statusColours maps the word after "Status:" to its colour.
+// statusColours are the colours of the word after "Status:" in the last line.
 var statusColours = map[string]string{
 	"IN SYNC": green, "PUBLISHED": green, "CLEAN": green, "CONVERTED": green, "RESTORED": green, "PLAN": bold,
 	"PARTIAL": yellow, "INTERRUPTED": yellow,
 	"NOT IN SYNC": red, "FINDINGS": red, "REFUSED": red, "FAILED": red,
 }
 
-// coloured returns a text with its lines in colour. The text must not contain escape
-// sequences.
+// coloured returns a text with escape sequences for colours. The given text must not contain
+// escape sequences.
 func coloured(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

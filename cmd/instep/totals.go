@@ -5,37 +5,35 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"instep/internal/runs"
 	"instep/transfer"
 )
 
-// totals are the counts of a run, for display.
+// totals are the counts of a run of sync, with the methods that format them.
 type totals struct{ runs.Totals }
 
-// withheldMessage returns how many deletions are withheld, and how many are permitted.
+// withheldMessage says how many deletions are withheld, and how many are allowed.
 func withheldMessage(w *runs.Withheld, limit string) string {
 	if w.Guard.Doubted > 0 {
-		return fmt.Sprintf("%s withheld: %d of them come from a list that named more resources when it was read before, at the same moment", counted(w.N, "deletion"), w.Guard.Doubted)
+		return fmt.Sprintf("%s withheld: %d of them are resources that an earlier list of the same moment named", counted(w.N, "deletion"), w.Guard.Doubted)
 	}
 	if limit != "" {
-		return fmt.Sprintf("%s withheld: the run has deleted %d before, and --max-delete %s allows %d of %d", counted(w.N, "deletion"), w.Guard.Before, limit, w.Guard.Allowed, w.Guard.Members)
+		return fmt.Sprintf("%s withheld: --max-delete %s allows the deletion of %d of %d resources, and the run has already deleted %d", counted(w.N, "deletion"), limit, w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 	}
-	return fmt.Sprintf("%s withheld: without your consent %d of %d resources may be deleted in 24 hours, and %d were",
+	return fmt.Sprintf("%s withheld: without your consent %d of %d resources may be deleted in 24 hours, and %d already were",
 		counted(w.N, "deletion"), w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 }
 
-// withheldHint returns how to approve withheld deletions.
+// withheldHint explains how to approve withheld deletions.
 func withheldHint(w *runs.Withheld, approve string) string {
-	hint := "look at the deletions with sync -n; to approve them: " + approve + ", then sync again"
+	hint := "sync -n lists the deletions; to approve them: " + approve + ", then sync again"
 	if w.Guard.Doubted > 0 {
-		hint += "; --max-delete does not release them, and a newer list settles it"
+		hint += "; --max-delete does not release these deletions, but a newer list may"
 	}
 	return hint
 }
 
-// ways lists the ways by which resources are transferred.
+// ways formats how many resources are transferred in which way, in brackets.
 func (t *totals) ways() string {
 	var parts []string
 	for via, n := range sorted(t.Via) {
@@ -47,7 +45,7 @@ func (t *totals) ways() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// done returns the counts of a run for people.
+// done formats the counts of a run.
 func (t *totals) done() string {
 	s := fmt.Sprintf("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 	if t.Unverified > 0 {
@@ -56,15 +54,15 @@ func (t *totals) done() string {
 	return s
 }
 
-// line returns the last line of a run for people. If the run ended early the line
-// counts all received bytes, stored or not.
+// line returns the last line of a run for people. If the run ended early, the line also counts
+// received bytes that were not stored.
 func (t *totals) line(status string, net *traffic, took time.Duration) string {
 	bytes := t.Bytes
 	if status == "interrupted" || status == "failed" {
 		bytes = max(bytes, net.bytes.Load())
 	}
 	return fmt.Sprintf("Status: %s (%s)   %s, %s in %s", words[status], t.done(),
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), counted(net.requests.Load(), "request"))
+		took.Round(10*time.Millisecond), humanSize(bytes), counted(net.requests.Load(), "request"))
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {
@@ -72,12 +70,7 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 		Status: status, Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted),
 		Failed: num(t.Failed), Bytes: num(t.Bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: code,
 	}
-	if t.Taken > 0 {
-		s.Adopted = num(t.Taken)
-	}
-	if len(t.Gaps) > 0 {
-		s.Gaps = num(int64(len(t.Gaps)))
-	}
+	s.Adopted, s.Gaps = positive(t.Taken), positive(int64(len(t.Gaps)))
 	s.Skipped, s.Via = named(t.Skipped), named(t.Via)
 	if p := t.Patches; p != (transfer.PatchCounts{}) {
 		s.Patches = &patchCounts{Used: num(p.Used), Saved: num(p.Saved), Failed: num(p.Failed), Wasted: num(p.Wasted)}
@@ -87,22 +80,19 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	} else {
 		s.Unverified = num(t.Unverified)
 	}
+	withheld := int64(0)
 	for _, w := range t.Withheld {
-		if s.Withheld == nil {
-			s.Withheld = num(0)
-		}
-		*s.Withheld += w.N
+		withheld += w.N
 		s.Plan = w.Hash
 	}
+	s.Withheld = positive(withheld)
 	return s
 }
 
-// named returns counts by name; nil if there are none.
-func named[K ~string](counts map[K]int64) (out map[string]int64) {
+// named returns counts with their names as strings.
+func named[K ~string](counts map[K]int64) map[string]int64 {
+	out := map[string]int64{}
 	for k, n := range counts {
-		if out == nil {
-			out = map[string]int64{}
-		}
 		out[string(k)] = n
 	}
 	return out

@@ -32,7 +32,7 @@ func (a *app) undoCommand() *cobra.Command {
 			return a.undo(cmd.Context(), args[0], args[1:], state, dryRun)
 		},
 	}
-	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	dryRunFlag(cmd, &dryRun)
 	stateFlag(cmd, &state)
 	return cmd
 }
@@ -58,25 +58,26 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 	}
 	doing := "taking back"
 	if dryRun {
-		doing = "without -n, this would take back"
+		doing = "the command without -n would take back"
 	}
 	a.out.say("%s run %d of %s (created=%d, updated=%d, deleted=%d)", doing, found.ID, stamp(found.Begun.Truncate(time.Second)), found.Created, found.Updated, found.Deleted)
 	return a.revert(ctx, m, m.Undoing(ctx, found.ID), reverting{what: "undo", dir: dir, state: state, dryRun: dryRun})
 }
 
-// tellForgotten warns that states before the end of a run were removed, so that the run
-// cannot be undone completely.
+// tellForgotten warns if states that a run replaced or deleted were removed, because the
+// run then cannot be undone completely.
 func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.Run) error {
 	known, ok, err := m.Known(ctx)
 	if err != nil || !ok || !run.Begun.Before(known) || run.Updated+run.Deleted == 0 {
 		return err
 	}
 	a.code = exitPartial
-	a.out.warn(warningRecord{Message: fmt.Sprintf("what run %d replaced or deleted before %s is kept no longer, and does not come back", run.ID, stamp(known))})
+	a.out.warn(warningRecord{Message: fmt.Sprintf("what run %d replaced or deleted before %s is no longer kept, and cannot come back", run.ID, stamp(known))})
 	return nil
 }
 
-// findRun returns an existing run; 0 is the last one.
+// findRun returns the run with a number in the history of a mirror, or the last run if the
+// number is 0.
 func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirror.Run, error) {
 	for r, err := range m.Runs(ctx) {
 		if err != nil || run == 0 || r.ID == run {
@@ -86,5 +87,5 @@ func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirr
 	if run == 0 {
 		return mirror.Run{}, usagef("no run has changed %s yet", dir)
 	}
-	return mirror.Run{}, usagef("%s has no run %d that changed it; instep history %s --runs lists them", dir, run, shellWord(dir))
+	return mirror.Run{}, usagef("%s has no run %d that changed it; instep history %s --runs lists them", dir, run, shellLine(dir))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +16,14 @@ import (
 	"instep/docs"
 )
 
-// flagGroups are the headings in the help, with the flags of each. Flags in no group
-// come first.
-var flagGroups = []struct {
+type flagGroup struct {
 	title string
 	names []string
-}{
+}
+
+// flagGroups are the headings in the help, with the flags below each. Flags in no group come
+// first.
+var flagGroups = []flagGroup{
 	{"What is chosen", []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "where", "assume-unchanged", "all-files", "link-files", "accept", "at", "since", "deleted-since", "runs", "run", "last", "cause", "limit"}},
 	{"Deletions and earlier states", []string{"max-delete", "keep-deleted", "keep-versions", "keep-log", "versions", "memento", "accept-rollback", "accept-gap", "max-age", "keep", "release"}},
 	{"How it is done", []string{"prefer", "duplicates", "no-patches", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
@@ -32,27 +35,23 @@ var flagGroups = []struct {
 	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format"}},
 }
 
-// ungrouped are flags that mean something else in one command than in the others, so
-// that the heading would be wrong there.
+// ungrouped are flags of a command that have another meaning in other commands, so that the
+// heading would be wrong.
 var ungrouped = []string{"diff --to", "lint --explain"}
 
-// longest is the longest line of a help text, in columns.
-const longest = 88
+// maxColumns is the width to which the text of a help page is wrapped, in columns.
+const maxColumns = 88
 
 // help writes the description and the usage of a command.
 func (a *app) help(cmd *cobra.Command, _ []string) {
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short
-	}
 	w := cmd.OutOrStdout()
-	writeText(w, text, min(columnsOf(w), longest))
+	writeText(w, cmp.Or(cmd.Long, cmd.Short), min(columnsOf(w), maxColumns))
 	fmt.Fprintln(w)
-	_ = a.usageTo(w, cmd) // ignore the error: it cannot be reported anywhere
+	usageTo(w, cmd)
 }
 
-// writeText writes paragraphs wrapped at a number of columns. It does not wrap lines
-// that begin with a space.
+// writeText writes a text and wraps its paragraphs at a number of columns. It does not wrap
+// lines that begin with a space.
 func writeText(w io.Writer, text string, columns int) {
 	column := 0
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -80,7 +79,8 @@ func writeText(w io.Writer, text string, columns int) {
 	fmt.Fprint(w, strings.Repeat("\n", min(column, 1)))
 }
 
-// columnsOf returns the width of help texts: that of the terminal, within limits.
+// columnsOf returns the number of columns for help texts: the width of the terminal, but at
+// least 60 and at most 120.
 func columnsOf(w io.Writer) int {
 	if f, ok := terminal(w); ok {
 		return min(max(widthOf(f), 60), 120)
@@ -88,10 +88,8 @@ func columnsOf(w io.Writer) int {
 	return 80
 }
 
-// usage writes the usage of a command, with its flags in groups.
-func (a *app) usage(cmd *cobra.Command) error { return a.usageTo(cmd.OutOrStderr(), cmd) }
-
-func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
+// usageTo writes the usage of a command, with its flags in groups.
+func usageTo(w io.Writer, cmd *cobra.Command) {
 	columns := columnsOf(w)
 	fmt.Fprintf(w, "Usage:\n")
 	if cmd.Runnable() && cmd.HasParent() {
@@ -118,22 +116,16 @@ func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\n%s COMMAND --help shows the flags of a command,\ninstep help topics the pages of the documentation.\n", cmd.CommandPath())
 	}
-	return nil
 }
 
-// writeFlags writes flags by group; ungrouped ones come first.
+// writeFlags writes the flags of a command by group. Flags in no group come first.
 func writeFlags(w io.Writer, cmd *cobra.Command, columns int) {
 	groups := make([]*pflag.FlagSet, len(flagGroups)+1)
 	for i := range groups {
 		groups[i] = pflag.NewFlagSet("", pflag.ContinueOnError)
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		i := slices.IndexFunc(flagGroups, func(g struct {
-			title string
-			names []string
-		}) bool {
-			return slices.Contains(g.names, f.Name)
-		})
+		i := slices.IndexFunc(flagGroups, func(g flagGroup) bool { return slices.Contains(g.names, f.Name) })
 		if slices.Contains(ungrouped, cmd.Name()+" --"+f.Name) {
 			i = -1
 		}
@@ -151,28 +143,28 @@ func writeGroup(w io.Writer, title string, flags *pflag.FlagSet, columns int) {
 	}
 }
 
-// topics are the pages that help can show: the name of a page in docs, its subject, and
-// words by which it is found too.
+// topics are the pages of the documentation that help can show: the name and the subject of
+// each.
 var topics = []struct{ name, about string }{
 	{"adopt", "taking over what is published or mirrored already"},
 	{"configuration", "the configuration file, globs, times and sizes"},
-	{"convert", "documents of other dialects made clean"},
+	{"convert", "converting documents of other dialects to 1.1"},
 	{"inputs", "publishing what a Sitemap, a list of URLs, another Source or a database lists"},
 	{"lint", "checking a Source"},
 	{"library", "the packages for Go programs"},
-	{"mirror", "a mirror for years: credentials, directories filled before, earlier states, reports"},
-	{"on-demand", "packages made when they are asked for"},
-	{"links", "link resources to mirrors, metadata and others"},
+	{"mirror", "keeping a mirror for years: credentials, existing directories, earlier states, reports"},
+	{"on-demand", "packages that are made on request"},
+	{"links", "linking resources to mirrors, metadata and other resources"},
 	{"ore", "finding and mirroring Resource Maps of OAI-ORE"},
-	{"promise", "what exit code 0 promises of a mirror, and what the others mean"},
-	{"quirks", "habits of existing Sources that are put up with"},
+	{"promise", "what exit code 0 promises about a mirror, and what the other exit codes mean"},
+	{"quirks", "deviations of existing Sources from the standard that are tolerated"},
 	{"rules", "the rules that lint checks"},
-	{"simulate", "a Source that misbehaves on request"},
-	{"webmaster", "serving and publishing with a web server of your own"},
+	{"simulate", "a simulated Source with quirks and faults"},
+	{"webmaster", "serving and publishing with your own web server"},
 	{"schema", "the JSON records of --json, as a JSON Schema"},
 }
 
-// helpCommand returns the command "help" for commands and topics.
+// helpCommand returns the command "help", which shows commands and topics.
 func (a *app) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",

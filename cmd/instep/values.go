@@ -15,23 +15,23 @@ import (
 	"instep/resourcesync"
 )
 
-// Durations, sizes, rates and times are written in the same way in every flag and
-// configuration key: this file has the one parser for each.
+// The parsers in this file are those of all flags and configuration keys, so that durations,
+// sizes, rates and times are written in the same way everywhere.
 
 const day = 24 * time.Hour
 
-// wantedTime is the part of a message that explains how to write a duration.
+// wantedTime explains in messages how to write a duration.
 const wantedTime = "expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y"
 
-// durationParts matches the numbers with units in a duration. Years, weeks and days
-// must come first: otherwise the m in "1m2d" could be meant as months.
+// durationParts matches a duration of numbers with units. Years, weeks and days must come
+// first, since the m in "1m2d" could be meant as months.
 var durationParts = regexp.MustCompile(strings.ReplaceAll(`^(?:#y)?(?:#w)?(?:#d)?(?:#(?:ns|us|µs|ms|s|m|h))*$`, "#", `[0-9]+(?:\.[0-9]+)?`))
 
 // longUnits matches the units that time.ParseDuration does not know.
 var longUnits = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?)(d|w|y)`)
 
-// parseDuration parses a duration: 10s, 90m, 24h, 30d, 2w, 1y (365 days), or several of
-// them together, such as 1d12h. "0" needs no unit.
+// parseDuration parses a duration of one or more numbers with units, such as 10s, 90m, 1d12h,
+// 2w or 1y (365 days). The number 0 needs no unit.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "0" {
 		return 0, nil
@@ -44,7 +44,7 @@ func parseDuration(text string) (time.Duration, error) {
 	short := longUnits.ReplaceAllStringFunc(text, func(part string) string {
 		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
 		if err != nil {
-			return part // not a valid number
+			return part // time.ParseDuration refuses this number too
 		}
 		return strconv.FormatFloat(n*hours[part[len(part)-1:]], 'f', -1, 64) + "h"
 	})
@@ -55,7 +55,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// formatDuration formats a duration for parseDuration, whole days as days.
+// formatDuration formats a duration so that parseDuration reads it, and whole days as days.
 func formatDuration(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
@@ -70,23 +70,23 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-// timeValue is a flag value that is a duration.
+// timeValue is the value of a flag that is a duration.
 type timeValue time.Duration
 
-// timeVar adds a flag that is a duration to a command.
-func timeVar(fs *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
-	*to = value
-	fs.Var((*timeValue)(to), name, usage)
+// timeVar adds a flag that is a duration to fs, with a default value.
+func timeVar(fs *pflag.FlagSet, duration *time.Duration, name string, value time.Duration, usage string) {
+	*duration = value
+	fs.Var((*timeValue)(duration), name, usage)
 }
 
-// Set parses the value.
+// Set parses a text from the command line with parseDuration.
 func (t *timeValue) Set(text string) error {
 	d, err := parseDuration(text)
 	*t = timeValue(d)
 	return err
 }
 
-// String formats the value for Set; "" if there is none.
+// String formats the value so that Set reads it, and 0 as "".
 func (t *timeValue) String() string {
 	if *t == 0 {
 		return ""
@@ -94,13 +94,12 @@ func (t *timeValue) String() string {
 	return formatDuration(time.Duration(*t))
 }
 
-// Type returns the placeholder of the value in the help.
+// Type returns the word that stands for the value in the help.
 func (*timeValue) Type() string { return "TIME" }
 
-// parseDays parses a duration in days: 30d, 4w, or a bare number of days. A fraction is
-// rounded up to a whole day.
+// parseDays parses a number of days, such as 30, 30d or 4w. It rounds a fraction of a day up.
 func parseDays(text string) (days int, err error) {
-	const most = 36500
+	const maxDays = 36500
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		var d time.Duration
@@ -109,13 +108,13 @@ func parseDays(text string) (days int, err error) {
 		}
 		n = int(math.Ceil(d.Hours() / 24))
 	}
-	if n < 0 || n > most {
-		return 0, fmt.Errorf("expected at most %d days, found %q", most, text)
+	if n < 0 || n > maxDays {
+		return 0, fmt.Errorf("expected at most %d days, found %q", maxDays, text)
 	}
 	return n, nil
 }
 
-// parseBytes parses a number of bytes: 500, 500kB, 500MB, 1GiB.
+// parseBytes parses a number of bytes, such as 500, 500kB, 500MB or 1GiB.
 func parseBytes(text string) (int64, error) {
 	n, err := humanize.ParseBytes(strings.TrimSpace(text))
 	if err != nil || n > 1<<60 {
@@ -124,7 +123,8 @@ func parseBytes(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// parseSize parses the size given with a flag, at least one byte; "" is 0.
+// parseSize parses the size that was given with a flag. It returns 0 for "", and an error for
+// a size of 0.
 func parseSize(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -139,7 +139,8 @@ func parseSize(flag, text string) (int64, error) {
 	return n, nil
 }
 
-// parseRate parses a rate of requests: 4/s, 30/m, 100/h, or 4, which means per second.
+// parseRate parses a rate of requests, such as 4/s, 30/m or 100/h. Without a unit the rate is
+// per second.
 func parseRate(text string) (rate.Limit, error) {
 	if text == "" {
 		return 0, nil
@@ -156,15 +157,14 @@ func parseRate(text string) (rate.Limit, error) {
 	return rate.Limit(n / length), nil
 }
 
-// wantedMoment is the part of a message that explains how to write a time.
+// wantedMoment explains in messages how to write a time.
 const wantedMoment = "expected a date or time, such as 2026-03-01, 2026-03-01 12:00, 2026-03-01T12:00:00Z, yesterday or 3d (3 days ago)"
 
-// momentForms are the layouts of RFC 3339 with a space or T, with or without seconds.
-// The zone is parsed separately.
+// momentForms are the accepted layouts of a time, without its zone.
 var momentForms = []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02"}
 
-// parseMomentAt parses a time: a date, a date and time with or without a zone (without
-// one in UTC, as times are shown), now, today, yesterday, or a duration before now.
+// parseMomentAt parses a time: a date, a date and time, now, today, yesterday, or a duration
+// before now. A time without a zone is in the zone of now, which is UTC for all flags.
 func parseMomentAt(text string, now time.Time) (time.Time, error) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	switch text {
@@ -187,13 +187,13 @@ func parseMomentAt(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	if d, err := resourcesync.ParseDatetime(text); err == nil { // a year or a month
+	if d, err := resourcesync.ParseDatetime(text); err == nil { // a year, or a year and month
 		return d.Time(), nil
 	}
 	return time.Time{}, fmt.Errorf("%s, found %q", wantedMoment, text)
 }
 
-// parseMoment parses the time given with a flag; zero if none was given.
+// parseMoment parses the time that was given with a flag. For "" it returns the zero time.
 func (a *app) parseMoment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -205,8 +205,8 @@ func (a *app) parseMoment(flag, text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// parseDatetime parses a W3C Datetime given with a flag and keeps its precision; zero
-// if none was given.
+// parseDatetime parses the W3C Datetime that was given with a flag, and keeps its precision.
+// For "" it returns the zero Datetime.
 func (a *app) parseDatetime(flag, text string) (resourcesync.Datetime, error) {
 	if d, err := resourcesync.ParseDatetime(text); text == "" || err == nil {
 		return d, nil

@@ -15,20 +15,21 @@ import (
 type watchFlags struct {
 	on            bool
 	every, rescan time.Duration
-	runs          func(context.Context) (string, error) // see watch.Options
+	runs          func(context.Context) (string, error) // the field Runs of watch.Options
 }
 
 func (f *watchFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.on, "watch", false, "keep running, and publish again soon after something changed")
-	timeVar(fs, &f.every, "every", 5*time.Second, "with --watch: the least `TIME` between two publications")
-	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: look at everything again after this `TIME`")
+	fs.BoolVar(&f.on, "watch", false, "keep running, and publish soon after something has changed")
+	timeVar(fs, &f.every, "every", 5*time.Second, "with --watch: minimum `TIME` between two publications")
+	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: `TIME` between two scans of all files")
 }
 
-// watch publishes, and publishes again whenever something changed, until ctx is done.
+// watch publishes a site, and publishes it again whenever something has changed, until ctx
+// is done.
 func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
 	switch {
 	case f.dryRun || f.zip != "":
-		return usagef("--watch goes with neither --dry-run nor --zip")
+		return usagef("--watch cannot be combined with --dry-run or --zip")
 	case f.watch.rescan <= 0:
 		return usagef("--rescan: expected a time above 0")
 	}
@@ -58,13 +59,13 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	return nil
 }
 
-// warnOf prints an error that does not end the watch.
+// warnOf prints an error after which a command with --watch continues.
 func (a *app) warnOf(ctx context.Context, err error) {
 	_, hint := explain(ctx, err)
 	a.out.warn(warningRecord{Message: tell(err).text, Hint: hint})
 }
 
-// reportRound prints the result of a publication, if there was one.
+// reportRound prints the counts of each set that was published in a round of --watch.
 func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {
 	for i := range rep.Sets {
 		s := &rep.Sets[i]

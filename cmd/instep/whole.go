@@ -14,24 +14,24 @@ import (
 )
 
 // writeWhole writes a file completely or not at all: it writes a temporary file, which
-// replaces the one at path after all of it is durable. The file keeps its mode, and a
-// symbolic link stays a link.
+// replaces the file at path only after all bytes are durable. An existing file keeps its mode,
+// and if path is a symbolic link, the file to which the link leads is replaced.
 func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	} else if _, err := os.Readlink(path); err == nil {
-		return usagef("%s is a link that leads nowhere; expected one to a file, or the name of a file", path)
+		return usagef("%s is a symbolic link to a file that does not exist; expected the name of a file", path)
 	}
 	var mode fs.FileMode
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
-		return usagef("%s is no regular file; expected the name of one", path)
+		return usagef("%s is not a regular file; expected the name of a regular file", path)
 	case err == nil:
 		mode = info.Mode().Perm()
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return usagef("%s can't be written: there is no directory %s", path, filepath.Dir(path))
+		return usagef("%s can't be written: the directory %s does not exist", path, filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -40,7 +40,7 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (
 	temp := ".instep-" + rand.Text()
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
-		return fmt.Errorf("create a file beside %s: %w", path, err)
+		return fmt.Errorf("create a temporary file beside %s: %w", path, err)
 	}
 	disk := durable.System(root)
 	err = write(f)

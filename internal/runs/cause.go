@@ -9,22 +9,22 @@ import (
 	"instep/transfer"
 )
 
-// Causes of failures, by which failures are grouped. The words never change.
+// Causes by which failures are grouped. They are part of the format of records.
 const (
-	CauseTemporary = "temporary"  // unreachable, too slow, truncated or busy
-	CauseRefused   = "refused"    // refused by our own policy: scheme, address, redirect or certificate
-	CauseNotFound  = "not-found"  // listed, but the server does not have it
+	CauseTemporary = "temporary"  // the server was unreachable, too slow or busy, or the body was truncated
+	CauseRefused   = "refused"    // this program refused the scheme, address, redirect or certificate
+	CauseNotFound  = "not-found"  // the server does not have the listed resource
 	CauseDenied    = "denied"     // the server requires other credentials
-	CauseTooLarge  = "too-large"  // larger than listed or allowed
-	CauseProtocol  = "protocol"   // a response that makes no sense for the request
-	CauseMismatch  = "mismatch"   // the received bytes differ from the listed ones
+	CauseTooLarge  = "too-large"  // the resource is larger than listed or allowed
+	CauseProtocol  = "protocol"   // the response does not fit the request
+	CauseMismatch  = "mismatch"   // the received bytes differ from the listed digest or length
 	CauseDocument  = "document"   // a document of the Source cannot be used
-	CauseOccupied  = "occupied"   // a foreign file has the path of the resource
+	CauseOccupied  = "occupied"   // a file that is not the mirror's has the path of the resource
 	CauseNoPlace   = "no-place"   // the mirror cannot make a path from the URI
-	CauseMoved     = "moved"      // changed during the run
-	CauseOther     = "other"      // another reason, such as a full disk
-	CauseMissing   = "missing"    // an audit found the resource missing
-	CauseDifferent = "different"  // an audit found other bytes
+	CauseMoved     = "moved"      // the resource changed during the run
+	CauseOther     = "other"      // something else failed, such as the disk
+	CauseMissing   = "missing"    // an audit found that the mirror lacks the resource
+	CauseDifferent = "different"  // an audit found other bytes than the Source lists
 	CauseUnread    = "unreadable" // an audit could not read the file
 	CauseExtra     = "extra"      // an audit found a resource that the Source does not list
 )
@@ -34,12 +34,12 @@ var fetchCauses = map[fetch.Kind]string{
 	fetch.Denied: CauseDenied, fetch.TooLarge: CauseTooLarge, fetch.Protocol: CauseProtocol,
 }
 
-// verdictCauses are the causes for audit verdicts that report a difference.
+// verdictCauses are the causes for those verdicts of an audit that are failures.
 var verdictCauses = map[destination.Verdict]string{
 	destination.VerdictMissing: CauseMissing, destination.VerdictDifferent: CauseDifferent, destination.VerdictError: CauseUnread, destination.VerdictExtra: CauseExtra,
 }
 
-// CauseOf returns the cause of a failure.
+// CauseOf returns the cause to which an error belongs.
 func CauseOf(err error) string {
 	var fe *fetch.Error
 	var document *harvest.DocumentError

@@ -1,7 +1,12 @@
 package runs
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,71 +14,161 @@ import (
 	"instep/fetch"
 )
 
-// Log records a run from the events of a Destination (Event) and the additions of its
-// caller. It can be filled before the mirror exists whose state will contain the
-// record. Its methods are safe for concurrent use.
+// Log records a run on a mirror, from the events of a Destination (Event) and the additions of
+// its caller. Before Begin it keeps rows in memory, because the state that will contain the
+// record may not exist yet. A write error ends the record but not the run, and End returns the
+// error. The methods are safe for concurrent use.
 type Log struct {
-	Repairs bool // the run is an audit with repairs: a resource that it found wrong may be right at the end
+	Repairs bool // the run is an audit with repairs, so a resource with a bad verdict may get a better one later
 
-	run Run
 	now func() time.Time
 
 	mu      sync.Mutex // guards the fields below
-	rec     *Recorder  // nil before Begin, and if no record can be stored
-	pending []Row      // rows added before Begin
-	changed bool       // the run changed the mirror
-	early   error      // why the run ended early, if its summary does not contain the reason
+	run     Run
+	root    *os.Root        // directory of the records
+	file    *os.File        // the record; nil before Begin and after End
+	pending []Row           // rows that were added before Begin
+	tally   Tally           // counts of the rows in the record
+	failed  map[string]bool // failed resources by set, cause and URI; the first maxFailures only
+	err     error           // the first write error
+	changed bool            // the run changed the mirror
+	early   error           // error that ended the run early, given to EndedBy
 }
 
-// maxPending bounds the number of rows that are held until the mirror exists.
+// maxPending is the largest number of rows that are kept before Begin.
 const maxPending = 1000
 
-// NewLog returns the Log for a run that begins now. It writes nothing before Begin.
+// NewLog returns the Log for a run that begins now. The Log writes nothing before Begin.
 func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
 
-// Begin starts the record, in the state directory of an existing mirror that may be
-// written, with the rows added so far. The number of the run becomes higher than after,
-// the last run in the mirror's history.
+// Begin starts the record, in the state directory of an existing mirror that may be written,
+// and removes old records. The number of the run becomes higher than those of all records and
+// higher than after, which is the number of the last run in the mirror's history.
 func (l *Log) Begin(state string, after int64) error {
-	run := l.run
-	run.ID = after
-	rec, err := Begin(state, run, l.now)
-	if err != nil {
-		return err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rec = rec
+	if err := l.begin(state, after); err != nil {
+		return fmt.Errorf("begin the record of a run in %q: %w", state, err)
+	}
 	for _, row := range l.pending {
-		rec.Add(row)
+		l.add(row)
 	}
 	l.pending = nil
 	return nil
 }
 
-// ID returns the number of the run; 0 if it has no record.
+func (l *Log) begin(state string, after int64) (err error) {
+	if l.root, err = openRecords(state, true); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			l.run.ID = 0
+			err = errors.Join(err, l.close())
+		}
+	}()
+	l.run.Format, l.run.Begun = format, l.run.Begun.UTC()
+	l.run.Options = l.run.Options[:min(len(l.run.Options), maxOptions)]
+	if l.file, l.run.ID, err = create(l.root, after); err != nil {
+		return err
+	}
+	l.write("run", l.run)
+	if l.err != nil {
+		return l.err
+	}
+	return prune(l.root)
+}
+
+// create creates the file of a run, with a number above those of all records and above after.
+// If another process takes the same number at that moment, create tries the next number.
+func create(root *os.Root, after int64) (*os.File, int64, error) {
+	all, err := ids(root)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(all) > 0 {
+		after = max(after, all[0])
+	}
+	for id := after + 1; id < after+1000; id++ {
+		f, err := root.OpenFile(fileOf(id), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, id, err
+		}
+	}
+	return nil, 0, fmt.Errorf("all numbers from %d to %d are taken", after+1, after+1000)
+}
+
+func (l *Log) close() (err error) {
+	if l.file != nil {
+		err = l.file.Close()
+		l.file = nil
+	}
+	return errors.Join(err, l.root.Close())
+}
+
+// ID returns the number of the run; 0 if the run has no record.
 func (l *Log) ID() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.rec == nil {
-		return 0
-	}
-	return l.rec.ID()
+	return l.run.ID
 }
 
-// Add adds a row. Before Begin it keeps at most 1,000 rows.
+// Add adds a row to the record. If a resource fails again in the same run for the same cause,
+// the record keeps one row and counts one failure. Before Begin, Add keeps at most 1,000 rows.
 func (l *Log) Add(row Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.rec != nil:
-		l.rec.Add(row)
+	case l.file != nil:
+		l.add(row)
 	case len(l.pending) < maxPending:
 		l.pending = append(l.pending, row)
 	}
 }
 
-// Event records an event of a run if it belongs in the record.
+func (l *Log) add(row Row) {
+	if l.again(&row) || !l.tally.count(&row) {
+		return
+	}
+	row.clip()
+	l.write("", row)
+}
+
+// again reports whether a resource has already failed in this run for the same cause.
+func (l *Log) again(row *Row) bool {
+	if row.Kind != Failure || row.URI == "" {
+		return false
+	}
+	key := row.Set + "\x00" + row.Cause + "\x00" + row.URI
+	if l.failed[key] {
+		return true
+	}
+	if len(l.failed) < maxFailures {
+		if l.failed == nil {
+			l.failed = map[string]bool{}
+		}
+		l.failed[key] = true
+	}
+	return false
+}
+
+// write writes a JSON line with the fields of v. If kind is not "", the line also has a field
+// kind.
+func (l *Log) write(kind Kind, v any) {
+	if l.err != nil {
+		return
+	}
+	line, err := json.Marshal(v)
+	if err == nil && kind != "" {
+		line = append(fmt.Appendf(nil, `{"kind":%q,`, kind), line[1:]...)
+	}
+	if err == nil {
+		_, err = l.file.Write(append(line, '\n'))
+	}
+	l.err = err
+}
+
+// Event adds a row for an event of a Destination, if such events are recorded.
 func (l *Log) Event(e destination.Event) {
 	switch e.Kind {
 	case destination.EventPlanned:
@@ -89,8 +184,8 @@ func (l *Log) Event(e destination.Event) {
 	}
 }
 
-// verdict records a difference found by an audit; in a repair, only differences that
-// remain.
+// verdict adds a row for a difference that an audit found. In an audit with repairs it records
+// only differences that remain after the repair.
 func (l *Log) verdict(e destination.Event) {
 	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
@@ -103,8 +198,8 @@ func (l *Log) verdict(e destination.Event) {
 	l.Add(row)
 }
 
-// flagFor returns the flag that would allow what our own policy refused; "" if there is
-// none.
+// flagFor returns the flag that would allow the request that this program refused; "" if no flag
+// does.
 func flagFor(err error) string {
 	var fe *fetch.Error
 	switch {
@@ -118,54 +213,81 @@ func flagFor(err error) string {
 	return ""
 }
 
-// Gap records that the changes of a set are partly unknown.
+// Gap adds a note that the changes of a set are partly unknown.
 func (l *Log) Gap(set, text string) {
 	l.Add(Row{Kind: Note, Set: set, Message: text, Hint: "--accept-gap"})
 }
 
-// Partial records that documents of a set could not be used.
+// Partial adds a failure of the documents of a set.
 func (l *Log) Partial(set string, err error) {
 	l.Add(Row{Kind: Failure, Set: set, Cause: CauseDocument, Message: err.Error(), Hint: flagFor(err)})
 }
 
-// EndedBy records why the run ended early, although its caller has a summary.
+// EndedBy stores the error that ended a run early, for a caller that then writes a summary.
 func (l *Log) EndedBy(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.early = err
 }
 
-// Early returns the error given to EndedBy; nil if it was not called.
+// Early returns the error that EndedBy stored; nil if EndedBy was not called.
 func (l *Log) Early() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.early
 }
 
-// Changed records that the run changed the mirror.
+// Changed stores that the run changed the mirror.
 func (l *Log) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changed = true
 }
 
-// End completes the record, if one was begun. It sets Changed and Idle of the Outcome.
+// End completes the record, if one was begun, and sets Changed and Idle of the Outcome. Later
+// calls of Add and End have no effect on the record.
 func (l *Log) End(o Outcome) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.rec == nil {
+	if l.file == nil {
 		return nil
 	}
 	o.Changed = l.changed
-	o.Idle = o.Error == "" && l.idle(&o)
-	err := l.rec.End(o)
-	l.rec = nil
-	return err
+	o.Idle = l.idle(&o)
+	o.Error, o.Hint = clip(o.Error, maxText), clip(o.Hint, maxText)
+	l.write("end", End{Ended: l.now().UTC(), Outcome: o, Tally: l.tally})
+	if l.err == nil {
+		l.err = l.file.Sync()
+	}
+	if l.err == nil && o.Idle {
+		l.err = l.replaceIdle()
+	}
+	if err := errors.Join(l.err, l.close()); err != nil {
+		return fmt.Errorf("record of the run %d: %w", l.run.ID, err)
+	}
+	return nil
 }
 
-// idle reports whether a synchronisation found nothing to do or to report.
+// idle reports whether a run of sync found nothing to do and nothing to report.
 func (l *Log) idle(o *Outcome) bool {
-	tally := l.rec.Tally()
-	return l.run.Command == "sync" && o.ExitCode == 0 && len(tally.Causes)+len(tally.Quirks) == 0 &&
+	return l.run.Command == "sync" && o.Error == "" && o.ExitCode == 0 && len(l.tally.Causes)+len(l.tally.Quirks) == 0 &&
 		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
+}
+
+// replaceIdle removes the record of the previous run if that run was idle too. Otherwise many
+// idle runs would displace the records of other runs.
+func (l *Log) replaceIdle() error {
+	all, err := ids(l.root)
+	if err != nil {
+		return err
+	}
+	i := slices.Index(all, l.run.ID)
+	if i < 0 || i+1 == len(all) {
+		return nil
+	}
+	before, err := edges(l.root, all[i+1])
+	if err != nil || before.End == nil || !before.End.Idle || before.Command != l.run.Command {
+		return err
+	}
+	return l.root.Remove(fileOf(before.ID))
 }

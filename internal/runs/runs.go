@@ -1,11 +1,11 @@
-// Package runs stores a record of each run of a command on a mirror, beside the mirror's
-// catalog: actions, tolerated faults, failures and their causes. A record is a file of JSON
-// lines in the directory runs of the state, named by the number of the run. Its first
-// line is written before the run does anything and its last when the run ends, so that a
-// killed run is recognised by its missing end.
+// Package runs stores a record of each run of a command on a mirror: the actions of the run,
+// tolerated faults, failures and their causes. A record is a file of JSON lines in the directory
+// runs of the mirror's state, and its name is the number of the run. The first line is written
+// before the run does anything, and the last line when the run ends. So the record of a killed
+// run has no end.
 //
-// Records are bounded: only the newest are kept, a record has a limited number of rows, and
-// rows beyond it are counted exactly.
+// Only the newest records are kept. A record has a limited number of rows, and counts those that
+// it leaves out.
 package runs
 
 import (
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Limits of stored records.
+// Limits of stored records. A run has at most 10,000 rows in total.
 const (
 	maxRuns     = 100
 	maxSets     = 1000
 	maxNotes    = 2000
-	maxFailures = 7000 // together with the other rows at most about 10,000 per run
-	maxOfQuirk  = 50   // notes about the same habit of the Source
+	maxFailures = 7000
+	maxOfQuirk  = 50   // notes about the same quirk of the Source
 	maxText     = 2000 // length of a message in bytes
 	maxURI      = 8 << 10
 	maxOptions  = 100
@@ -30,18 +30,18 @@ const (
 const format = 2
 
 // ErrNoRun means that there is no record of a run with a given number.
-var ErrNoRun = errors.New("no such run is kept")
+var ErrNoRun = errors.New("there is no record of this run")
 
-// Run identifies the run of a record.
+// Run is the first line of a record. It says what the run is.
 type Run struct {
 	Format  int       `json:"format"`
-	ID      int64     `json:"run"` // number of the run, also used in the history of the mirror
+	ID      int64     `json:"run"` // number of the run, which the history of the mirror also has
 	Command string    `json:"command"`
 	Source  string    `json:"source,omitempty"`
 	Dir     string    `json:"dir,omitempty"`
-	Options []string  `json:"options,omitempty"` // flags in the form in which they can be given again
+	Options []string  `json:"options,omitempty"` // flags, as --name or --name=value
 	Begun   time.Time `json:"begun"`
-	Version string    `json:"version,omitempty"` // version of the program
+	Version string    `json:"version,omitempty"` // version of instep
 	Go      string    `json:"go,omitempty"`
 	System  string    `json:"system,omitempty"`
 }
@@ -51,18 +51,18 @@ type Kind string
 
 // Values of Kind.
 const (
-	Set     Kind = "set"     // how a set was synchronised or compared, and why in this way
-	Note    Kind = "note"    // something tolerated, skipped or guessed, or a guard that stopped something
-	Failure Kind = "failure" // something that failed or was found wrong
+	Set     Kind = "set"     // says how a set was synchronised or compared, and why in this way
+	Note    Kind = "note"    // says what was tolerated, skipped or withheld
+	Failure Kind = "failure" // says what failed, or what an audit found wrong
 )
 
 // Row is one event of a run.
 type Row struct {
 	Kind    Kind   `json:"kind"`
 	Set     string `json:"set,omitempty"`
-	Mode    string `json:"mode,omitempty"` // for a Set
+	Mode    string `json:"mode,omitempty"` // only in a row of kind Set
 	Cause   string `json:"cause,omitempty"`
-	Quirk   int    `json:"quirk,omitempty"` // of a Note: number of the known fault of Sources that it is about
+	Quirk   int    `json:"quirk,omitempty"` // only in a row of kind Note: number of the quirk of the Source
 	URI     string `json:"uri,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -75,59 +75,46 @@ type Outcome struct {
 	ExitCode int              `json:"exit_code"`
 	Error    string           `json:"error,omitempty"` // the error that ended the run early
 	Hint     string           `json:"hint,omitempty"`
-	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror and is in its history
-	Idle     bool             `json:"idle,omitempty"`    // nothing happened: the record replaces that of a preceding idle run of the same command
-	Counts   map[string]int64 `json:"counts,omitempty"`  // counts of resources, bytes and the like, by name
+	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror, so the mirror's history has the run too
+	Idle     bool             `json:"idle,omitempty"`    // the run had nothing to do, so the next idle run replaces its record
+	Counts   map[string]int64 `json:"counts,omitempty"`  // counts by name, such as created or bytes
 }
 
-// Tally counts the rows of a run, including those that were not kept.
+// Tally counts the rows of a run, including those that are not in the record.
 type Tally struct {
-	Causes map[string]int64 `json:"causes,omitempty"` // failures
-	Quirks map[int]int64    `json:"quirks,omitempty"` // number of notes by habit; 0 stands for no known habit
+	Causes map[string]int64 `json:"causes,omitempty"` // number of failures by cause
+	Quirks map[int]int64    `json:"quirks,omitempty"` // number of notes by quirk; 0 means notes about no quirk
 	Sets   int64            `json:"sets,omitempty"`
 	Kept   int64            `json:"kept"` // number of rows in the record
 }
 
 // Failures returns the number of failures of all causes.
-func (t *Tally) Failures() (n int64) {
-	for _, of := range t.Causes {
-		n += of
+func (t *Tally) Failures() int64 { return sum(t.Causes) }
+
+func sum[K comparable](counts map[K]int64) (total int64) {
+	for _, n := range counts {
+		total += n
 	}
-	return n
+	return total
 }
 
-// count counts a row and reports whether it is kept.
+// count counts a row, and reports whether the record should have the row.
 func (t *Tally) count(row *Row) (keep bool) {
 	switch row.Kind {
 	case Set:
 		t.Sets++
 		keep = t.Sets <= maxSets
 	case Note:
-		keep = t.notes() < maxNotes && t.Quirks[row.Quirk] < maxOfQuirk
-		t.Quirks = increased(t.Quirks, row.Quirk)
+		keep = sum(t.Quirks) < maxNotes && t.Quirks[row.Quirk] < maxOfQuirk
+		t.Quirks = AddCounts(t.Quirks, map[int]int64{row.Quirk: 1})
 	case Failure:
 		keep = t.Failures() < maxFailures
-		t.Causes = increased(t.Causes, row.Cause)
+		t.Causes = AddCounts(t.Causes, map[string]int64{row.Cause: 1})
 	}
 	if keep {
 		t.Kept++
 	}
 	return keep
-}
-
-func (t *Tally) notes() (n int64) {
-	for _, of := range t.Quirks {
-		n += of
-	}
-	return n
-}
-
-func increased[K comparable](m map[K]int64, k K) map[K]int64 {
-	if m == nil {
-		m = map[K]int64{}
-	}
-	m[k]++
-	return m
 }
 
 // End is the last line of a record.
@@ -141,11 +128,11 @@ type End struct {
 type Record struct {
 	Run
 	Rows []Row
-	End  *End // nil: the run is not finished, or was killed
+	End  *End // nil if the run has not ended, or was killed
 	Tally
 }
 
-// clip truncates a text to n bytes of valid UTF-8.
+// clip truncates a text to n bytes, and makes it valid UTF-8.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return strings.ToValidUTF8(s, "\ufffd")

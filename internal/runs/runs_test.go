@@ -24,9 +24,14 @@ type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
 
-func begin(t *testing.T, state string, c *clock) *runs.Recorder {
+func beginRun(state string, r runs.Run, now func() time.Time) (*runs.Log, error) {
+	l := runs.NewLog(r, now)
+	return l, l.Begin(state, r.ID)
+}
+
+func begin(t *testing.T, state string, c *clock) *runs.Log {
 	t.Helper()
-	rec, err := runs.Begin(state, runs.Run{
+	rec, err := beginRun(state, runs.Run{
 		Command: "sync", Source: "https://museum.example.org/", Dir: "mirror", Options: []string{"--strict"}, Begun: c.now(), Version: "1.2.3", Go: "go1.26",
 	}, c.now)
 	if err != nil {
@@ -192,7 +197,7 @@ func TestTheNewestRunsAreKept(t *testing.T) {
 			}
 		}
 		last = rec.ID()
-		if err := rec.End(runs.Outcome{Status: "in-sync"}); err != nil {
+		if err := rec.End(runs.Outcome{Status: "in-sync", Counts: map[string]int64{"created": 1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -213,11 +218,15 @@ func TestIdleRunsLeaveOneRecord(t *testing.T) {
 	end := func(command string, idle bool) {
 		t.Helper()
 		c.t = c.t.Add(time.Second)
-		rec, err := runs.Begin(state, runs.Run{Command: command, Begun: c.now()}, c.now)
+		rec, err := beginRun(state, runs.Run{Command: command, Begun: c.now()}, c.now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := rec.End(runs.Outcome{Status: "in-sync", Idle: idle}); err != nil {
+		o := runs.Outcome{Status: "in-sync"}
+		if !idle {
+			o.Counts = map[string]int64{"created": 1}
+		}
+		if err := rec.End(o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,7 +240,7 @@ func TestIdleRunsLeaveOneRecord(t *testing.T) {
 	for _, r := range list(t, state) {
 		got = append(got, fmt.Sprintf("%d %s %t", r.ID, r.Command, r.End.Idle))
 	}
-	want := []string{"9 sync true", "8 sync false", "7 sync true", "6 audit true", "5 sync true", "2 sync false", "1 sync true"}
+	want := []string{"9 sync true", "8 sync false", "7 sync true", "6 audit false", "5 sync true", "2 sync false", "1 sync true"}
 	if d := cmp.Diff(got, want); d != "" {
 		t.Errorf("runs that are kept (-got +want):\n%s", d)
 	}
@@ -268,7 +277,7 @@ func TestOnlyRecordsAreRead(t *testing.T) {
 func TestNumbersAscend(t *testing.T) {
 	state, c := t.TempDir(), &clock{t0}
 	for _, step := range []struct{ after, want int64 }{{0, 1}, {0, 2}, {7, 8}, {3, 9}} {
-		rec, err := runs.Begin(state, runs.Run{ID: step.after, Command: "sync", Begun: t0}, c.now)
+		rec, err := beginRun(state, runs.Run{ID: step.after, Command: "sync", Begun: t0}, c.now)
 		if err != nil || rec.ID() != step.want {
 			t.Fatalf("a run after %d: got %d, %v, want %d", step.after, rec.ID(), err, step.want)
 		}
@@ -277,7 +286,7 @@ func TestNumbersAscend(t *testing.T) {
 	taken := make([]int64, 8)
 	for i := range taken {
 		wg.Go(func() {
-			rec, err := runs.Begin(state, runs.Run{Command: "audit", Begun: t0}, c.now)
+			rec, err := beginRun(state, runs.Run{Command: "audit", Begun: t0}, c.now)
 			if err != nil {
 				t.Error(err)
 				return
@@ -308,7 +317,7 @@ func TestRecordsOfEarlierBuildsGo(t *testing.T) {
 }
 
 func TestARecordIsNotBegunWhereThereIsNoState(t *testing.T) {
-	_, err := runs.Begin(filepath.Join(t.TempDir(), "none"), runs.Run{Begun: t0}, (&clock{t0}).now)
+	_, err := beginRun(filepath.Join(t.TempDir(), "none"), runs.Run{Begun: t0}, (&clock{t0}).now)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}

@@ -21,24 +21,22 @@ const (
 	suffix    = ".jsonl"
 )
 
-// maxEdge is the largest length in bytes of the first and last line of a record,
-// maxLine of any line.
 const (
-	maxEdge = 256 << 10
-	maxLine = 1 << 20
+	maxEdge = 256 << 10 // largest length in bytes of the first and the last line of a record
+	maxLine = 1 << 20   // largest length in bytes of any line of a record
 )
 
-// recordName matches the file names of records; formerName matches those of earlier
-// builds, which contain the time of the run.
 var (
 	recordName = regexp.MustCompile(`^([1-9]\d{0,17})\.jsonl$`)
+	// formerName matches the names of records of earlier versions, which contain the time of
+	// the run.
 	formerName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d{3})?\.jsonl$`)
 )
 
-// fileOf returns the file name of the record of a run.
+// fileOf returns the name of the file with the record of a run.
 func fileOf(id int64) string { return strconv.FormatInt(id, 10) + suffix }
 
-// openRecords opens the directory of the records in a state directory.
+// openRecords opens the directory of records in a state directory, and creates it on request.
 func openRecords(state string, create bool) (*os.Root, error) {
 	root, err := os.OpenRoot(state)
 	if err != nil {
@@ -53,7 +51,7 @@ func openRecords(state string, create bool) (*os.Root, error) {
 	return root.OpenRoot(directory)
 }
 
-// names lists the files in the directory of the records.
+// names lists the files in a directory of records.
 func names(root *os.Root) ([]string, error) {
 	f, err := root.Open(".")
 	if err != nil {
@@ -63,13 +61,13 @@ func names(root *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// ids lists the runs that have a record, newest first.
+// ids lists the numbers of the runs that have a record, newest first.
 func ids(root *os.Root) ([]int64, error) {
 	found, err := names(root)
 	var all []int64
 	for _, name := range found {
 		if m := recordName.FindStringSubmatch(name); m != nil {
-			id, _ := strconv.ParseInt(m[1], 10, 64) // cannot fail: at most 18 digits
+			id, _ := strconv.ParseInt(m[1], 10, 64) // cannot fail, since the number has at most 18 digits
 			all = append(all, id)
 		}
 	}
@@ -78,7 +76,8 @@ func ids(root *os.Root) ([]int64, error) {
 	return all, err
 }
 
-// prune removes records that are too old.
+// prune removes the records of all runs except the newest maxRuns, and records of earlier
+// versions.
 func prune(root *os.Root) error {
 	found, err := names(root)
 	if err != nil {
@@ -100,8 +99,8 @@ func prune(root *os.Root) error {
 	return nil
 }
 
-// List returns the recorded runs of a state, newest first, without their rows. The
-// Tally of a run without End is unknown. A state without records has no runs.
+// List returns the records in a state directory without their rows, newest first. The Tally of a
+// run that has not ended is empty.
 func List(state string) ([]Record, error) {
 	root, err := openRecords(state, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,17 +118,17 @@ func List(state string) ([]Record, error) {
 	for _, id := range all {
 		rec, err := edges(root, id)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrNotRegular) {
-			continue // removed in the meantime, or not ours
+			continue // another run removed the record, or the file is no record
 		}
 		if err != nil {
-			return nil, fmt.Errorf("record of the run %d in %q: %w", id, state, err)
+			return nil, fmt.Errorf("read the record of run %d in %q: %w", id, state, err)
 		}
 		records = append(records, *rec)
 	}
 	return records, nil
 }
 
-// edges reads the first and last line of a record.
+// edges reads only the first and the last line of a record.
 func edges(root *os.Root, id int64) (*Record, error) {
 	f, err := durable.OpenRegular(root, fileOf(id))
 	if err != nil {
@@ -155,36 +154,29 @@ func edges(root *os.Root, id int64) (*Record, error) {
 	if line, ok := bytes.CutSuffix(tail, []byte("\n")); ok {
 		rec.line(line[bytes.LastIndexByte(line, '\n')+1:])
 	}
-	rec.Rows = nil // without an end the last line may be a row
+	rec.Rows = nil // if the run has not ended, the last line may be a row
 	if rec.End == nil {
 		rec.Tally = Tally{}
 	}
 	return rec, nil
 }
 
-// Load returns the record of a run. It returns ErrNoRun if there is none with that
-// number.
-func Load(state string, id int64) (*Record, error) {
-	rec, err := load(state, id)
-	if err != nil {
-		return nil, fmt.Errorf("record of the run %d in %q: %w", id, state, err)
-	}
-	return rec, nil
-}
-
-func load(state string, id int64) (*Record, error) {
+// Load returns the record of the run with a number, or ErrNoRun if there is no such record.
+func Load(state string, id int64) (_ *Record, err error) {
+	defer func() {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = ErrNoRun
+		}
+		if err != nil {
+			err = fmt.Errorf("read the record of run %d in %q: %w", id, state, err)
+		}
+	}()
 	root, err := openRecords(state, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNoRun
-	}
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	f, err := durable.OpenRegular(root, fileOf(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNoRun
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +190,8 @@ func load(state string, id int64) (*Record, error) {
 	return rec, lines.Err()
 }
 
-// line adds a line to the record. It skips an incomplete last line, left by a crash,
-// and unknown kinds of later versions.
+// line adds a line of the file to the record. It skips an incomplete line, which a crash can
+// leave at the end, and kinds of lines that only later versions know.
 func (rec *Record) line(text []byte) {
 	var kind struct {
 		Kind Kind `json:"kind"`

@@ -14,35 +14,35 @@ import (
 // Exit codes of a run that was not interrupted.
 const (
 	ExitOK        = 0 // the mirror is in step
-	ExitFailed    = 1 // a document of the Source is unusable
-	ExitPartial   = 4 // something failed, was left out, or is unknown
+	ExitFailed    = 1 // a document of the Source cannot be used
+	ExitPartial   = 4 // some resources failed or were left out, or changes are unknown
 	ExitTemporary = 5 // a document of the Source is unavailable at present
-	ExitGuard     = 6 // something needs the user's consent
+	ExitGuard     = 6 // the user's consent is needed
 )
 
-// Totals are the counts of a run over all its sets.
+// Totals are the results of a run over all its sets.
 type Totals struct {
 	destination.Counts
-	Failed     int64                     // resources that could not be fetched
-	Bytes      int64                     // of resources
-	Unverified int64                     // resources fetched whose bytes no fact of the Source proves
-	Patches    transfer.PatchCounts      // bytes that patches have saved and cost
-	Taken      int64                     // unknown files in the directory that were taken over as resources
+	Failed     int64                     // number of resources that could not be fetched
+	Bytes      int64                     // bytes of resources
+	Unverified int64                     // number of fetched resources for which the Source gives neither length nor digest
+	Patches    transfer.PatchCounts      // counts of patches, and the bytes that they saved
+	Taken      int64                     // number of files that were taken over as resources
 	Planned    int64                     // number of requests that a plan will send
-	Via        map[destination.Via]int64 // number of resources to fetch, by way
+	Via        map[destination.Via]int64 // number of fetched resources by way
 	Failures   []destination.Failure     // the first failures
-	Origins    map[string]int64          // resources on other origins than the Source's, by origin
-	Partial    []error                   // why documents could not be used
+	Origins    map[string]int64          // number of resources that were left out because of their origin, by origin
+	Partial    []error                   // errors of documents that could not be used
 	Withheld   []Withheld                // deletions that need consent
 
-	RolledBack []SetNote // sets in which the Source shows an older state than before, which was not followed
+	RolledBack []SetNote // sets of which the Source shows an older state than before
 	Frozen     []SetNote // sets without changes for longer than expected
 	Gaps       []SetNote // sets whose changes are partly unknown
 	Orphans    []destination.Orphan
-	latest     []setMoment
+	latest     []setMoment // newest changes of the sets
 }
 
-// Withheld are the deletions of a set that need consent.
+// Withheld describes the deletions of a set that need consent.
 type Withheld struct {
 	Set, Hash string
 	N         int64
@@ -69,18 +69,18 @@ func (t *Totals) addCounts(c destination.Counts, origins map[string]int64, parti
 	}
 }
 
-// AddCounts adds counts to those in to, which it creates if nil.
-func AddCounts[K comparable](to, from map[K]int64) map[K]int64 {
-	if to == nil {
-		to = map[K]int64{}
+// AddCounts adds counts to total and returns it. If total is nil, AddCounts creates it.
+func AddCounts[K comparable](total, counts map[K]int64) map[K]int64 {
+	if total == nil {
+		total = map[K]int64{}
 	}
-	for k, n := range from {
-		to[k] += n
+	for k, n := range counts {
+		total[k] += n
 	}
-	return to
+	return total
 }
 
-// AddPlan adds the plan of a set.
+// AddPlan adds the counts of the plan for a set.
 func (t *Totals) AddPlan(p *destination.SetPlan) {
 	t.addCounts(p.Counts, p.Origins, p.Partial)
 	t.Bytes += p.Bytes
@@ -91,7 +91,7 @@ func (t *Totals) AddPlan(p *destination.SetPlan) {
 	t.note(p.Set, p.RolledBack, p.Gap, p.Latest)
 }
 
-// AddReport adds the report of a set.
+// AddReport adds the counts of the report on a set.
 func (t *Totals) AddReport(r *destination.SetReport) {
 	t.addCounts(r.Counts, r.Origins, r.Partial)
 	t.Bytes += r.Bytes
@@ -106,15 +106,11 @@ func (t *Totals) AddReport(r *destination.SetReport) {
 	t.note(r.Set, r.RolledBack, r.Gap, r.Latest)
 }
 
-// Count counts an action of a plan by its way.
+// Count counts the way of an action in a plan, if the action fetches a resource.
 func (t *Totals) Count(act destination.Action) {
-	if act.Via == "" {
-		return
+	if act.Via != "" {
+		t.Via = AddCounts(t.Via, map[destination.Via]int64{act.Via: 1})
 	}
-	if t.Via == nil {
-		t.Via = map[destination.Via]int64{}
-	}
-	t.Via[act.Via]++
 }
 
 // ExitCode returns the exit code of a run that was not interrupted.
@@ -122,10 +118,10 @@ func (t *Totals) ExitCode() int {
 	switch {
 	case len(t.Withheld) > 0, t.doubted(), t.withdrawn():
 		return ExitGuard
-	case len(t.Partial) > 0 && !slices.ContainsFunc(t.Partial, func(err error) bool { return !errors.Is(err, fetch.Temporary) }):
-		return ExitTemporary // documents are unavailable at present
+	case slices.ContainsFunc(t.Partial, func(err error) bool { return !errors.Is(err, fetch.Temporary) }):
+		return ExitFailed
 	case len(t.Partial) > 0:
-		return ExitFailed // a document is unusable
+		return ExitTemporary
 	case len(t.Frozen)+len(t.Gaps) > 0, t.Failed+destination.Missed(t.Skipped) > 0:
 		return ExitPartial
 	}
@@ -144,7 +140,7 @@ func (t *Totals) Status() string {
 	return "partial"
 }
 
-// note adds the findings about a set that contradict earlier states of the Source.
+// note adds what a plan or report says about the Source's changes of a set.
 func (t *Totals) note(set, rolledBack, gap string, latest time.Time) {
 	if rolledBack != "" {
 		t.RolledBack = append(t.RolledBack, SetNote{set, rolledBack})
@@ -157,8 +153,8 @@ func (t *Totals) note(set, rolledBack, gap string, latest time.Time) {
 	}
 }
 
-// Close adds the findings about all sets: those that the Source no longer offers, and
-// those whose newest change is older than maxAge; 0 is no limit.
+// Close adds the sets that the Source no longer offers, and the sets whose newest change is older
+// than maxAge. If maxAge is 0, there is no limit.
 func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now time.Time) {
 	t.Orphans = orphans
 	if maxAge == 0 {
@@ -166,28 +162,17 @@ func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now t
 	}
 	for _, m := range t.latest {
 		if age := now.Sub(m.at); age > maxAge {
-			t.Frozen = append(t.Frozen, SetNote{m.set, fmt.Sprintf("the Source has told of nothing newer than %s, %s ago", m.at.UTC().Format(time.RFC3339), age.Round(time.Second))})
+			t.Frozen = append(t.Frozen, SetNote{m.set, fmt.Sprintf("the newest change that the Source announced is from %s, %s ago", m.at.UTC().Format(time.RFC3339), age.Round(time.Second))})
 		}
 	}
 }
 
-// doubted reports whether a present state of the Source was not followed.
+// doubted reports whether the run did not follow the Source in something.
 func (t *Totals) doubted() bool {
-	for _, o := range t.Orphans {
-		if !o.Forget {
-			return true
-		}
-	}
-	return len(t.RolledBack) > 0
+	return len(t.RolledBack) > 0 || slices.ContainsFunc(t.Orphans, func(o destination.Orphan) bool { return !o.Forget })
 }
 
-// withdrawn reports whether a followed set no longer has any documents by which to
-// follow it.
+// withdrawn reports whether the Source no longer offers the documents of a set.
 func (t *Totals) withdrawn() bool {
-	for _, err := range t.Partial {
-		if errors.Is(err, destination.ErrWithdrawn) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Partial, func(err error) bool { return errors.Is(err, destination.ErrWithdrawn) })
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// mirror is a mirror that is polled for completed runs. Watching its files would not
-// help: they exist before their rows in the catalog are committed.
+// mirror polls a mirror for completed runs. It does not watch the mirror's files, because they
+// exist before their rows in the catalog are committed.
 type mirror struct {
 	changes chan change // closed after the last change
 
@@ -17,8 +17,8 @@ type mirror struct {
 	done sync.WaitGroup
 }
 
-// watchMirror starts to report runs that are committed from now on, until ctx is done
-// or it is closed. It warns once about a persistent error.
+// watchMirror reports runs that are committed from now on, until ctx is done or close is called.
+// If the same error occurs several times in a row, it warns only once.
 func watchMirror(ctx context.Context, every time.Duration, runs func(context.Context) (string, error), warn func(error)) *mirror {
 	m := &mirror{changes: make(chan change), runs: runs, warn: warn}
 	ctx, m.stop = context.WithCancel(ctx)
@@ -39,8 +39,8 @@ func watchMirror(ctx context.Context, every time.Duration, runs func(context.Con
 	return m
 }
 
-// ask reports a change if the runs differ from the known ones. It returns the present
-// runs and the error to remember.
+// ask reports a change if the mirror's runs differ from the known runs. It returns the runs and
+// the error that the next call gets.
 func (m *mirror) ask(ctx context.Context, known string, before error) (string, error) {
 	now, err := m.runs(ctx)
 	if err != nil {

@@ -15,23 +15,22 @@ import (
 	"instep/source"
 )
 
-// change is something that may have changed: a path below the directory, or everything.
+// change says what may have changed: a path below the directory, or everything.
 type change struct {
-	path       string // slash-separated
+	path       string // separated by slashes
 	everything bool
 }
 
-// LateError means that changes will be detected late.
+// LateError means that the kernel does not report changes, so that only full scans find them.
 type LateError struct{ Err error }
 
 func (e *LateError) Error() string {
-	return "changes are found only when everything is looked at again (--rescan): " + e.Err.Error()
+	return "changes are found only by the full scans at intervals (--rescan): " + e.Err.Error()
 }
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree is a directory whose changes, including those in subdirectories, the kernel
-// reports.
+// tree watches a directory and its subdirectories with the kernel's help.
 type tree struct {
 	changes chan change // closed after the last change
 
@@ -43,9 +42,8 @@ type tree struct {
 	done     sync.WaitGroup
 }
 
-// watchTree starts to report changes in a directory, until ctx is done or it is closed.
-// If the kernel cannot report changes, or stops doing so, it warns and reports nothing
-// more.
+// watchTree reports changes in a directory until ctx is done or close is called. If the kernel
+// does not report changes, watchTree warns and reports nothing more.
 func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	t := &tree{changes: make(chan change, 64), dirs: map[string]struct{}{}, warn: warn}
 	ctx, t.stop = context.WithCancel(ctx)
@@ -64,7 +62,7 @@ func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	return t
 }
 
-// giveUp warns that changes will be detected late, and releases the kernel's resources.
+// giveUp warns with a LateError, and ends the watching by the kernel.
 func (t *tree) giveUp(err error) {
 	if t.notify != nil {
 		_ = t.notify.Close()
@@ -95,9 +93,9 @@ func (t *tree) open(ctx context.Context, dir, out string) (err error) {
 	return t.add(ctx, t.dir)
 }
 
-// begin registers all directories again after one was moved: fsnotify forgets a moved
-// directory, even under its new name.
-func (t *tree) begin(ctx context.Context) (err error) {
+// registerAll registers all directories again after a directory was moved. Otherwise fsnotify
+// would not report changes in the moved directory.
+func (t *tree) registerAll(ctx context.Context) (err error) {
 	_ = t.notify.Close()
 	clear(t.dirs)
 	if t.notify, err = fsnotify.NewWatcher(); err != nil {
@@ -110,20 +108,20 @@ func (t *tree) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// add registers a directory and all its subdirectories. It ignores directories that no
-// longer exist: their removal is reported as a change of the parent directory.
+// add registers a directory and all its subdirectories. It ignores directories that no longer
+// exist, because the kernel reports their removal as a change of the parent directory.
 func (t *tree) add(ctx context.Context, dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			return nil // the scan reports directories that cannot be read
+			return nil // the next scan reports that the directory cannot be read
 		}
 		if !d.IsDir() {
 			return nil
 		}
-		if name != t.dir && t.passed(name) {
+		if name != t.dir && t.ignored(name) {
 			return fs.SkipDir
 		}
 		if err := t.notify.Add(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
@@ -134,10 +132,10 @@ func (t *tree) add(ctx context.Context, dir string) error {
 	})
 }
 
-// passed reports whether changes of a name are ignored: names that begin with a dot,
-// and names that may belong to documents of ours. If such a file is a resource after
-// all, the next full scan finds it.
-func (t *tree) passed(name string) bool {
+// ignored reports whether changes of a file are ignored, because its name begins with a dot or
+// is a possible name of a published document. If the file is a resource nevertheless, the next
+// full scan finds it.
+func (t *tree) ignored(name string) bool {
 	if t.out != "" && t.out != t.dir && (name == t.out || strings.HasPrefix(name, t.out+string(filepath.Separator))) {
 		return true
 	}
@@ -153,13 +151,13 @@ func (t *tree) passed(name string) bool {
 	return false
 }
 
-// path returns the slash-separated path of a name below the directory.
+// path returns the path below the directory of a file with a full name.
 func (t *tree) path(name string) (string, error) {
 	rel, err := filepath.Rel(t.dir, name)
 	return filepath.ToSlash(rel), err
 }
 
-// run passes changes on until ctx is done or watching ends.
+// run reports the changes that the kernel reports, until ctx is done or an error occurs.
 func (t *tree) run(ctx context.Context) error {
 	for {
 		select {
@@ -190,18 +188,23 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	if e.Name == t.dir {
 		t.tell(ctx, change{everything: true})
 		if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
-			return fmt.Errorf("%s itself was moved or removed", t.dir)
+			return fmt.Errorf("the published directory %s was moved or removed", t.dir)
 		}
 		return nil
 	}
 	if _, ok := t.dirs[e.Name]; ok && e.Has(fsnotify.Rename) {
-		return t.begin(ctx)
+		return t.registerAll(ctx)
 	}
-	if e.Op == fsnotify.Chmod && !readable(e.Name) || t.passed(e.Name) {
+	if t.ignored(e.Name) {
 		return nil
 	}
-	// Register it before reporting the path: the scan finds files created before the
-	// registration, and the kernel reports those created after it.
+	if e.Op == fsnotify.Chmod {
+		if _, err := os.Lstat(e.Name); err != nil {
+			return nil // the kernel reports a change of mode before the removal of a file
+		}
+	}
+	// A new directory is registered before its path is reported. So the scan finds the files
+	// that were created before, and the kernel reports those that are created after that.
 	if e.Has(fsnotify.Create) {
 		if info, err := os.Lstat(e.Name); err == nil && info.IsDir() {
 			if err := t.add(ctx, e.Name); err != nil {
@@ -219,15 +222,8 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	return err
 }
 
-// readable reports whether a file still exists at name, because the system reports a change of mode
-// before it reports the removal of a file.
-func readable(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
-}
-
-// tell passes a change on and waits until it is received. It returns false if ctx is
-// done.
+// tell reports a change, and waits until the receiver gets it. If ctx is done before that, tell
+// returns false.
 func (t *tree) tell(ctx context.Context, c change) bool {
 	select {
 	case t.changes <- c:

@@ -1,9 +1,11 @@
-// Package watch publishes a directory repeatedly, soon after something in it changed.
-// The kernel reports changes, and a full scan runs at intervals.
+// Package watch publishes a directory whenever something in it has changed. The kernel reports
+// changes. In addition a full scan runs at intervals.
 package watch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,15 +13,16 @@ import (
 )
 
 const (
-	// SnapshotEvery is the minimum time between two Resource Lists while watching: each
-	// costs time in proportion to the set, and Change Lists publish changes sooner.
+	// SnapshotEvery is the minimum time between two Resource Lists while watching. Writing a
+	// Resource List takes time in proportion to the set, and Change Lists suffice meanwhile.
 	SnapshotEvery = time.Minute
-	// settleTime is how long to wait for the end of a burst of changes.
+	// settleTime is the delay between a change and its publication, in which further changes
+	// are collected.
 	settleTime = 200 * time.Millisecond
-	// retryTime is how long to wait before a failed publication is repeated.
+	// retryTime is the delay before a failed publication is repeated.
 	retryTime = time.Minute
-	// maxPaths is the largest number of changed paths that are remembered; more cause a
-	// full scan.
+	// maxPaths is the largest number of changed paths that are collected. If there are more,
+	// everything is scanned.
 	maxPaths = 10_000
 )
 
@@ -30,32 +33,31 @@ type Session interface {
 
 // Options configure what is watched and how often it is published.
 type Options struct {
-	// Dir is the watched directory; changes in Out, if that is inside it, are ignored.
-	// If "", there is only a full scan every Rescan.
+	// Dir is the watched directory. If it is "", there are only full scans. Changes in Out
+	// are ignored if Out is inside Dir.
 	Dir, Out string
-	// Runs, if not nil, means that Dir is a mirror: its files are not watched, and
-	// everything is published whenever the returned text changes.
+	// Runs is nil unless Dir is a mirror. The files of a mirror are not watched. Instead
+	// everything is published whenever Runs returns another text.
 	Runs func(context.Context) (string, error)
 	// Every is the minimum time between two publications.
 	Every time.Duration
-	// Rescan is the time between two full scans; it must be positive.
+	// Rescan is the time between two full scans, and must be positive.
 	Rescan time.Duration
-	// What the first publication does; later ones publish the same Sets.
+	// What says what the first publication does. Later publications publish the same Sets.
 	What publish.What
 	Now  func() time.Time // required
-	// Report is called after each publication, also after a failed one, with what was
-	// done.
+	// Report is called with the results of each publication, even of a failed one.
 	Report func(*publish.Report)
-	// Warn is called with each error after which watching continues: one of a later
-	// publication, which will be repeated, or a *LateError. It is never called
-	// concurrently with Report.
+	// Warn is called with each error after which watching continues: a *LateError, or the
+	// error of a publication that will be repeated. It is never called concurrently with
+	// Report.
 	Warn func(error)
 }
 
-// Run publishes everything, and then changes, until ctx is done. It returns an error
-// only if the first publication fails.
+// Run publishes everything, and then all changes, until ctx is done. It returns an error only if
+// the first publication fails.
 func Run(ctx context.Context, s Session, o Options) error {
-	var calls sync.Mutex // serialises Report and Warn, since the kernel's watcher has a goroutine of its own
+	var calls sync.Mutex // held during calls of Report and Warn, which two goroutines make
 	warn := func(err error) {
 		calls.Lock()
 		defer calls.Unlock()
@@ -84,24 +86,24 @@ func Run(ctx context.Context, s Session, o Options) error {
 
 // loop collects changes and publishes them together.
 type loop struct {
-	changes       <-chan change // closed or nil if there will be no more
+	changes       <-chan change // nil or closed if no changes are reported
 	every, rescan time.Duration
 	what          publish.What // what the first publication does
 	publish       func(context.Context, publish.What) error
-	failed        func(error) // called when a publication failed and will be repeated
+	failed        func(error) // called with the error of a publication that will be repeated
 	now           func() time.Time
 
 	paths      map[string]struct{}
 	everything bool
-	last       time.Time // when the last publication ended
+	last       time.Time // end of the last publication
 }
 
-// run publishes everything, and then changes, until ctx is done. Only an error of the
-// first publication ends it earlier.
+// run publishes everything, and then all changes, until ctx is done or the first publication
+// fails.
 func (l *loop) run(ctx context.Context) error {
 	if err := l.publish(ctx, l.what); err != nil {
 		if ctx.Err() != nil {
-			return nil // the publication was cancelled; the next run continues
+			return nil // the next run completes the cancelled publication
 		}
 		return err
 	}
@@ -117,7 +119,7 @@ func (l *loop) run(ctx context.Context) error {
 			return nil
 		case c, ok := <-l.changes:
 			if !ok {
-				l.changes = nil // closed: a nil channel is never ready
+				l.changes = nil // unlike a closed channel, a nil channel is never ready
 				continue
 			}
 			l.note(c)
@@ -138,7 +140,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// note remembers a change, unless there are already too many.
+// note adds a change to those for the next publication.
 func (l *loop) note(c change) {
 	l.everything = l.everything || c.everything || len(l.paths) >= maxPaths
 	if l.everything {
@@ -148,14 +150,11 @@ func (l *loop) note(c change) {
 	l.paths[c.path] = struct{}{}
 }
 
-// round publishes what changed. If that fails, the changes are published again later.
+// round publishes the collected changes. If that fails, the next round publishes everything.
 func (l *loop) round(ctx context.Context) error {
 	what := publish.What{Sets: l.what.Sets}
 	if !l.everything {
-		what.Paths = make([]string, 0, len(l.paths))
-		for path := range l.paths {
-			what.Paths = append(what.Paths, path)
-		}
+		what.Paths = slices.AppendSeq([]string{}, maps.Keys(l.paths))
 	}
 	l.everything = false
 	clear(l.paths)

@@ -1,6 +1,6 @@
-// Package webpage has the common parts of all pages for people: one small stylesheet, and
-// templates for times, links and commands. A page needs no script and no other file, and is
-// readable without its style, in dark mode, on a phone and on paper.
+// Package webpage has the common parts of all HTML pages: a small stylesheet, and templates for
+// times, links and commands. A page needs no script and no other file. It is readable without its
+// style, in dark mode, on a phone and on paper.
 //
 // [New] parses a page. Its templates may use:
 //
@@ -10,7 +10,7 @@
 //	{{template "moment" T}}     a time to the second
 //	{{template "linked" TEXT}}  a link if TEXT is a web or e-mail address, else TEXT
 //	{{shell WORDS}}             a command line to paste into a shell
-//	{{size N}}, {{number N}}    bytes and counts as people write them
+//	{{size N}}, {{number N}}    a number of bytes, and a count, formatted for people
 package webpage
 
 import (
@@ -32,8 +32,8 @@ const shared = `{{define "style"}}<style>
 {{define "moment"}}<time datetime="{{.UTC.Format "2006-01-02T15:04:05Z"}}">{{.UTC.Format "2 January 2006, 15:04:05 UTC"}}</time>{{end -}}
 {{define "linked"}}{{with href .}}<a href="{{.}}">{{label $}}</a>{{else}}{{.}}{{end}}{{end}}`
 
-// New parses the templates of a page beside the shared ones. The functions are added to
-// the shared ones.
+// New parses the templates of a page, which can use the shared templates and functions and the
+// given functions.
 func New(name, text string, more template.FuncMap) *template.Template {
 	t := template.New(name).Funcs(template.FuncMap{
 		"css":    func() template.CSS { return template.CSS(style) }, //nolint:gosec // G203: the stylesheet is our own
@@ -46,11 +46,11 @@ func New(name, text string, more template.FuncMap) *template.Template {
 	return template.Must(template.Must(t.Parse(shared)).Parse(text))
 }
 
-// Size formats a number of bytes for people, such as 31 GB; a negative one counts as 0.
+// Size formats a number of bytes for people, such as 31 GB, and a negative number as 0 B.
 func Size(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
 
-// Href is the address that a text is: a web address or an e-mail address; "" if it is
-// neither.
+// Href returns the URL for a text that is a web address or an e-mail address, and "" for any other
+// text.
 func Href(text string) string {
 	text = strings.TrimSpace(text)
 	if strings.ContainsAny(text, " \t\r\n<>\"") {
@@ -66,15 +66,15 @@ func Href(text string) string {
 	return ""
 }
 
-// licences are the names of licences by the start of their addresses, without scheme.
+// licences are the names of licences, and the beginnings of their addresses without scheme.
 var licences = []struct{ prefix, name string }{
 	{"creativecommons.org/licenses/", "CC "},
 	{"creativecommons.org/publicdomain/zero/", "CC0 "},
 	{"creativecommons.org/publicdomain/mark/", "Public Domain Mark "},
 }
 
-// Label returns a page's name for an address: an e-mail address without its scheme, a
-// licence of Creative Commons by its name, others unchanged.
+// Label returns the text of the link for an address: an e-mail address without its scheme, the name
+// of a licence of Creative Commons, and any other text unchanged.
 func Label(text string) string {
 	text = strings.TrimSpace(text)
 	if address, ok := strings.CutPrefix(text, "mailto:"); ok {
@@ -98,7 +98,7 @@ func Label(text string) string {
 	return text
 }
 
-// Shell is a command line that a shell reads as these words.
+// Shell returns a command line that a shell splits into exactly the given words.
 func Shell(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
