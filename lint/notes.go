@@ -93,7 +93,7 @@ func isDialect(q resourcesync.Quirk) bool {
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
-	if rule == nil || r.isDraft(n.Quirk) || !checks[rule.Family].noted && !draft || legal && rule.Level == Error {
+	if rule == nil || r.isDraft(n.Quirk) || !noted[rule.Family] && !draft || legal && rule.Level == Error {
 		return
 	}
 	r.report(rule, f)
