@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"instep/document"
 	"instep/resourcesync"
@@ -20,15 +21,12 @@ const (
 	Error
 )
 
+var levels = []string{Info: "info", Warning: "warning", Error: "error"}
+
 // String returns the name of the level, as used in commands and documents.
 func (l Level) String() string {
-	switch l {
-	case Info:
-		return "info"
-	case Warning:
-		return "warning"
-	case Error:
-		return "error"
+	if int(l) < len(levels) {
+		return levels[l]
 	}
 	return fmt.Sprintf("lint.Level(%d)", uint8(l))
 }
@@ -38,11 +36,9 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads the name of a level.
 func (l *Level) UnmarshalText(text []byte) error {
-	for _, level := range []Level{Info, Warning, Error} {
-		if level.String() == string(text) {
-			*l = level
-			return nil
-		}
+	if i := slices.Index(levels, string(text)); i >= 0 {
+		*l = Level(i)
+		return nil
 	}
 	return fmt.Errorf("level %q: expected info, warning or error", text)
 }

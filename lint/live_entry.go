@@ -98,7 +98,7 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	}
 	r.compare(e, t, got)
 	const id = "ln-duplicate-same-content"
-	if rule := r.active(id, r.kind); rule != nil && mirror && main.read && !got.opaque && !main.opaque && got.decoded.sum != main.decoded.sum {
+	if rule := r.active(id, r.kind); rule != nil && mirror && main.read && !got.opaque && !main.opaque && !got.decoded.equal(main.decoded) {
 		r.atEntry(rule, e, "the mirror %q serves other bytes than %q", t.uri, e.Loc)
 	}
 	return nil
@@ -174,13 +174,13 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 		}
 		return
 	}
-	right, other := &got.served, &got.decoded
+	right, other := got.served, got.decoded
 	switch {
 	case stated == got.coding:
 	case stated == "" && !got.opaque:
 		right, other = other, right
 	default:
-		r.otherCoding(e, t, got, &got.served)
+		r.otherCoding(e, t, got, got.served)
 		return
 	}
 	if right.describes(t.length, t.digests) {
@@ -189,7 +189,7 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	}
 	r.octets(e, t, right.n)
 	if rule := r.active("hash-verifies-content", r.kind); rule != nil && !right.holds(t.digests) {
-		r.atEntry(rule, e, "%s has the hash %q; the one stated is %q", t.what, right.digests, t.digests)
+		r.atEntry(rule, e, "%s has the hash %q; the one stated is %q", t.what, right.hasher.Digests(), t.digests)
 	}
 	if got.coding == "" || !r.otherCoding(e, t, got, other) {
 		r.countHash(t, right.holds(t.digests))
@@ -210,7 +210,7 @@ func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bo
 		return false
 	}
 	how := "without a content coding"
-	if got.coding != "" && b == &got.served {
+	if got.coding != "" && b == got.served {
 		how = "with Content-Encoding " + got.coding
 	}
 	if rule := r.active("quirk-51-coding-and-fixity", r.kind); rule != nil {
@@ -305,5 +305,5 @@ func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetche
 		}
 		return false, nil
 	}
-	return !again.opaque && !first.opaque && again.decoded.sum != first.decoded.sum, nil
+	return !again.opaque && !first.opaque && !again.decoded.equal(first.decoded), nil
 }

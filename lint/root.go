@@ -102,9 +102,6 @@ func rootTimeRequired(r *run, rule *Rule) {
 	}
 }
 
-// rootTimes returns the times of the root with the names of their attributes.
-func (r *run) rootTimes() [4]namedTime { return timesOf(&r.header.Metadata) }
-
 // rootHas reports whether the root has an attribute, even with an invalid value.
 func (r *run) rootHas(t namedTime) bool { return !t.value.IsZero() || r.noted[t.name+"-w3cdtf"] }
 
@@ -128,7 +125,7 @@ func timesOf(m *resourcesync.Metadata) [4]namedTime {
 // rootTimeScope checks that only snapshots have at and completed, and only documents of
 // changes have from and until (1.1 §7, App. A Table 4).
 func rootTimeScope(r *run, rule *Rule) {
-	for _, t := range r.rootTimes() {
+	for _, t := range timesOf(&r.header.Metadata) {
 		if rule.ID == "root-"+t.name+"-scope" && r.rootHas(t) {
 			r.atRoot(rule, "the root has %s, which documents of this kind do not have", t)
 		}
@@ -138,7 +135,7 @@ func rootTimeScope(r *run, rule *Rule) {
 // rootTimeUndefined checks that the root has no times in the other kinds, for which
 // none are defined.
 func rootTimeUndefined(r *run, rule *Rule) {
-	for _, t := range r.rootTimes() {
+	for _, t := range timesOf(&r.header.Metadata) {
 		if r.rootHas(t) {
 			r.atRoot(rule, "the root has %s, which means nothing in documents of this kind", t)
 		}

@@ -46,14 +46,7 @@ type entry struct {
 
 // was reports whether there is a note about one of the rules on this entry.
 func (e *entry) was(rules ...string) bool {
-	for _, n := range e.noted {
-		for _, r := range rules {
-			if n == r {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.noted, func(rule string) bool { return slices.Contains(rules, rule) })
 }
 
 func newRun(c *Checker, uri string) *run {
@@ -232,20 +225,13 @@ func (r *run) kind() string {
 	if len(r.expected) > 0 && !r.isExpected(c) {
 		return strings.TrimSuffix(r.expected[0], "-index") + suffix
 	}
-	if !c.Known() {
-		return ""
-	}
-	return string(c) + suffix
+	return r.header.Kind()
 }
 
 // isExpected reports whether documents of a capability are allowed at the place.
 func (r *run) isExpected(c resourcesync.Capability) bool {
-	for _, kind := range r.expected {
-		if strings.TrimSuffix(kind, "-index") == string(c) {
-			return true
-		}
-	}
-	return len(r.expected) == 0 || r.isSitemap()
+	is := func(kind string) bool { return strings.TrimSuffix(kind, "-index") == string(c) }
+	return slices.ContainsFunc(r.expected, is) || r.isSitemap()
 }
 
 // isSitemap reports whether the document was found where a plain Sitemap belongs.

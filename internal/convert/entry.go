@@ -14,6 +14,9 @@ func (c *converter) of(it item, rule, format string, args ...any) {
 	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }
 
+// about reports a decision about the document as a whole.
+func (c *converter) about(rule, format string, args ...any) { c.of(item{}, rule, format, args...) }
+
 // mend converts an entry to 1.1. It returns the reason if that is impossible, otherwise
 // "".
 func (c *converter) mend(it *item) (rule, why string) {
@@ -34,9 +37,10 @@ func (c *converter) mend(it *item) (rule, why string) {
 		return rule, why
 	}
 	e.Attrs = withoutOurs(e.Attrs, func(a resourcesync.Attr) { c.of(*it, ruleOf(a), "%s, which 1.1 does not have; dropped", shown(a)) })
-	if rule, why := c.path(it); why != "" {
-		return rule, why
+	if c.nature.manifest && e.Path == "" && e.Link(resourcesync.RelPatch) != "" && e.Change != resourcesync.Deleted {
+		return c.nature.name + "-path-required", "its bitstream is a patch, and a manifest of 1.1 has the whole resource"
 	}
+	e.Path = c.packagePath(*it, e.Path)
 	e.Links = c.links(e.Links, *it, true)
 	return "", ""
 }
@@ -95,16 +99,6 @@ func (c *converter) dropOf(it *item, t *resourcesync.Datetime, rule, name, why s
 		c.of(*it, rule, "%s %s, %s; dropped", name, t, why)
 		*t = resourcesync.Datetime{}
 	}
-}
-
-// path determines the path of an entry.
-func (c *converter) path(it *item) (rule, why string) {
-	e := &it.Entry
-	if c.nature.manifest && e.Path == "" && e.Link(resourcesync.RelPatch) != "" && e.Change != resourcesync.Deleted {
-		return c.nature.name + "-path-required", "its bitstream is a patch, and a manifest of 1.1 has the whole resource"
-	}
-	e.Path = c.packagePath(*it, e.Path)
-	return "", ""
 }
 
 // packagePath returns a path with exactly one leading slash; "" if it is not valid.
@@ -196,8 +190,7 @@ func hasScheme(s string) bool {
 		return false
 	}
 	for i, b := range []byte(scheme) {
-		letter := b|0x20 >= 'a' && b|0x20 <= 'z'
-		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(b))) {
+		if !isLetter(b) && (i == 0 || strings.IndexByte("0123456789+-.", b) < 0) {
 			return false
 		}
 	}
@@ -208,25 +201,21 @@ func hasScheme(s string) bool {
 // and percent signs that begin no escape.
 func encoded(s string) string {
 	var b strings.Builder
-	from := 0
 	for i := range len(s) {
 		if uriByte(s[i]) && (s[i] != '%' || i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2])) {
-			continue
+			b.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", s[i])
 		}
-		b.WriteString(s[from:i])
-		fmt.Fprintf(&b, "%%%02X", s[i])
-		from = i + 1
 	}
-	if from == 0 {
-		return s
-	}
-	b.WriteString(s[from:])
 	return b.String()
 }
 
 func uriByte(b byte) bool {
-	return b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9' || b > ' ' && strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", b) >= 0
+	return isLetter(b) || b >= '0' && b <= '9' || b > ' ' && strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", b) >= 0
 }
+
+func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
 
 func isHex(b byte) bool {
 	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'f'

@@ -8,11 +8,6 @@ import (
 	"instep/resourcesync"
 )
 
-// about reports a decision about the document as a whole.
-func (c *converter) about(rule, format string, args ...any) {
-	c.decide(Decision{Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
-}
-
 // settle determines the header of the result.
 func (c *converter) settle(d *document) error {
 	c.header = d.header

@@ -14,10 +14,9 @@ func compare(a, b resourcesync.Datetime) int {
 		return n
 	}
 	switch {
-	case a.Complete() != b.Complete():
-		if b.Complete() {
-			return -1
-		}
+	case b.Complete() && !a.Complete():
+		return -1
+	case a.Complete() && !b.Complete():
 		return 1
 	case a.Before(b):
 		return -1
@@ -59,19 +58,12 @@ func arrange(pieces []piece) arrangement {
 		return reversed
 	}
 	slices.Reverse(pieces)
-	old := slices.Clone(pieces)
-	keys, order := make([]resourcesync.Datetime, len(old)), make([]int, len(old))
-	var last resourcesync.Datetime
-	for i := range old {
-		if !old[i].when.IsZero() {
-			last = old[i].when
+	for i := 1; i < len(pieces); i++ {
+		if pieces[i].when.IsZero() {
+			pieces[i].when = pieces[i-1].when
 		}
-		keys[i], order[i] = last, i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return compare(keys[i], keys[j]) })
-	for to, from := range order {
-		pieces[to] = old[from]
-	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return compare(a.when, b.when) })
 	return sorted
 }
 

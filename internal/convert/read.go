@@ -36,10 +36,6 @@ type document struct {
 	earliestUndated                           resourcesync.Datetime // earliest lastmod of entries without datetime
 }
 
-func (c *converter) newDocument() *document {
-	return &document{items: spool.NewLog[item](c.o.Temp)}
-}
-
 // Close releases the temporary file.
 func (d *document) Close() error { return d.items.Close() }
 
@@ -55,7 +51,7 @@ func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, erro
 
 // read reads one document completely.
 func (c *converter) read(ctx context.Context, r io.Reader, part string) (*document, error) {
-	d := c.newDocument()
+	d := &document{items: spool.NewLog[item](c.o.Temp)}
 	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.note(part, n) }))
 	for e, err := range dec.Entries() {
 		if err == nil {
@@ -180,8 +176,7 @@ func (c *converter) merge(ctx context.Context, index *document) (*document, erro
 		return nil, c.refuse(ruleRoot(index), "give it as a file in the root of its package", "the manifest is in several documents, and there is no package to read them from")
 	}
 	c.decide(Decision{Rule: ruleRoot(index), Level: Warning, Text: "a manifest in several documents; written as one"})
-	whole := c.newDocument()
-	whole.header = index.header
+	whole := &document{items: spool.NewLog[item](c.o.Temp), header: index.header}
 	whole.header.Root = resourcesync.URLSet
 	seen := map[string]bool{path.Base(strings.ReplaceAll(c.o.Name, `\`, "/")): true}
 	if err := c.addParts(ctx, whole, index, "", 1, seen); err != nil {

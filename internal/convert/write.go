@@ -15,37 +15,40 @@ import (
 // write writes the result: first in document order, to find the position of each entry,
 // then sorted by time.
 func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
+	head, tail, err := c.frame()
+	if err != nil {
+		return err
+	}
 	unordered := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, unordered.Close()) }()
-	pieces, err := c.encode(ctx, d, unordered)
+	pieces, err := c.encode(ctx, d, unordered, int64(len(head)))
 	if err != nil {
 		return err
 	}
 	pieces = c.order(pieces)
 	result := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, result.Close()) }()
-	if err := c.assemble(ctx, unordered, pieces, result); err != nil {
+	if err := c.assemble(ctx, head, unordered, pieces, tail, result); err != nil {
 		return err
 	}
 	if err := c.prove(ctx, result.Reader(), len(pieces)); err != nil {
 		return err
 	}
 	c.report.Entries = int64(len(pieces))
-	return c.deliver(ctx, result.Reader(), out)
+	if c.report.Bytes, err = io.Copy(out, result.Reader()); err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return nil
 }
 
-// encode encodes every usable entry, and reports its line.
-func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]piece, error) {
-	head, _, err := c.frame()
-	if err != nil {
-		return nil, err
-	}
+// encode writes a document with every usable entry, and returns where the entries are in
+// it. The first one begins at the given offset.
+func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]piece, error) {
 	enc, err := resourcesync.NewEncoder(w, c.header)
 	if err != nil {
 		return nil, err
 	}
 	var pieces []piece
-	at := int64(len(head))
 	for it, err := range d.items.All() {
 		if err == nil {
 			err = context.Cause(ctx)
@@ -71,8 +74,8 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]pie
 			return nil, err
 		}
 		p := c.pieceOf(&it)
-		p.start, p.size = at, enc.Bytes()-before
-		at += p.size
+		p.start, p.size = offset, enc.Bytes()-before
+		offset += p.size
 		pieces = append(pieces, p)
 	}
 	return pieces, enc.Close()
@@ -162,11 +165,11 @@ func (c *converter) frame() (head, tail []byte, err error) {
 	return empty.Bytes()[:cut], empty.Bytes()[cut:], nil
 }
 
-// assemble copies the pieces to w in order.
-func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []piece, w io.Writer) error {
-	head, tail, err := c.frame()
-	if err != nil {
-		return err
+// assemble writes the result: head, the pieces of unordered in their order, and tail.
+func (c *converter) assemble(ctx context.Context, head []byte, unordered io.ReaderAt, pieces []piece, tail []byte, out io.Writer) error {
+	w := out
+	if c.o.Gzip {
+		w = gzip.NewWriter(out) // without name and time, so that the bytes are always the same
 	}
 	if _, err := w.Write(head); err != nil {
 		return err
@@ -180,15 +183,20 @@ func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []pie
 			buf = make([]byte, p.size)
 		}
 		buf = buf[:p.size]
-		if n, err := from.ReadAt(buf, p.start); n < len(buf) {
+		if n, err := unordered.ReadAt(buf, p.start); n < len(buf) {
 			return err
 		}
 		if _, err := w.Write(buf); err != nil {
 			return err
 		}
 	}
-	_, err = w.Write(tail)
-	return err
+	if _, err := w.Write(tail); err != nil {
+		return err
+	}
+	if zip, ok := w.(*gzip.Writer); ok {
+		return zip.Close()
+	}
+	return nil
 }
 
 // prove reads the result strictly, so that no invalid result is written.
@@ -212,39 +220,4 @@ func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 		return fmt.Errorf("read back what is to be written: %d entries; expected %d", n, entries)
 	}
 	return nil
-}
-
-// deliver writes the result to out.
-func (c *converter) deliver(ctx context.Context, r io.Reader, out io.Writer) error {
-	counted := &counter{w: out}
-	defer func() { c.report.Bytes = counted.n }()
-	w := io.Writer(counted)
-	var zip *gzip.Writer
-	if c.o.Gzip {
-		zip = gzip.NewWriter(counted) // no name and time, so that the bytes are always the same
-		w = zip
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	_, err := io.Copy(w, r)
-	if err == nil && zip != nil {
-		err = zip.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("write the document: %w", err)
-	}
-	return nil
-}
-
-// counter counts the bytes written.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }

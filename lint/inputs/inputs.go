@@ -65,8 +65,8 @@ type Reporter interface {
 
 // Input is a document that is being checked.
 type Input struct {
-	URI  string                        // opens it for reading from the first byte; nil if it is not a text with lines
-	Open func() (io.ReadCloser, error) // reads it from its first byte on; nil if it is no text with lines
+	URI  string
+	Open func() (io.ReadCloser, error) // opens the document from its first byte; nil if it is not a text with lines
 }
 
 // FatalError is an error on our side, such as a full disk. It ends the run.
