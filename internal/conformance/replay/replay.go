@@ -39,43 +39,40 @@ func (s *Set) Replay() ([]Replayed, error) {
 // ReplayOne rebuilds the set from its n-th snapshot; Resource Lists come first.
 func (s *Set) ReplayOne(n int) (Replayed, error) {
 	if n < len(s.Lists) {
-		return s.replayList(s.Lists[n])
+		return replay(s.Lists[n], resources, s.Changes, listed)
 	}
-	return s.replayDump(s.Dumps[n-len(s.Lists)])
+	return replay(s.Dumps[n-len(s.Lists)], s.unpack, s.ChangeDumps, s.unpack)
 }
 
-func (s *Set) replayList(snap Snapshot) (Replayed, error) {
+// replay rebuilds a set. Content reads the resources in a part of the snapshot, and
+// changes reads the changes in one of the lists.
+func replay(snap Snapshot, content func(*Document) ([]change, error), lists []Interval, changes func(*Document) ([]change, error)) (Replayed, error) {
 	r := Replayed{URI: snap.URI, At: snap.At, State: State{}}
 	for _, part := range snap.Parts {
-		for _, e := range part.URLs {
-			if r.State[e.Loc] != "" {
-				return r, fmt.Errorf("%s: %s is listed twice", part.URI, e.Loc)
-			}
-			r.State[e.Loc] = sha256Of(e.MD)
-		}
-	}
-	return r, s.follow(&r, s.Changes, func(d *Document) ([]change, error) { return listed(d) })
-}
-
-func (s *Set) replayDump(snap Snapshot) (Replayed, error) {
-	r := Replayed{URI: snap.URI, At: snap.At, State: State{}}
-	for _, part := range snap.Parts {
-		packed, err := s.unpack(part)
+		all, err := content(part)
 		if err != nil {
 			return r, err
 		}
-		for _, c := range packed {
+		for _, c := range all {
 			if r.State[c.uri] != "" {
-				return r, fmt.Errorf("%s: %s is packed twice", part.URI, c.uri)
+				return r, fmt.Errorf("%s: the resource %s is there twice", part.URI, c.uri)
 			}
 			r.State[c.uri] = c.sum
 		}
 	}
-	return r, s.follow(&r, s.ChangeDumps, s.unpack)
+	return r, r.follow(lists, changes)
+}
+
+// resources returns the resources in a Resource List.
+func resources(d *Document) (all []change, err error) {
+	for _, e := range d.URLs {
+		all = append(all, change{uri: e.Loc, sum: sha256Of(e.MD)})
+	}
+	return all, nil
 }
 
 // follow applies the changes at or after r.At, and checks that there is no gap.
-func (s *Set) follow(r *Replayed, lists []Interval, read func(*Document) ([]change, error)) error {
+func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
 		return fmt.Errorf("%s of %v: no list of changes reaches back to it", r.URI, r.At)
 	}
