@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -81,12 +82,7 @@ func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:]
 
 // climbs reports whether a name contains "..".
 func climbs(name string) bool {
-	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if part == ".." {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(name, "..") && slices.Contains(segments(name), "..")
 }
 
 // Open opens the bitstream for reading. It returns an ErrLimit if the bitstream is

@@ -413,14 +413,13 @@ func plainName(name string) string {
 	if isPlain(name) {
 		return name
 	}
+	return strings.Join(segments(name), "/")
+}
+
+// segments splits a name at slashes and backslashes. It leaves out "." and empty segments.
+func segments(name string) []string {
 	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
-	plain := parts[:0]
-	for _, s := range parts {
-		if s != "." {
-			plain = append(plain, s)
-		}
-	}
-	return strings.Join(plain, "/")
+	return slices.DeleteFunc(parts, func(s string) bool { return s == "." })
 }
 
 func isPlain(name string) bool {

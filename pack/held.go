@@ -8,7 +8,9 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/flate"
 
@@ -137,11 +139,8 @@ var (
 func newHeader(name string, lastMod resourcesync.Datetime) *zip.FileHeader {
 	const utf8Name = 1 << 11
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate, ReaderVersion: 20}
-	for i := range len(name) {
-		if name[i] >= 0x80 {
-			h.Flags |= utf8Name
-			break
-		}
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		h.Flags |= utf8Name
 	}
 	t := firstDOS
 	if !lastMod.IsZero() {

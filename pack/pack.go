@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -198,8 +197,7 @@ func rank(name string) int {
 	if len(name) < len(ManifestName) || !strings.EqualFold(name[len(name)-len(ManifestName):], ManifestName) {
 		return noManifest
 	}
-	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
-	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "." })
+	parts := segments(name)
 	switch {
 	case len(parts) == 0 || !strings.EqualFold(parts[len(parts)-1], ManifestName):
 		return noManifest

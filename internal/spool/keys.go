@@ -110,17 +110,33 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 	if len(s.runs) == 0 {
 		return twice, nil
 	}
+	err := s.walk(func(k Key, again bool) bool {
+		if again {
+			twice[k] = true
+		}
+		return len(twice) < MaxRepeated
+	})
+	return twice, err
+}
+
+// walk passes the keys of all runs and of the memory in ascending order to take, until
+// take returns false. again means that a key equals the one before it.
+func (s *Keys) walk(take func(k Key, again bool) bool) error {
+	if s.closed {
+		return errClosed
+	}
+	s.sort()
 	m, err := s.merge()
 	var last Key
-	for first := true; err == nil && len(m) > 0 && len(twice) < MaxRepeated; first = false {
+	for first := true; err == nil && len(m) > 0; first = false {
 		k := m[0].key
-		if !first && k == last {
-			twice[k] = true
+		if !take(k, !first && k == last) {
+			return nil
 		}
 		last = k
 		err = m.advance()
 	}
-	return twice, err
+	return err
 }
 
 // flush writes the keys in memory as a sorted run: for each key the length of the prefix
@@ -166,27 +182,8 @@ func shared(a, b Key) int {
 // of times, but not while keys are added.
 func (s *Keys) Sorted() iter.Seq2[Key, error] {
 	return func(yield func(Key, error) bool) {
-		if s.closed {
-			yield("", errClosed)
-			return
-		}
-		s.sort()
-		m, err := s.merge()
-		if err != nil {
+		if err := s.walk(func(k Key, again bool) bool { return again || yield(k, nil) }); err != nil {
 			yield("", err)
-			return
-		}
-		var last Key
-		for first := true; len(m) > 0; {
-			k := m[0].key
-			if (first || k != last) && !yield(k, nil) {
-				return
-			}
-			first, last = false, k
-			if err := m.advance(); err != nil {
-				yield("", err)
-				return
-			}
 		}
 	}
 }

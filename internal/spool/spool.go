@@ -82,15 +82,10 @@ func (s *scratch) open() error {
 // ReadAt implements io.ReaderAt.
 func (s *scratch) ReadAt(p []byte, off int64) (int, error) {
 	n, err := s.f.ReadAt(p, off)
-	return n, s.unread(err)
-}
-
-// unread adds to an error where reading failed.
-func (s *scratch) unread(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("read a temporary file in %q: %w", s.dir, err)
 	}
-	return err
+	return n, err
 }
 
 // section returns a reader of the n bytes from off.

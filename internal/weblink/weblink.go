@@ -57,14 +57,13 @@ func (p *Page) Resolve(uri, href string) (string, error) {
 	if err == nil && p.Base != "" {
 		base, err = base.Parse(p.Base)
 	}
+	if err == nil {
+		base, err = base.Parse(strings.TrimSpace(href))
+	}
 	if err != nil {
 		return "", fmt.Errorf("resolve %q: %w", href, err)
 	}
-	whole, err := base.Parse(strings.TrimSpace(href))
-	if err != nil {
-		return "", fmt.Errorf("resolve %q: %w", href, err)
-	}
-	return whole.String(), nil
+	return base.String(), nil
 }
 
 // HTML reads the link elements of a page. Any text can be read as a page; the error is
