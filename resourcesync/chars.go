@@ -55,21 +55,6 @@ func oddBytes(x uint64) uint64 {
 	return x | other&^printable
 }
 
-// plainASCII returns how many bytes at the start of b are between 0x20 and 0x7f. It
-// checks eight bytes at a time and may stop early when fewer than eight are left.
-func plainASCII(b []byte) int {
-	i := 0
-	for ; i <= len(b)-8; i += 8 {
-		x := binary.LittleEndian.Uint64(b[i : i+8])
-		if (x|(x-allSpaces))&highBits != 0 {
-			break
-		}
-	}
-	for ; i < len(b) && b[i] >= ' ' && b[i] < utf8.RuneSelf; i++ {
-	}
-	return i
-}
-
 // plainRun returns the number of bytes at the start of b that need no escape: up to stop,
 // a <, an &, a control character, or the end of b.
 func plainRun(b []byte, stop byte) int {
@@ -123,13 +108,7 @@ func plainURI(b []byte) int {
 
 // hasControl reports whether b contains an ASCII control character.
 func hasControl(b []byte) bool {
-	for i := 0; i < len(b); i++ {
-		i += plainASCII(b[i:])
-		if i < len(b) && b[i] < ' ' {
-			return true
-		}
-	}
-	return bytes.IndexByte(b, 0x7f) >= 0
+	return bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 // isXMLChar reports whether a document may contain r (XML 1.0 §2.2).

@@ -16,12 +16,11 @@ import (
 type Decoder struct {
 	s         scanner
 	r         io.Reader
-	tolerance Tolerance
+	tolerance Tolerance // nil is Lenient
 	note      func(Note)
 
 	as     Dialect
 	form   form
-	quiet  bool // the caller gave neither WithNotes nor WithTolerance, so legal habits need no note
 	header Header
 	state  state
 	err    error // the error that ended the document early
@@ -96,10 +95,6 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	d := &Decoder{r: r}
 	for _, o := range opts {
 		o(d)
-	}
-	d.quiet = d.note == nil && d.tolerance == nil
-	if d.tolerance == nil {
-		d.tolerance = Lenient
 	}
 	if d.as == Dialect10 || d.as == DialectMid2013 {
 		d.header.Dialect = d.as
@@ -180,31 +175,20 @@ func (d *Decoder) start() error {
 
 // noteBytes notes unusual bytes before the root element.
 func (d *Decoder) noteBytes(packed bool) {
-	first := Note{Rule: ruleXML, Line: 1, Column: 1}
 	if packed {
-		n := first
-		n.Quirk, n.Rule, n.Msg = QuirkGzip, "", "compressed with gzip"
-		d.remark(n)
+		d.remark(Note{Quirk: QuirkGzip, Line: 1, Column: 1, Msg: "compressed with gzip"})
 	}
 	if d.s.leading {
-		n := first
-		n.Quirk, n.Msg = QuirkSpaceFirst, "white space before the XML declaration"
-		d.tolerate(n)
+		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: ruleXML, Line: 1, Column: 1, Msg: "white space before the XML declaration"})
 	}
 	if d.s.encoding != "utf-8" {
-		n := first
-		n.Quirk, n.Msg = QuirkEncoding, "the document is in "+d.s.encoding
-		d.remark(n)
+		d.remark(Note{Quirk: QuirkEncoding, Rule: ruleXML, Line: 1, Column: 1, Msg: "the document is in " + d.s.encoding})
 	}
 	if got := d.s.declared; got != "" && got != d.s.encoding {
-		n := first
-		n.Msg = fmt.Sprintf("declared as %q, but it is %s", clip(got), d.s.encoding)
-		d.tolerate(n)
+		d.tolerate(Note{Rule: ruleXML, Line: 1, Column: 1, Msg: fmt.Sprintf("declared as %q, but it is %s", clip(got), d.s.encoding)})
 	}
 	if d.s.styled {
-		n := first
-		n.Quirk, n.Msg = QuirkBrowser, "a style sheet is ignored"
-		d.remark(n)
+		d.remark(Note{Quirk: QuirkBrowser, Rule: ruleXML, Line: 1, Column: 1, Msg: "a style sheet is ignored"})
 	}
 }
 
@@ -292,7 +276,7 @@ func (d *Decoder) tolerate(n Note) {
 		d.s.locate()
 		n.Line, n.Column = d.s.elem.line, d.s.elem.column
 	}
-	if d.refused == nil && !d.tolerance(n) {
+	if d.refused == nil && d.tolerance != nil && !d.tolerance(n) {
 		msg := n.Msg
 		if n.Rule != "" {
 			msg += " (" + n.Rule + ")"
@@ -472,8 +456,11 @@ func (d *Decoder) entry() error {
 }
 
 // skip skips the content of the element whose start tag was last read.
-func (d *Decoder) skip() error {
-	for depth := len(d.s.opens); len(d.s.opens) >= depth; {
+func (d *Decoder) skip() error { return d.skipTo(len(d.s.opens)) }
+
+// skipTo skips everything up to the end tag of the open element at the given depth.
+func (d *Decoder) skipTo(depth int) error {
+	for len(d.s.opens) >= depth {
 		tok, err := d.s.next()
 		if err == nil && tok == tokStart {
 			err = d.countForeign()
@@ -519,10 +506,8 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	if tok == tokStart {
-		for err = d.countForeign(); err == nil && len(d.s.opens) >= depth; {
-			if tok, err = d.s.next(); err == nil && tok == tokStart {
-				err = d.countForeign()
-			}
+		if err = d.countForeign(); err == nil {
+			err = d.skipTo(depth)
 		}
 		return nil, false, err
 	}

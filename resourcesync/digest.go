@@ -52,19 +52,10 @@ func (a Algorithm) Known() bool { return indexOf(string(a)) != 0 }
 
 // indexOf finds an algorithm by its exact name and returns its index; 0 if unknown.
 func indexOf[T string | []byte](name T) uint8 {
-	switch string(name) {
-	case "md5":
-		return 1
-	case "sha-1":
-		return 2
-	case "sha-224":
-		return 3
-	case "sha-256":
-		return 4
-	case "sha-384":
-		return 5
-	case "sha-512":
-		return 6
+	for i := 1; i < len(algorithms); i++ {
+		if string(name) == string(algorithms[i].name) {
+			return uint8(i)
+		}
 	}
 	return 0
 }
@@ -225,17 +216,7 @@ func (d Digest) String() string { return string(d.appendTo(nil)) }
 func (d Digest) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
 // UnmarshalText parses text with ParseDigest; an empty text means absence.
-func (d *Digest) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*d = Digest{}
-		return nil
-	}
-	v, err := ParseDigest(string(text))
-	if err == nil {
-		*d = v
-	}
-	return err
-}
+func (d *Digest) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDigest) }
 
 func (d Digest) appendTo(b []byte) []byte {
 	if d.IsZero() {
@@ -299,13 +280,7 @@ func (ds Digests) String() string { return string(ds.appendTo(nil)) }
 func (ds Digests) MarshalText() ([]byte, error) { return ds.appendTo(nil), nil }
 
 // UnmarshalText parses text with ParseDigests, but requires every digest to be usable.
-func (ds *Digests) UnmarshalText(text []byte) error {
-	v, err := ParseDigests(string(text))
-	if err == nil {
-		*ds = v
-	}
-	return err
-}
+func (ds *Digests) UnmarshalText(text []byte) error { return unmarshalText(ds, text, ParseDigests) }
 
 func (ds Digests) appendTo(b []byte) []byte {
 	start := len(b)

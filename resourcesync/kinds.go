@@ -1,6 +1,9 @@
 package resourcesync
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // EncodeError is the error of an Encoder for a value that cannot be written.
 type EncodeError struct {
@@ -83,27 +86,18 @@ func (r *ruleBook) header(h *Header) *EncodeError {
 	if r.need&needsUp != 0 && h.Link(RelUp) == "" {
 		return &EncodeError{"up", "", r.kind + "-up-required", "expected a link with this relation"}
 	}
-	if r.need&isSnapshot != 0 {
-		switch {
-		case h.At.IsZero():
-			return &EncodeError{"at", "", r.kind + "-at-required", "expected the moment of the snapshot"}
-		case !h.From.IsZero():
-			return misplaced("from", h.From, "root-from-scope")
-		case !h.Until.IsZero():
-			return misplaced("until", h.Until, "root-until-scope")
-		}
+	var err *EncodeError
+	switch {
+	case r.need&isSnapshot != 0 && h.At.IsZero():
+		return &EncodeError{"at", "", r.kind + "-at-required", "expected the moment of the snapshot"}
+	case r.need&isSnapshot != 0:
+		err = cmp.Or(misplaced("from", h.From, "root-from-scope"), misplaced("until", h.Until, "root-until-scope"))
+	case r.need&isOfChanges != 0 && h.From.IsZero():
+		return &EncodeError{"from", "", r.kind + "-from-required", "expected the moment since when changes are listed"}
+	case r.need&isOfChanges != 0:
+		err = cmp.Or(misplaced("at", h.At, "root-at-scope"), misplaced("completed", h.Completed, "root-completed-scope"))
 	}
-	if r.need&isOfChanges != 0 {
-		switch {
-		case h.From.IsZero():
-			return &EncodeError{"from", "", r.kind + "-from-required", "expected the moment since when changes are listed"}
-		case !h.At.IsZero():
-			return misplaced("at", h.At, "root-at-scope")
-		case !h.Completed.IsZero():
-			return misplaced("completed", h.Completed, "root-completed-scope")
-		}
-	}
-	return inOrder(&h.Metadata)
+	return cmp.Or(err, inOrder(&h.Metadata))
 }
 
 // entry is like header, for an entry.
@@ -141,23 +135,16 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 
 // times checks at, completed, from and until of an entry.
 func (r *ruleBook) times(m *Metadata) *EncodeError {
+	var err *EncodeError
 	if r.need&entriesHaveAt == 0 {
-		switch {
-		case !m.At.IsZero():
-			return misplaced("at", m.At, "entry-at-completed-scope")
-		case !m.Completed.IsZero():
-			return misplaced("completed", m.Completed, "entry-at-completed-scope")
-		}
+		const rule = "entry-at-completed-scope"
+		err = cmp.Or(misplaced("at", m.At, rule), misplaced("completed", m.Completed, rule))
 	}
 	if r.need&entriesHaveFrom == 0 {
-		switch {
-		case !m.From.IsZero():
-			return misplaced("from", m.From, "entry-from-until-scope")
-		case !m.Until.IsZero():
-			return misplaced("until", m.Until, "entry-from-until-scope")
-		}
+		const rule = "entry-from-until-scope"
+		err = cmp.Or(err, misplaced("from", m.From, rule), misplaced("until", m.Until, rule))
 	}
-	return inOrder(m)
+	return cmp.Or(err, inOrder(m))
 }
 
 func (r *ruleBook) capability(m *Metadata) *EncodeError {
@@ -227,7 +214,12 @@ func inOrder(m *Metadata) *EncodeError {
 	return nil
 }
 
+// misplaced returns the error for a time that is present although documents of this kind
+// must not have it; nil if it is absent.
 func misplaced(field string, value Datetime, rule string) *EncodeError {
+	if value.IsZero() {
+		return nil
+	}
 	return &EncodeError{field, value.String(), rule, "has no place in this kind of document"}
 }
 

@@ -38,15 +38,8 @@ const (
 // Known reports whether c is one of the capabilities above. Others are accepted (1.1
 // §9 lets communities define their own).
 func (c Capability) Known() bool {
-	switch c {
-	case CapabilityDescription, CapabilityCapabilityList,
-		CapabilityResourceList, CapabilityResourceDump, CapabilityResourceDumpManifest,
-		CapabilityChangeList, CapabilityChangeDump, CapabilityChangeDumpManifest,
-		CapabilityResourceListArchive, CapabilityResourceDumpArchive,
-		CapabilityChangeListArchive, CapabilityChangeDumpArchive:
-		return true
-	}
-	return false
+	_, known := demands[c]
+	return known
 }
 
 // Change is the value of rs:md/@change (1.1 §12.1).
@@ -113,17 +106,7 @@ func (p Priority) String() string { return p.text }
 func (p Priority) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
 // UnmarshalText parses text with ParsePriority; an empty text means absence.
-func (p *Priority) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*p = Priority{}
-		return nil
-	}
-	v, err := ParsePriority(string(text))
-	if err == nil {
-		*p = v
-	}
-	return err
-}
+func (p *Priority) UnmarshalText(text []byte) error { return unmarshalText(p, text, ParsePriority) }
 
 // Length is a number of bytes; the zero value is unknown.
 type Length struct {

@@ -97,8 +97,8 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 
 // notUTC notes a time that is not in the recommended form (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
-	if d.quiet {
-		return
+	if d.note == nil && d.tolerance == nil {
+		return // nobody would see the note
 	}
 	n := Note{Quirk: QuirkDatetimeZone, Rule: name + "-utc-recommended", Msg: fmt.Sprintf("%s %s is not in UTC", name, v)}
 	if !v.Complete() {
