@@ -152,6 +152,14 @@ func (c *converter) decide(d Decision) {
 	}
 }
 
+// of reports a decision about an entry, or about the document if item is zero.
+func (c *converter) of(it item, rule, format string, args ...any) {
+	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
+}
+
+// about reports a decision about the document as a whole.
+func (c *converter) about(rule, format string, args ...any) { c.of(item{}, rule, format, args...) }
+
 // refuse returns the error for the document as a whole.
 func (c *converter) refuse(rule, hint, format string, args ...any) error {
 	return &RefusedError{Name: c.o.Name, Rule: rule, Hint: hint, Msg: fmt.Sprintf(format, args...)}

@@ -4,18 +4,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 
 	"instep/resourcesync"
 )
-
-// of reports a decision about an entry, or about the document if item is zero.
-func (c *converter) of(it item, rule, format string, args ...any) {
-	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
-}
-
-// about reports a decision about the document as a whole.
-func (c *converter) about(rule, format string, args ...any) { c.of(item{}, rule, format, args...) }
 
 // mend converts an entry to 1.1. It returns the reason if that is impossible, otherwise
 // "".
@@ -124,6 +117,51 @@ func (c *converter) packagePath(it item, path string) string {
 // package.
 func inPackage(name string) bool {
 	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
+}
+
+// withoutOurs removes attributes that look like the standard's but are not: 1.1 allows only
+// prefixed attributes of other vocabularies.
+func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
+	if !slices.ContainsFunc(attrs, looksOurs) {
+		return attrs
+	}
+	var out []resourcesync.Attr
+	for _, a := range attrs {
+		if looksOurs(a) {
+			dropped(a)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func looksOurs(a resourcesync.Attr) bool {
+	return a.Space == "" || strings.HasPrefix(a.Space, "http://www.openarchives.org/rs/")
+}
+
+func ruleOf(a resourcesync.Attr) string {
+	if a.Space == "" {
+		return "ext-attr-prefix"
+	}
+	return "ext-attr-namespace"
+}
+
+func shown(a resourcesync.Attr) string {
+	name := a.Name
+	if a.Space != "" {
+		name = "rs:" + name
+	}
+	return fmt.Sprintf("%s=%q", name, clip(a.Value))
+}
+
+// clip shortens a value for a message.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // links converts links, and leaves out those that cannot be followed.

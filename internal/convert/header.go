@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"instep/resourcesync"
@@ -115,51 +114,6 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	h.Attrs = withoutOurs(h.Attrs, drop)
 	h.RootAttrs = withoutOurs(h.RootAttrs, drop)
 	return modified
-}
-
-// withoutOurs removes attributes that look like the standard's but are not: 1.1 allows only
-// prefixed attributes of other vocabularies.
-func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
-	if !slices.ContainsFunc(attrs, looksOurs) {
-		return attrs
-	}
-	var out []resourcesync.Attr
-	for _, a := range attrs {
-		if looksOurs(a) {
-			dropped(a)
-			continue
-		}
-		out = append(out, a)
-	}
-	return out
-}
-
-func looksOurs(a resourcesync.Attr) bool {
-	return a.Space == "" || strings.HasPrefix(a.Space, "http://www.openarchives.org/rs/")
-}
-
-func ruleOf(a resourcesync.Attr) string {
-	if a.Space == "" {
-		return "ext-attr-prefix"
-	}
-	return "ext-attr-namespace"
-}
-
-func shown(a resourcesync.Attr) string {
-	name := a.Name
-	if a.Space != "" {
-		name = "rs:" + name
-	}
-	return fmt.Sprintf("%s=%q", name, clip(a.Value))
-}
-
-// clip shortens a value for a message.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // rootFields removes attributes that only entries may have.
