@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// State is the content of a set: the sha-256 of each resource by its URI.
+// State is the content of a set: it maps the URI of each resource to its sha-256.
 type State map[string]string
 
 // Replayed is a set rebuilt from one snapshot and the changes after it.
@@ -71,10 +71,11 @@ func resources(d *Document) (all []change, err error) {
 	return all, nil
 }
 
-// follow applies the changes at or after r.At, and checks that there is no gap.
+// follow applies the changes since the snapshot, and checks that the lists reach back to
+// its time.
 func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
-		return fmt.Errorf("%s of %v: no list of changes reaches back to it", r.URI, r.At)
+		return fmt.Errorf("%s: no list of changes reaches back to the time of the snapshot, %v", r.URI, r.At)
 	}
 	for _, l := range lists {
 		if !l.Until.IsZero() && !l.Until.After(r.At) {
@@ -117,10 +118,10 @@ func listed(d *Document) ([]change, error) {
 			return nil, fmt.Errorf("%s: %s: %w", d.URI, e.Loc, err)
 		}
 		if at.Before(last) || !until.IsZero() && !at.Before(until) {
-			return nil, fmt.Errorf("%s: %s changed at %v, out of order or not before %v", d.URI, e.Loc, at, until)
+			return nil, fmt.Errorf("%s: the change of %s at %v is out of order, or not before the end of the list, %v", d.URI, e.Loc, at, until)
 		}
 		if !slices.Contains([]string{"created", "updated", "deleted"}, e.MD.Change) {
-			return nil, fmt.Errorf("%s: %s: change %q", d.URI, e.Loc, e.MD.Change)
+			return nil, fmt.Errorf("%s: %s: expected change created, updated or deleted, got %q", d.URI, e.Loc, e.MD.Change)
 		}
 		last = at
 		all = append(all, change{e.Loc, e.MD.Change, sha256Of(e.MD), at})
