@@ -10,8 +10,8 @@ import (
 	"instep/resourcesync"
 )
 
-// mend converts an entry to 1.1. It returns the reason if that is impossible, otherwise
-// "".
+// mend converts an entry to 1.1. If that is impossible it returns the broken rule and the
+// reason, and otherwise "".
 func (c *converter) mend(it *item) (rule, why string) {
 	e := &it.Entry
 	loc, changed, why := c.uri(e.Loc)
@@ -19,7 +19,7 @@ func (c *converter) mend(it *item) (rule, why string) {
 		return "loc-absolute-uri", why
 	}
 	if changed {
-		c.of(*it, "loc-absolute-uri", "loc %q; written as %s", clip(e.Loc), clip(loc))
+		c.noteEntry(*it, "loc-absolute-uri", "loc %q; written as %s", clip(e.Loc), clip(loc))
 	}
 	e.Loc = loc
 	c.entryTimes(it)
@@ -29,35 +29,37 @@ func (c *converter) mend(it *item) (rule, why string) {
 	if rule, why := c.capability(e); why != "" {
 		return rule, why
 	}
-	e.Attrs = withoutOurs(e.Attrs, func(a resourcesync.Attr) { c.of(*it, ruleOf(a), "%s, which 1.1 does not have; dropped", shown(a)) })
+	e.Attrs = withoutOurs(e.Attrs, func(a resourcesync.Attr) {
+		c.noteEntry(*it, ruleOf(a), "%s, which 1.1 does not have; dropped", shown(a))
+	})
 	if c.nature.manifest && e.Path == "" && e.Link(resourcesync.RelPatch) != "" && e.Change != resourcesync.Deleted {
-		return c.nature.name + "-path-required", "its bitstream is a patch, and a manifest of 1.1 has the whole resource"
+		return c.nature.name + "-path-required", "the bitstream of the entry is a patch, but a manifest of 1.1 must have the whole resource"
 	}
 	e.Path = c.packagePath(*it, e.Path)
 	e.Links = c.links(e.Links, *it, true)
 	return "", ""
 }
 
-// capability rejects a second entry for the same capability in a Capability List, and
-// an entry of a urlset that has the capability of the urlset: such a document is a list
-// and an index of lists at once.
+// capability rejects a second entry for the same capability in a Capability List. It also
+// rejects an entry that has the capability of its urlset, because such a document would be
+// both a list and an index of lists.
 func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	switch {
 	case e.Capability == "":
 		return "", ""
 	case c.header.Root == resourcesync.URLSet && e.Capability == c.header.Capability:
-		return "root-element-urlset-or-sitemapindex", fmt.Sprintf("it is of capability %s, as the document, and other entries are not", e.Capability)
+		return "root-element-urlset-or-sitemapindex", fmt.Sprintf("the entry has the capability of the document, %s, but other entries do not", e.Capability)
 	case c.header.Capability != resourcesync.CapabilityCapabilityList:
 		return "", ""
 	}
 	if before, ok := c.listed[e.Capability]; ok {
-		return "capabilitylist-one-entry-per-capability", fmt.Sprintf("there is one of capability %s at line %d already; 1.1 has one, which may be an index", e.Capability, before)
+		return "capabilitylist-one-entry-per-capability", fmt.Sprintf("the entry in line %[2]d has the capability %[1]s, too; 1.1 allows one, which may be an index", e.Capability, before)
 	}
 	c.listed[e.Capability] = e.Line
 	return "", ""
 }
 
-// entryTimes determines the times of an entry.
+// entryTimes sets the times of an entry, and removes times that 1.1 does not allow.
 func (c *converter) entryTimes(it *item) {
 	e, m := &it.Entry, &c.header.Metadata
 	if c.oldTimes && e.Datetime.IsZero() {
@@ -67,34 +69,35 @@ func (c *converter) entryTimes(it *item) {
 		}
 	}
 	if c.nature.changes && (e.Datetime.Before(m.From) || e.Datetime.After(m.Until)) {
-		c.dropOf(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of from and until of the document")
+		c.dropEntryTime(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of from and until of the document")
 	}
 	const scope = "which entries of this kind of document don't have"
 	if !c.nature.entryAt {
-		c.dropOf(it, &e.At, "entry-at-completed-scope", "at", scope)
-		c.dropOf(it, &e.Completed, "entry-at-completed-scope", "completed", scope)
+		c.dropEntryTime(it, &e.At, "entry-at-completed-scope", "at", scope)
+		c.dropEntryTime(it, &e.Completed, "entry-at-completed-scope", "completed", scope)
 	}
 	if !c.nature.entryFrom {
-		c.dropOf(it, &e.From, "entry-from-until-scope", "from", scope)
-		c.dropOf(it, &e.Until, "entry-from-until-scope", "until", scope)
+		c.dropEntryTime(it, &e.From, "entry-from-until-scope", "from", scope)
+		c.dropEntryTime(it, &e.Until, "entry-from-until-scope", "until", scope)
 	}
 	if e.Completed.Before(e.At) {
-		c.dropOf(it, &e.Completed, "completed-not-before-at", "completed", "before at")
+		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "before at")
 	}
 	if e.Until.Before(e.From) {
-		c.dropOf(it, &e.Until, "until-not-before-from", "until", "before from")
+		c.dropEntryTime(it, &e.Until, "until-not-before-from", "until", "before from")
 	}
 }
 
-// dropOf removes a time from an entry.
-func (c *converter) dropOf(it *item, t *resourcesync.Datetime, rule, name, why string) {
+// dropEntryTime removes a time from an entry.
+func (c *converter) dropEntryTime(it *item, t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
-		c.of(*it, rule, "%s %s, %s; dropped", name, t, why)
+		c.noteEntry(*it, rule, "%s %s, %s; dropped", name, t, why)
 		*t = resourcesync.Datetime{}
 	}
 }
 
-// packagePath returns a path with exactly one leading slash; "" if it is not valid.
+// packagePath returns the path with exactly one leading slash, or "" if the path is not
+// valid.
 func (c *converter) packagePath(it item, path string) string {
 	if path == "" {
 		return ""
@@ -102,25 +105,26 @@ func (c *converter) packagePath(it item, path string) string {
 	name := strings.TrimLeft(path, "/")
 	switch {
 	case !c.nature.manifest:
-		c.of(it, "path-scope", "path %q outside of a manifest; dropped", clip(path))
+		c.noteEntry(it, "path-scope", "path %q outside of a manifest; dropped", clip(path))
 		return ""
 	case !inPackage(name):
-		c.of(it, "path-no-traversal", "path %q, which no file of a package has; dropped", clip(path))
+		c.noteEntry(it, "path-no-traversal", "path %q, which no file in a package can have; dropped", clip(path))
 		return ""
 	case path != "/"+name:
-		c.of(it, "path-leading-slash", "path %q; written as %q", clip(path), clip("/"+name))
+		c.noteEntry(it, "path-leading-slash", "path %q; written as %q", clip(path), clip("/"+name))
 	}
 	return "/" + name
 }
 
-// inPackage reports whether name, without a leading slash, is a valid path in a
-// package.
+// inPackage reports whether a name is a valid path in a package. The name has no leading
+// slash.
 func inPackage(name string) bool {
 	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
 }
 
-// withoutOurs removes attributes that look like the standard's but are not: 1.1 allows only
-// prefixed attributes of other vocabularies.
+// withoutOurs removes attributes without prefix or with the prefix of ResourceSync. 1.1
+// does not define them, and it allows other attributes only with the prefix of another
+// vocabulary.
 func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
 	if !slices.ContainsFunc(attrs, looksOurs) {
 		return attrs
@@ -155,7 +159,7 @@ func shown(a resourcesync.Attr) string {
 	return fmt.Sprintf("%s=%q", name, clip(a.Value))
 }
 
-// clip shortens a value for a message.
+// clip shortens a value for a message to 80 bytes.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {
@@ -164,25 +168,25 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// links converts links, and leaves out those that cannot be followed.
+// links converts links, and leaves out the links that nobody could follow.
 func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []resourcesync.Link {
 	var out []resourcesync.Link
 	for _, l := range links {
 		href, changed, why := c.uri(l.Href)
 		switch {
 		case why != "":
-			c.of(it, "ln-href-absolute-uri", "%s link: %s; dropped", clip(l.Rel), why)
+			c.noteEntry(it, "ln-href-absolute-uri", "%s link: %s; dropped", clip(l.Rel), why)
 			continue
 		case changed:
-			c.of(it, "ln-href-absolute-uri", "href %q; written as %s", clip(l.Href), clip(href))
+			c.noteEntry(it, "ln-href-absolute-uri", "href %q; written as %s", clip(l.Href), clip(href))
 			l.Href = href
 		}
 		l.Attrs = withoutOurs(l.Attrs, func(a resourcesync.Attr) {
-			c.of(it, ruleOf(a), "%s of a link, which 1.1 does not have; dropped", shown(a))
+			c.noteEntry(it, ruleOf(a), "%s of a link, which 1.1 does not have; dropped", shown(a))
 		})
 		l.Path = c.packagePath(it, l.Path)
 		if rule, why := c.patchLink(&l, ofEntry); why != "" {
-			c.of(it, rule, "patch link %s; dropped", why)
+			c.noteEntry(it, rule, "link to a patch %s; dropped", why)
 			continue
 		}
 		out = append(out, l)
@@ -190,12 +194,12 @@ func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []re
 	return out
 }
 
-// patchLink returns why a link to a patch is forbidden (1.1 §14.4); "" if it is not.
+// patchLink returns why 1.1 forbids a link to a patch (§14.4), or "" if 1.1 allows it.
 func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why string) {
 	switch {
 	case l.Rel != resourcesync.RelPatch:
 	case !ofEntry || !c.nature.changes:
-		return "ln-patch-scope", "where no change is listed"
+		return "ln-patch-scope", "outside of the entry of a change"
 	case l.Type == "":
 		return "ln-patch-type-required", "without its type"
 	case c.nature.manifest && l.Path == "":
@@ -204,7 +208,8 @@ func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why str
 	return "", ""
 }
 
-// uri returns s as an absolute ASCII URI, or the reason why that is impossible.
+// uri converts a reference to an absolute URI in ASCII. If that is impossible it returns
+// the reason.
 func (c *converter) uri(s string) (out string, changed bool, why string) {
 	out = encoded(s)
 	if hasScheme(out) {
@@ -215,13 +220,13 @@ func (c *converter) uri(s string) (out string, changed bool, why string) {
 	}
 	rel, err := url.Parse(out)
 	if err != nil {
-		return "", false, fmt.Sprintf("%q is no URI", clip(s))
+		return "", false, fmt.Sprintf("%q is not a URI", clip(s))
 	}
 	return c.o.BaseURL.ResolveReference(rel).String(), true, ""
 }
 
-// hasScheme reports whether s begins with a scheme and so is an absolute URI (RFC 3986
-// §4.2).
+// hasScheme reports whether a reference begins with a scheme, which makes it an absolute
+// URI (RFC 3986 §4.2).
 func hasScheme(s string) bool {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" {

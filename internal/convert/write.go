@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// write writes the result: first in document order, to find the position of each entry,
-// then sorted by time.
+// write writes the result. It first encodes the entries in document order, which shows the
+// position of each entry, and then copies them sorted by time.
 func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
 	head, tail, err := c.frame()
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset
 	return pieces, enc.Close()
 }
 
-// shortly returns a short form of an Encoder's error.
+// shortly returns the error of an Encoder as a short text.
 func shortly(e *resourcesync.EncodeError) string {
 	if e.Value == "" {
 		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)
@@ -91,14 +91,14 @@ func shortly(e *resourcesync.EncodeError) string {
 
 // tooLarge returns the error for a document that would exceed the limits of 1.1.
 func (c *converter) tooLarge(d *document, written int) error {
-	const hint = "convert it in parts, and group them by an index"
+	const hint = "divide the document into parts with an index, and convert each part"
 	if written >= resourcesync.MaxEntries {
 		return c.refuse("limit-50000-items", hint, "the document has %d entries; 1.1 allows %d in one", d.items.Len(), resourcesync.MaxEntries)
 	}
-	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes, with %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
+	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes after %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
 }
 
-// pieceOf extracts the data of an entry that determine order and paths.
+// pieceOf returns a piece with the values of an entry that decide about order and paths.
 func (c *converter) pieceOf(it *item) piece {
 	e := &it.Entry
 	p := piece{line: e.Line, part: it.Part}
@@ -119,7 +119,8 @@ func (c *converter) pieceOf(it *item) piece {
 	return p
 }
 
-// order sorts pieces, and leaves out those whose path belongs to another bitstream.
+// order sorts the pieces, and leaves out those whose path a later piece uses for another
+// bitstream.
 func (c *converter) order(pieces []piece) []piece {
 	rule := c.nature.name + "-order"
 	if c.nature.changes {
@@ -127,9 +128,9 @@ func (c *converter) order(pieces []piece) []piece {
 	}
 	switch arrange(pieces) {
 	case reversed:
-		c.about(rule, "newest first; written oldest first")
+		c.noteDocument(rule, "newest first; written oldest first")
 	case sorted:
-		c.about(rule, "not in order of time; written oldest first")
+		c.noteDocument(rule, "not in order of time; written oldest first")
 	}
 	gone := clashes(pieces)
 	if len(gone) == 0 {
@@ -139,7 +140,7 @@ func (c *converter) order(pieces []piece) []piece {
 	for i, p := range pieces {
 		if len(gone) > 0 && gone[0] == i {
 			gone = gone[1:]
-			c.leaveOut(p.part, p.line, "manifest-path-unique", "", "a later entry gives its path to another bitstream")
+			c.leaveOut(p.part, p.line, "manifest-path-unique", "", "a later entry uses the same path for another bitstream")
 			continue
 		}
 		out = append(out, p)
@@ -147,13 +148,14 @@ func (c *converter) order(pieces []piece) []piece {
 	return out
 }
 
-// frame encodes the result without entries, split at the place of the entries.
+// frame encodes the result without entries. It returns the bytes before the entries and the
+// bytes after them.
 func (c *converter) frame() (head, tail []byte, err error) {
 	var empty bytes.Buffer
 	enc, err := resourcesync.NewEncoder(&empty, c.header)
 	var bad *resourcesync.EncodeError
 	if errors.As(err, &bad) {
-		return nil, nil, c.refuse(bad.Rule, "", "the document can't be one of 1.1: %s", shortly(bad))
+		return nil, nil, c.refuse(bad.Rule, "", "the header can't be converted to 1.1: %s", shortly(bad))
 	}
 	if err == nil {
 		err = enc.Close()
@@ -199,7 +201,7 @@ func (c *converter) assemble(ctx context.Context, head []byte, unordered io.Read
 	return nil
 }
 
-// prove reads the result strictly, so that no invalid result is written.
+// prove reads the result with a strict Decoder, so that no invalid result is written.
 func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 	dec := resourcesync.NewDecoder(r, resourcesync.WithTolerance(resourcesync.Strict))
 	n := 0
@@ -209,7 +211,7 @@ func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 		}
 		var de *resourcesync.DecodeError
 		if errors.As(err, &de) {
-			return &RefusedError{Name: c.o.Name, Rule: de.Rule, Msg: "what would be written is not clean 1.1", Err: err}
+			return &RefusedError{Name: c.o.Name, Rule: de.Rule, Msg: "the result is not valid in 1.1", Err: err}
 		}
 		if err != nil {
 			return err
@@ -217,7 +219,7 @@ func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 		n++
 	}
 	if n != entries {
-		return fmt.Errorf("read back what is to be written: %d entries; expected %d", n, entries)
+		return fmt.Errorf("read the result back: %d entries; expected %d", n, entries)
 	}
 	return nil
 }
