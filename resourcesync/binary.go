@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// Binary forms are for reading by the same program only: another version of this
-// package may use different ones.
+var errBinary = errors.New("not a binary form that this version of the program writes")
 
-var errBinary = errors.New("not a binary form of this version")
-
-// MarshalBinary returns a binary form of d, which is empty if d is absent.
+// MarshalBinary returns a binary form of d, which is empty if d is absent. Another version
+// of this package may not be able to read it.
 func (d Datetime) MarshalBinary() ([]byte, error) {
 	if d.IsZero() {
 		return nil, nil
@@ -48,7 +46,8 @@ var (
 	lastSecond  = time.Date(10_000, 1, 2, 0, 0, 0, 0, time.UTC).Unix()
 )
 
-// MarshalBinary returns a binary form of ds, without the absent digests.
+// MarshalBinary returns a binary form of ds without the absent digests. Another version of
+// this package may not be able to read it.
 func (ds Digests) MarshalBinary() ([]byte, error) {
 	var b []byte
 	for i := range ds {

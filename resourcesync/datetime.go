@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Datetime is a W3C Datetime (1.1 §7) with the precision and the offset it was
-// written with. The zero value is absence. Two values are == if they are spelled
-// alike; [Datetime.Before] and [Datetime.After] compare moments.
+// Datetime is a W3C Datetime (1.1 §7) with the precision and the offset with which it was
+// written. The zero value means absence. Two values are == if they are spelled alike. To
+// compare moments use [Datetime.Before] and [Datetime.After].
 //
 // A value of reduced precision is the interval it denotes: "2024-05" is the whole
 // of May 2024 in UTC. A complete value is a single moment. Up to 18 digits of a
 // second's fraction are kept.
 type Datetime struct {
-	sec  int64 // first moment, in seconds since 1970 in UTC
+	sec  int64 // first moment, in seconds since 1970 (UTC)
 	frac int64 // fraction of the second, in units of 1e-18 seconds
-	off  int16 // offset from UTC in minutes as written, or one of the constants
-	prec uint8 // precision: one of the constants, or precSecond plus the number of fraction digits
+	off  int16 // offset from UTC in minutes as written, or offPlusZero or offMinusZero
+	prec uint8 // precision: precYear to precSecond, or precSecond plus the number of fraction digits
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	perSecond   = 1_000_000_000_000_000_000 // units of a fraction
 )
 
-// Spellings of a zero offset; "Z" is 0.
+// Spellings of a zero offset other than "Z", which is stored as 0.
 const (
 	offPlusZero  int16 = 1<<15 - 1
 	offMinusZero int16 = -1 << 15
@@ -73,8 +73,8 @@ func DatetimeOf(t time.Time) Datetime {
 // IsZero reports whether d is absent.
 func (d Datetime) IsZero() bool { return d.prec == 0 }
 
-// Time returns the first moment of d in UTC, truncated to nanoseconds; the zero Time if
-// d is absent.
+// Time returns the first moment of d in UTC, truncated to nanoseconds. It returns the zero
+// Time if d is absent.
 func (d Datetime) Time() time.Time {
 	if d.IsZero() {
 		return time.Time{}
@@ -82,9 +82,10 @@ func (d Datetime) Time() time.Time {
 	return time.Unix(d.sec, d.frac/1_000_000_000).UTC()
 }
 
-// End returns the first moment after d, in UTC: the start of the next year, month, day
-// or minute for a value of that precision. A complete value is a single moment; for it
-// End is one nanosecond after [Datetime.Time]. It returns the zero Time if d is absent.
+// End returns the first moment after d, in UTC: the start of the next year, month, day or
+// minute for a value of that precision. For a complete value, which is a single moment, End
+// returns the moment one nanosecond after [Datetime.Time]. It returns the zero Time if d is
+// absent.
 func (d Datetime) End() time.Time {
 	t := d.Time()
 	switch d.prec {
@@ -124,17 +125,17 @@ func (d Datetime) Before(o Datetime) bool {
 // false if one of them is absent.
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
-// String returns d with the precision, the fraction and the offset as they were written, ""
-// if it is absent.
+// String returns d with the precision, the fraction and the offset as they were written, or
+// "" if d is absent.
 func (d Datetime) String() string {
-	var short [48]byte // large enough for every value; avoids a heap allocation
+	var short [48]byte // large enough for every value, to avoid an allocation on the heap
 	return string(d.appendTo(short[:0]))
 }
 
-// MarshalText returns the same text as String.
+// MarshalText returns the same text as [Datetime.String].
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText parses text with ParseDatetime; an empty text means absence.
+// UnmarshalText parses text like [ParseDatetime]. An empty text means absence.
 func (d *Datetime) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDatetime) }
 
 // unmarshalText sets a value to the parsed text, or to the zero value if the text is empty.
@@ -195,7 +196,7 @@ func (d Datetime) appendOffset(b []byte) []byte {
 	return appendDigits(append(b, ':'), off%60, 2)
 }
 
-// offset returns the offset from UTC in minutes.
+// offset returns the offset of the written time from UTC, in minutes.
 func (d Datetime) offset() int16 {
 	if d.off == offPlusZero || d.off == offMinusZero {
 		return 0
@@ -213,8 +214,9 @@ func appendDigits(b []byte, v int64, width int) []byte {
 	return b
 }
 
-// scanDatetime parses s by the W3C grammar; why describes the error. If lenient, it
-// also accepts a space instead of T, and reads a missing offset as UTC.
+// scanDatetime parses s by the W3C grammar. In case of an error, why states what was
+// expected. If lenient is set, scanDatetime also accepts a space instead of T, and reads a
+// missing offset as UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {
@@ -246,7 +248,7 @@ func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string)
 	return d, why
 }
 
-// scanTime parses the part after the day.
+// scanTime parses the part of a datetime after the day.
 func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	if s[0] != 'T' && !(lenient && s[0] == ' ') {
 		return "expected T after the day"
@@ -278,7 +280,7 @@ func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	return d.scanOffset(s, lenient)
 }
 
-// scanFraction parses the digits at the start of s and returns their number.
+// scanFraction parses the digits of a fraction at the start of s, and returns their number.
 func (d *Datetime) scanFraction(s string) int {
 	n := 0
 	for n < len(s) && isDigit(s[n]) {
@@ -321,7 +323,8 @@ func (d *Datetime) scanOffset(s string, lenient bool) (why string) {
 	return ""
 }
 
-// digits parses n digits of s from position i.
+// digits parses the n decimal digits of s that begin at index i. ok is false if there are
+// fewer.
 func digits[T string | []byte](s T, i, n int) (v int, ok bool) {
 	if len(s) < i+n {
 		return 0, false
