@@ -26,16 +26,16 @@ type demand uint16
 
 const (
 	knownKind       demand = 1 << iota // the standard defines the kind
-	noIndex                            // there is no index of this kind
+	noIndex                            // the standard has no index of this kind
 	needsUp                            // the root must have a link up
-	isSnapshot                         // a snapshot: the root must have at, and neither from nor until
-	isOfChanges                        // a list of changes: the root must have from, and neither at nor completed
-	entriesHaveAt                      // entries may have at and completed
-	entriesHaveFrom                    // entries may have from and until
+	isSnapshot                         // a snapshot: the root must have the attribute at, and neither from nor until
+	isOfChanges                        // a list of changes: the root must have the attribute from, and neither at nor completed
+	entriesHaveAt                      // entries may have the attributes at and completed
+	entriesHaveFrom                    // entries may have the attributes from and until
 	needsCapability                    // each entry must have a capability
 	listsSets                          // entries may have only the capability of a Capability List
-	needsChange                        // each entry must have a change, and may link patches
-	needsPath                          // entries must have a path, except deletions; links may have one
+	needsChange                        // each entry must have a change, and may link to patches
+	needsPath                          // each entry except a deletion must have a path, and links may have a path
 )
 
 const (
@@ -45,8 +45,8 @@ const (
 	archiveOfIn  = knownKind | needsUp | entriesHaveFrom
 )
 
-// demands lists the requirements of each kind, as a urlset and as a sitemapindex (1.1
-// §8 to §13, Appendix A, Archives §3 to §6). Other kinds have none.
+// demands maps each capability to the requirements of documents, first as a urlset and then
+// as a sitemapindex (1.1 §8 to §13, Appendix A, Archives §3 to §6).
 var demands = map[Capability][2]demand{
 	CapabilityDescription:          {knownKind | listsSets, knownKind},
 	CapabilityCapabilityList:       {knownKind | needsUp | needsCapability, 0},
@@ -77,8 +77,8 @@ func ruleBookOf(h *Header) ruleBook {
 	return r
 }
 
-// header returns an error for the first missing or misplaced part of a header; nil if
-// it is valid.
+// header returns an error for the first missing or misplaced part of a header, or nil if
+// the header is valid.
 func (r *ruleBook) header(h *Header) *EncodeError {
 	if r.need&noIndex != 0 {
 		return &EncodeError{"capability", string(h.Capability), string(h.Capability) + "-root-urlset", "a manifest is a urlset, never an index"}
@@ -100,7 +100,8 @@ func (r *ruleBook) header(h *Header) *EncodeError {
 	return cmp.Or(err, inOrder(&h.Metadata))
 }
 
-// entry is like header, for an entry.
+// entry returns an error for the first missing or misplaced part of an entry, or nil if the
+// entry is valid.
 func (r *ruleBook) entry(e *Entry) *EncodeError {
 	if r.need&knownKind == 0 {
 		return inOrder(&e.Metadata)
@@ -133,7 +134,7 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 	return nil
 }
 
-// times checks at, completed, from and until of an entry.
+// times checks the attributes at, completed, from and until of an entry.
 func (r *ruleBook) times(m *Metadata) *EncodeError {
 	var err *EncodeError
 	if r.need&entriesHaveAt == 0 {
@@ -191,7 +192,8 @@ func (r *ruleBook) link(l *Link) *EncodeError {
 	return nil
 }
 
-// missing returns the error for an attribute that rs:md lacks, or for a missing rs:md.
+// missing returns the error for an attribute that the rs:md of an entry lacks, or for a
+// missing rs:md.
 func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	rule := r.kind + "-" + field + "-required"
 	switch {
@@ -203,7 +205,7 @@ func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	return &EncodeError{field, "", rule, expected}
 }
 
-// inOrder checks that no interval ends before it begins.
+// inOrder checks that no interval of an rs:md ends before its start.
 func inOrder(m *Metadata) *EncodeError {
 	switch {
 	case m.Completed.Before(m.At):
@@ -214,8 +216,8 @@ func inOrder(m *Metadata) *EncodeError {
 	return nil
 }
 
-// misplaced returns the error for a time that is present although documents of this kind
-// must not have it; nil if it is absent.
+// misplaced returns the error for a time that documents of this kind must not have, or nil
+// if the time is absent.
 func misplaced(field string, value Datetime, rule string) *EncodeError {
 	if value.IsZero() {
 		return nil
