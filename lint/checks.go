@@ -6,12 +6,13 @@ import (
 	"instep/resourcesync"
 )
 
-// check is the function that checks the rules of one family. Exactly one field is set.
+// check is the function that checks the rules of one family. Exactly one of its fields is
+// set.
 type check struct {
 	entry func(*run, *Rule, *entry)                     // called for each readable entry
 	link  func(*run, *Rule, *entry, *resourcesync.Link) // called for each link of each readable entry
 	root  func(*run, *Rule)                             // called at the end, when the header is complete
-	steps func(*run, *Rule) steps                       // for a check that needs several calls, or keeps data between them
+	steps func(*run, *Rule) steps                       // returns the callbacks of a check that needs several calls, or keeps data between them
 }
 
 // steps are the callbacks of one rule for a document. A nil callback does nothing.
@@ -163,13 +164,13 @@ func (r *run) end() {
 	r.decideLater()
 }
 
-// undecided holds findings of edition 1.0 in a document that may follow either edition.
-// They are reported if the document turns out to follow both.
+// undecided has findings about rules of edition 1.0 in a document that may follow 1.0 or
+// 1.1. They are reported at the end unless something in the document exists only in 1.1.
 type undecided struct {
 	findings []Finding
 	dropped  int
 	entries  int
-	is11     bool // something in it exists only in 1.1
+	is11     bool // something in the document exists only in 1.1
 }
 
 // mostUndecided bounds the number of findings that are held until the end of a
@@ -191,8 +192,8 @@ func (u *undecided) count(e *entry) {
 	}
 }
 
-// undecidedWants reports whether a rule of 1.0 is checked in case the document also
-// follows 1.0.
+// undecidedWants reports whether a rule of 1.0 is checked because the document may follow
+// 1.0, although it is read as 1.1.
 func (r *run) undecidedWants(rule *Rule) bool {
 	return r.auto && r.profile == Profile11 && rule.In(Profile10) && ofChanges(r.readKind)
 }

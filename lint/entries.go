@@ -7,7 +7,7 @@ import (
 	"instep/resourcesync"
 )
 
-// entryMetadata checks that entries of these kinds have an rs:md.
+// entryMetadata checks that an entry has an rs:md.
 func entryMetadata(r *run, rule *Rule, e *entry) {
 	if !e.hasMD {
 		r.atEntry(rule, e, "the entry has no rs:md")
@@ -72,8 +72,8 @@ func entryDescribedBy(r *run, rule *Rule, e *entry) {
 }
 
 // entryAttribute checks the recommended attributes in entries of dumps and indexes (1.1
-// §11.1, §12.2, §13.1, App. A). If rs:md is missing, its attributes are not reported
-// as well.
+// §11.1, §12.2, §13.1, App. A). If rs:md is missing, the missing attributes are not
+// reported.
 func entryAttribute(r *run, rule *Rule) steps {
 	name := strings.TrimSuffix(rule.ID[strings.LastIndex(rule.ID, "entry-")+len("entry-"):], "-recommended")
 	return steps{entry: func(e *entry) {
@@ -149,9 +149,9 @@ func changeRequired(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// lastmodRequired checks for lastmod: before 1.1 it was the time of the change (1.0
-// §12.1), and entries with links to versions had one (1.0 §14.6). In the proposal of
-// 2013 the Decoder reads it as the datetime.
+// lastmodRequired checks that an entry has lastmod where editions before 1.1 require it: as
+// the time of a change (1.0 §12.1), and in entries with links to versions (1.0 §14.6). In
+// the proposal of 2013 the Decoder reads lastmod as the datetime.
 func lastmodRequired(r *run, rule *Rule, e *entry) {
 	if !e.LastMod.IsZero() || e.was("lastmod-w3cdtf") {
 		return
@@ -176,8 +176,8 @@ func lastmodOmit(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// auditable checks that entries have a time, length or hash, which an audit compares
-// (1.1 §5.2). It reports only the first entry.
+// auditable checks that entries have a time, length or hash, which an audit compares (1.1
+// §5.2). It makes one finding for all entries.
 func auditable(r *run, rule *Rule) steps {
 	return countEntries(r, rule, " without lastmod, length and hash: an audit can only see that the resource is there", func(e *entry) bool {
 		return e.LastMod.IsZero() && !e.Length.Known() && len(e.Digests) == 0 && e.Change != resourcesync.Deleted

@@ -21,8 +21,8 @@ const mostBody = 1 << 30
 // fetched is a resource as the server sent it.
 type fetched struct {
 	header http.Header
-	length int64  // Content-Length; -1 if the response has none
-	coding string // content coding, "" if it has none
+	length int64  // value of Content-Length; -1 if the response has none
+	coding string // content coding of the response; "" if it has none
 
 	read    bool       // the body was read
 	served  *bytesSeen // the bytes of the body as they were sent; nil if they were not read
@@ -49,8 +49,8 @@ func (b *bytesSeen) Write(p []byte) (int, error) {
 
 func (b *bytesSeen) equal(o *bytesSeen) bool { return bytes.Equal(b.sum.Sum(nil), o.sum.Sum(nil)) }
 
-// get requests a resource. It reads and hashes the body, with the algorithms of want,
-// if body is set or the header lacks the length.
+// get requests a resource. If body is set or the header has no length, it reads the body
+// and computes its hashes, with the algorithms of the digests in want.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync
 	return f, f.take(resp.Body, algs)
 }
 
-// take reads the body. It returns errors of the transfer.
+// take reads the body and computes its hashes. It returns errors of the transfer only.
 func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	f.served = newBytesSeen(algs)
 	f.decoded = f.served
@@ -90,7 +90,7 @@ func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	return wire.err
 }
 
-// wireReader remembers an error of the transfer.
+// wireReader stores an error of the transfer, to distinguish it from an error of decoding.
 type wireReader struct {
 	r   io.Reader
 	err error

@@ -7,11 +7,11 @@ import (
 	"instep/resourcesync"
 )
 
-// quirkRule returns the rule for a numbered habit of the Decoder; nil if there is none.
+// quirkRule returns the rule about a known deviation, or nil if there is none.
 func quirkRule(q resourcesync.Quirk) *Rule { return book().byQuirk[q] }
 
-// quirkNumber returns the number of the habit that a rule is about; 0 if it is about
-// none.
+// quirkNumber returns the number of the known deviation that a rule is about, or 0 if the
+// rule is about none.
 func quirkNumber(rule *Rule) int {
 	if rule.Family != "quirk" {
 		return 0
@@ -20,8 +20,8 @@ func quirkNumber(rule *Rule) int {
 	return n
 }
 
-// quirk checks the habits that the Decoder does not note, since they need several
-// entries or the kind of the document.
+// quirk checks for known deviations that the Decoder does not note, since they show only in
+// several entries or with the kind of the document.
 func quirk(r *run, rule *Rule) steps {
 	return quirks[quirkNumber(rule)].begin(r, rule)
 }
@@ -36,8 +36,9 @@ var quirks = map[int]check{
 	58: {entry: quirkFileURI},
 }
 
-// quirkNewestFirst detects changes in reverse order: more steps back in time than
-// forward. The proposal of 2013 uses that order and states no rule.
+// quirkNewestFirst detects changes in reverse order, in which more entries are earlier than
+// the previous one than later. The proposal of 2013 uses that order, so its documents are
+// not checked.
 func quirkNewestFirst(r *run, rule *Rule) steps {
 	if r.profile == ProfileDLib {
 		return steps{}
@@ -74,7 +75,7 @@ func quirkDeletionWithBytes(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// quirkResourceRepeated detects resources with two entries; readers use the last.
+// quirkResourceRepeated detects resources with two entries, of which readers use the last.
 func quirkResourceRepeated(r *run, rule *Rule) steps {
 	return repeated(func(e *entry) string { return e.Loc }, func(e *entry, first int) {
 		r.atEntry(rule, e, "the resource is in line %d as well", first)

@@ -19,8 +19,8 @@ func datetimeWithin(r *run, rule *Rule, e *entry) {
 }
 
 // datetimeEverywhere checks that changes have a datetime, so that a Destination can
-// continue after the last change it applied (1.1 §12.1). It reports only the first
-// entry.
+// continue after the last change it applied (1.1 §12.1). It makes one finding for all
+// entries.
 func datetimeEverywhere(r *run, rule *Rule) steps {
 	return countEntries(r, rule, " without datetime", func(e *entry) bool {
 		return e.Datetime.IsZero() && !e.was("datetime-w3cdtf")
