@@ -199,7 +199,7 @@ func TestCat_DMP_04(t *testing.T) {
 		{
 			name:   "two members of one name",
 			change: func(all []zipMember) []zipMember { return append(all, all[3]) },
-			want:   "get=12", note: "two members have this name",
+			want:   "get=12", note: "two members have the name",
 		},
 		{
 			name:  "the package is cut off",

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Limit bounds the deletions of one run. The zero Limit is the default, which refuses
-// deletions of more than 5 resources that are also more than 10 % of the set, of more than
-// 50 %, and of all.
+// Limit bounds the deletions of one run. The zero Limit is the default: it refuses to
+// delete more than half of a set, or all of it, or more than 5 resources that are also more
+// than 10 % of the set.
 type Limit struct {
 	set     bool
 	percent bool
@@ -45,37 +45,38 @@ func (l Limit) String() string {
 // few is the number of deletions that are allowed unless they affect most of the set.
 const few = 5
 
-// Exceeded reports whether deletes are too many for a set that had set resources
-// before.
-func (l Limit) Exceeded(deletes, set int64) bool {
+// Exceeded reports whether the number of deletions is too large for a set of the given size
+// before the run.
+func (l Limit) Exceeded(deletions, size int64) bool {
 	switch {
-	case deletes <= 0:
+	case deletions <= 0:
 		return false
 	case !l.set:
-		return deletes >= set || moreThan(deletes, 50, set) || deletes > few && moreThan(deletes, 10, set)
+		return deletions >= size || moreThan(deletions, 50, size) || deletions > few && moreThan(deletions, 10, size)
 	case l.percent:
-		return moreThan(deletes, l.n, set)
+		return moreThan(deletions, l.n, size)
 	}
-	return deletes > l.n
+	return deletions > l.n
 }
 
-// Allows returns the largest number of deletions allowed in a set of that size.
-func (l Limit) Allows(set int64) int64 {
+// Allows returns the largest number of deletions that the limit allows in a set of the
+// given size.
+func (l Limit) Allows(size int64) int64 {
 	switch {
 	case !l.set:
-		return max(0, min(max(few, set/10), set/2, set-1))
+		return max(0, min(max(few, size/10), size/2, size-1))
 	case l.percent:
-		high, low := bits.Mul64(uint64(set), uint64(l.n))
+		high, low := bits.Mul64(uint64(size), uint64(l.n))
 		n, _ := bits.Div64(high, low, 100)
 		return int64(n)
 	}
 	return l.n
 }
 
-// moreThan reports whether n is more than percent % of set. Numbers must not be
-// negative.
-func moreThan(n, percent, set int64) bool {
+// moreThan reports whether n is more than the given percentage of size. None of the three
+// may be negative.
+func moreThan(n, percent, size int64) bool {
 	nHigh, nLow := bits.Mul64(uint64(n), 100)
-	sHigh, sLow := bits.Mul64(uint64(set), uint64(percent))
+	sHigh, sLow := bits.Mul64(uint64(size), uint64(percent))
 	return nHigh > sHigh || nHigh == sHigh && nLow > sLow
 }

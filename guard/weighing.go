@@ -1,31 +1,33 @@
 package guard
 
-// Loss is a number of deletions, and how many of them are only planned.
+// Loss is a number of deletions. Planned is how many of them have not been made yet.
 type Loss struct{ Total, Planned int64 }
 
 // Before returns the number of deletions that were made already.
 func (l Loss) Before() int64 { return max(0, l.Total-l.Planned) }
 
-// MaxMoved is the largest number of contents for which Weighing checks whether they
-// have moved. Further contents count as lost.
+// MaxMoved is the largest number of deleted contents for which a Weighing can find that
+// they only moved to another URI. Further contents count as lost.
 const MaxMoved = 1 << 19
 
-// Weighing counts the deletions of a set in a window. It does not count deleted bytes
-// that are still held at another place. The zero Weighing has counted none.
+// Weighing counts the deletions in a set during a period of time. It does not count a
+// deletion if the set still has the same bytes at another URI. The zero Weighing has
+// counted none.
 type Weighing struct {
-	all, old Loss              // all deletions, and those of members from before the window
-	contents map[content]*toll // deleted contents that may still be held elsewhere
+	all, old Loss              // all deletions, and the deletions of resources that were members before the period
+	contents map[content]*toll // deleted contents that the set may still have at another URI
 }
 
 // content identifies bytes by half of their SHA-256.
 type content [16]byte
 
-// toll counts the deletions of one content: of members from before the window (old),
-// and of later ones (joined).
+// toll counts the deletions of resources with the same bytes. The old ones were members
+// before the period, and the joined ones became members during the period.
 type toll struct{ old, joined, planned int64 }
 
-// Add counts the deletion of bytes with this SHA-256, which is empty if unknown. old
-// means that the resource was a member when the window began.
+// Add counts the deletion of a resource. sum is the SHA-256 of its bytes, or empty if that
+// is unknown. old means that the resource was a member before the period, and planned that
+// it is not deleted yet.
 func (w *Weighing) Add(sum []byte, old, planned bool) {
 	t, known := &toll{}, len(sum) >= len(content{})
 	if known {
@@ -54,16 +56,16 @@ func (w *Weighing) Add(sum []byte, old, planned bool) {
 	}
 }
 
-// Forget records that bytes with this SHA-256 are still held, so that their deletions
-// do not count.
+// Forget records that the set still has the bytes with this SHA-256, so that deletions of
+// these bytes do not count.
 func (w *Weighing) Forget(sum []byte) {
 	if len(sum) >= len(content{}) {
 		delete(w.contents, content(sum))
 	}
 }
 
-// Losses returns all losses, and those of members from before the window. It is called
-// once, after the last Add.
+// Losses returns the number of all losses, and of the losses of resources that were members
+// before the period. Call it once, after the last Add.
 func (w *Weighing) Losses() (all, old Loss) {
 	for _, t := range w.contents {
 		w.sum(t)
@@ -71,8 +73,8 @@ func (w *Weighing) Losses() (all, old Loss) {
 	return w.all, w.old
 }
 
-// sum adds the losses of one content. A newer member with the bytes of an old one has
-// replaced it, so both together count as one loss.
+// sum adds the losses of one content. A newer member with the bytes of an old member has
+// replaced it, so the two count as one loss.
 func (w *Weighing) sum(t *toll) {
 	n := Loss{t.joined, t.planned}
 	if t.old > 0 {

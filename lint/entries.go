@@ -1,73 +1,79 @@
 package lint
 
 import (
+	"fmt"
 	"strings"
 
 	"instep/resourcesync"
 )
 
-// entryMetadata checks that entries of these kinds have an rs:md.
-func entryMetadata(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if !e.hasMD {
-			r.atEntry(rule, e, "the entry has no rs:md")
-		}
-	}}
+// entryMetadata checks that an entry has an rs:md.
+func entryMetadata(r *run, rule *Rule, e *entry) {
+	if !e.hasMD {
+		r.atEntry(rule, e, "the entry has no rs:md")
+	}
 }
 
 // entryCapability checks that the rs:md of an entry in a Capability List has the
 // capability of its target (1.1 §9).
-func entryCapability(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if e.hasMD && e.Capability == "" {
-			r.atEntry(rule, e, "the rs:md of the entry has no capability")
-		}
-	}}
+func entryCapability(r *run, rule *Rule, e *entry) {
+	if e.hasMD && e.Capability == "" {
+		r.atEntry(rule, e, "the rs:md of the entry has no capability")
+	}
 }
 
 // notACapability checks that a Capability List does not list descriptions, Capability
 // Lists or manifests, which are no capabilities of a set (1.1 §9).
-func notACapability(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		switch e.Capability {
-		case resourcesync.CapabilityDescription, resourcesync.CapabilityCapabilityList,
-			resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest:
-			r.atEntry(rule, e, "%q is no capability of a set of resources", e.Capability)
-		}
-	}}
+func notACapability(r *run, rule *Rule, e *entry) {
+	switch e.Capability {
+	case resourcesync.CapabilityDescription, resourcesync.CapabilityCapabilityList,
+		resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest:
+		r.atEntry(rule, e, "%q is no capability of a set of resources", e.Capability)
+	}
 }
 
 // oneEntryPerCapability checks that a Capability List has at most one entry per
 // capability (1.1 §9, Archives §2.1).
 func oneEntryPerCapability(r *run, rule *Rule) steps {
 	archives := rule.ID == "archives-one-entry-per-capability"
+	return repeated(func(e *entry) string {
+		if archives && !strings.HasSuffix(string(e.Capability), "-archive") {
+			return ""
+		}
+		return string(e.Capability)
+	}, func(e *entry, first int) {
+		r.atEntry(rule, e, "a second entry with capability=%q; the first is in line %d", e.Capability, first)
+	})
+}
+
+// repeated calls report for each entry that has the same text as an earlier entry, with
+// the line of the first one. Entries without text are skipped.
+func repeated(text func(*entry) string, report func(e *entry, first int)) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
-		c := e.Capability
-		if c == "" || archives && !strings.HasSuffix(string(c), "-archive") {
+		s := text(e)
+		if s == "" {
 			return
 		}
-		capability := k.of(string(c))
-		if line, ok := lines[capability]; ok {
-			r.atEntry(rule, e, "a second entry with capability=%q; the first is in line %d", c, line)
+		hash := k.of(s)
+		if line, ok := lines[hash]; ok {
+			report(e, line)
 			return
 		}
-		lines[capability] = e.Line
+		lines[hash] = e.Line
 	}}
 }
 
 // entryDescribedBy checks that each set links to a description for people (1.1 §8).
-func entryDescribedBy(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if e.Link(resourcesync.RelDescribedBy) == "" {
-			r.atEntry(rule, e, "the entry has no rs:ln rel=\"describedby\"")
-		}
-	}}
+func entryDescribedBy(r *run, rule *Rule, e *entry) {
+	if e.Link(resourcesync.RelDescribedBy) == "" {
+		r.atEntry(rule, e, "the entry has no rs:ln rel=\"describedby\"")
+	}
 }
 
 // entryAttribute checks the recommended attributes in entries of dumps and indexes (1.1
-// §11.1, §12.2, §13.1, App. A). If rs:md is missing, its attributes are not reported
-// as well.
+// §11.1, §12.2, §13.1, App. A). If rs:md is missing, the missing attributes are not
+// reported.
 func entryAttribute(r *run, rule *Rule) steps {
 	name := strings.TrimSuffix(rule.ID[strings.LastIndex(rule.ID, "entry-")+len("entry-"):], "-recommended")
 	return steps{entry: func(e *entry) {
@@ -104,7 +110,7 @@ func lacks(e *entry, name string) bool {
 // representations (1.1 §14.3) have a media type.
 func typeRecommended(r *run, rule *Rule) steps {
 	if rule.ID == "ln-alternate-type-recommended" {
-		return eachLink(r, func(e *entry, l *resourcesync.Link) {
+		return eachLink(func(e *entry, l *resourcesync.Link) {
 			if l.Rel == resourcesync.RelAlternate && l.Type == "" && !e.was("type-media-type-syntax") {
 				r.atEntry(rule, e, "the link to the alternate %q has no type", l.Href)
 			}
@@ -120,12 +126,10 @@ func typeRecommended(r *run, rule *Rule) steps {
 // pathRequired checks that a manifest entry has the path of its bitstream in the
 // package, unless the resource was deleted. In the proposal of 2013 the Decoder reads
 // patches as links.
-func pathRequired(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
-			r.atEntry(rule, e, "the rs:md of the entry has no path")
-		}
-	}}
+func pathRequired(r *run, rule *Rule, e *entry) {
+	if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
+		r.atEntry(rule, e, "the rs:md of the entry has no path")
+	}
 }
 
 func hasPatch(e *entry) bool {
@@ -139,62 +143,65 @@ func hasPatch(e *entry) bool {
 
 // changeRequired checks that an entry of a change has the attribute change (1.1 §12.1,
 // §13.2). In the proposal of 2013 no rule forbids an entry without rs:md.
-func changeRequired(r *run, rule *Rule) steps {
-	always := rule.Version == string(ProfileDLib)
-	return steps{entry: func(e *entry) {
-		if (e.hasMD || always) && lacks(e, "change") {
-			r.atEntry(rule, e, "the rs:md of the entry has no change")
-		}
-	}}
+func changeRequired(r *run, rule *Rule, e *entry) {
+	if (e.hasMD || rule.Version == string(ProfileDLib)) && lacks(e, "change") {
+		r.atEntry(rule, e, "the rs:md of the entry has no change")
+	}
 }
 
-// lastmodRequired checks for lastmod: before 1.1 it was the time of the change (1.0
-// §12.1), and entries with links to versions had one (1.0 §14.6). In the proposal of
-// 2013 the Decoder reads it as the datetime.
-func lastmodRequired(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if !e.LastMod.IsZero() || e.was("lastmod-w3cdtf") {
+// lastmodRequired checks that an entry has lastmod where editions before 1.1 require it: as
+// the time of a change (1.0 §12.1), and in entries with links to versions (1.0 §14.6). In
+// the proposal of 2013 the Decoder reads lastmod as the datetime.
+func lastmodRequired(r *run, rule *Rule, e *entry) {
+	if !e.LastMod.IsZero() || e.was("lastmod-w3cdtf") {
+		return
+	}
+	switch rule.ID {
+	case "memento-lastmod-required":
+		if e.Link(resourcesync.RelMemento) == "" && e.Link(resourcesync.RelTimeGate) == "" && e.Link(resourcesync.RelTimeMap) == "" {
 			return
 		}
-		switch rule.ID {
-		case "memento-lastmod-required":
-			if e.Link(resourcesync.RelMemento) == "" && e.Link(resourcesync.RelTimeGate) == "" && e.Link(resourcesync.RelTimeMap) == "" {
-				return
-			}
-		case "dlib-changelist-lastmod-required":
-			if !e.Datetime.IsZero() {
-				return
-			}
+	case "dlib-changelist-lastmod-required":
+		if !e.Datetime.IsZero() {
+			return
 		}
-		r.atEntry(rule, e, "the entry has no lastmod")
-	}}
+	}
+	r.atEntry(rule, e, "the entry has no lastmod")
 }
 
 // lastmodOmit checks that lists of lists omit lastmod (1.1 §8, §9, Archives §3.1).
-func lastmodOmit(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if !e.LastMod.IsZero() {
-			r.atEntry(rule, e, "the entry has lastmod %s, which is true only if this document follows every change of what it lists", e.LastMod)
-		}
-	}}
+func lastmodOmit(r *run, rule *Rule, e *entry) {
+	if !e.LastMod.IsZero() {
+		r.atEntry(rule, e, "the entry has lastmod %s, which is true only if this document follows every change of what it lists", e.LastMod)
+	}
 }
 
-// auditable checks that entries have a time, length or hash, which an audit compares
-// (1.1 §5.2). It reports only the first entry.
+// auditable checks that entries have a time, length or hash, which an audit compares (1.1
+// §5.2). It makes one finding for all entries.
 func auditable(r *run, rule *Rule) steps {
-	var bare, first int
+	return countEntries(r, rule, " without lastmod, length and hash: an audit can only see that the resource is there", func(e *entry) bool {
+		return e.LastMod.IsZero() && !e.Length.Known() && len(e.Digests) == 0 && e.Change != resourcesync.Deleted
+	})
+}
+
+// countEntries counts the entries that fail a check, and reports the number in one
+// finding at the first of them.
+func countEntries(r *run, rule *Rule, message string, fails func(*entry) bool) steps {
+	var n, first int
 	return steps{
 		entry: func(e *entry) {
-			m := &e.Metadata
-			if e.LastMod.IsZero() && !m.Length.Known() && len(m.Digests) == 0 && m.Change != resourcesync.Deleted {
-				if bare++; bare == 1 {
+			if fails(e) {
+				if n++; n == 1 {
 					first = e.Line
 				}
 			}
 		},
 		end: func() {
-			if bare > 0 {
-				r.report(rule, Finding{Line: first, Message: countedEntries(bare) + " without lastmod, length and hash: an audit can only see that the resource is there"})
+			switch {
+			case n == 1:
+				r.report(rule, Finding{Line: first, Message: "1 entry" + message})
+			case n > 1:
+				r.report(rule, Finding{Line: first, Message: fmt.Sprintf("%d entries%s", n, message)})
 			}
 		},
 	}

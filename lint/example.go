@@ -20,9 +20,10 @@ var samples = sync.OnceValue(func() map[string]sample {
 	return m
 })
 
-// Example returns, for people, a fragment that satisfies the rule with that id and one
-// that breaks it; either may be empty. Namespaces that it does not declare are those of
-// 1.1 §7. If there are several documents, a line "### " with the URI precedes each.
+// Example returns two fragments of documents for people: one that satisfies the rule with
+// the given id, and one that breaks it. Either may be empty. A fragment may omit the
+// namespace declarations of 1.1 §7. If it consists of several documents, a line with "### "
+// and a URI precedes each.
 func Example(id string) (right, wrong string) {
 	e := samples()[id]
 	return e.Right, e.Wrong

@@ -16,7 +16,7 @@ type Form uint8
 
 // The forms.
 const (
-	FormDocument Form = iota // for Checker.Document, which also reports files that are not documents
+	FormDocument Form = iota // any other file, for Checker.Document, which also reports files that are not documents
 	FormHTML                 // an HTML page, for Checker.HTML
 	FormRobots               // a robots.txt, for Checker.Robots
 	FormPackage              // a ZIP file, whose manifest is a document
@@ -50,7 +50,7 @@ func unzipped(head []byte) []byte {
 		return head
 	}
 	text := make([]byte, HeadSize)
-	n, _ := io.ReadFull(zr, text) // the data is cut off at the end of head
+	n, _ := io.ReadFull(zr, text) // the error is ignored, because head is only the start of the data
 	return text[:n]
 }
 
@@ -58,8 +58,8 @@ func hasAnyPrefix(b []byte, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(b, []byte(p)) })
 }
 
-// namedAsDocument reports whether a path or URI has a name that ResourceSync documents
-// have: one of XML, or the well-known name (1.1 §6.3.2).
+// namedAsDocument reports whether a path or URI has a usual name of ResourceSync documents,
+// which ends with .xml or is the well-known name (1.1 §6.3.2).
 func namedAsDocument(name string) bool {
 	name, _, _ = strings.Cut(strings.ReplaceAll(name, `\`, "/"), "?")
 	lower := strings.TrimSuffix(strings.ToLower(name), ".gz")
@@ -111,8 +111,8 @@ func isRobots(name string, text []byte) bool {
 	return false
 }
 
-// Candidate reports whether a file with this name, found among others, may have one of
-// the forms: its name is that of XML, HTML, ZIP or robots.txt.
+// Candidate reports whether a file in a directory has a name of XML, HTML, ZIP or
+// robots.txt, so that its content should be examined by Claims.
 func Candidate(name string) bool {
 	switch path.Ext(strings.ToLower(name)) {
 	case ".html", ".htm", ".xhtml", ".zip":
@@ -127,12 +127,13 @@ var documentNames = []string{
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
 }
 
-// documentSigns are the first bytes of documents of every dialect.
+// documentSigns has texts of which at least one is at the start of each document of any
+// dialect.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
-// Claims reports whether a file found among others is relevant for this package, or has
-// the name of a relevant one: most XML and most HTML have nothing to do with
-// ResourceSync. name and head are those of [Recognise]. Packages are not recognised.
+// Claims reports whether a file in a directory has to do with ResourceSync, judged by its
+// name and first bytes as in [Recognise]. Most XML and HTML files do not. Claims returns
+// false for packages.
 func Claims(name string, head []byte) bool {
 	form := Recognise(name, head)
 	head = unzipped(head)
@@ -156,9 +157,9 @@ func baseName(name string) string {
 	return path.Base(strings.ToLower(strings.ReplaceAll(name, `\`, "/")))
 }
 
-// IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has
-// the name of one, and its first bytes do not mention ResourceSync. Without the second
-// condition it would also accept a list that lacks rs:md.
+// IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has the
+// name of one, and its first bytes do not mention ResourceSync. The second condition
+// excludes a ResourceSync list that lacks rs:md.
 func IsPlainSitemap(name string, head []byte) bool {
 	return strings.Contains(baseName(name), "sitemap") && !bytes.Contains(unzipped(head), []byte("openarchives.org/rs"))
 }

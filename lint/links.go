@@ -7,7 +7,7 @@ import (
 )
 
 // eachLink calls f for each link of each entry.
-func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
+func eachLink(f func(*entry, *resourcesync.Link)) steps {
 	return steps{entry: func(e *entry) {
 		for i := range e.Links {
 			f(e, &e.Links[i])
@@ -18,7 +18,7 @@ func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
 // relation checks that rel is one registered type or an absolute URI (1.1 §7).
 func relation(r *run, rule *Rule) steps {
 	const message = "rel %q is neither a registered relation type nor an absolute URI"
-	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
+	s := eachLink(func(e *entry, l *resourcesync.Link) {
 		if !resourcesync.IsRelation(l.Rel) {
 			r.atEntry(rule, e, message, l.Rel)
 		}
@@ -35,21 +35,17 @@ func relation(r *run, rule *Rule) steps {
 
 // duplicateAttributes checks that links to mirrors do not repeat attributes of rs:md,
 // which apply to them as well (1.1 §14.2).
-func duplicateAttributes(r *run, rule *Rule) steps {
-	return eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if l.Rel == resourcesync.RelDuplicate && (len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "") {
-			r.atEntry(rule, e, "the duplicate %q repeats hash, length, type or encoding", l.Href)
-		}
-	})
+func duplicateAttributes(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
+	if l.Rel == resourcesync.RelDuplicate && (len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "") {
+		r.atEntry(rule, e, "the duplicate %q repeats hash, length, type or encoding", l.Href)
+	}
 }
 
 // patchType checks that a link to a patch has a media type (1.1 §14.4).
-func patchType(r *run, rule *Rule) steps {
-	return eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if l.Rel == resourcesync.RelPatch && l.Type == "" && !e.was("type-media-type-syntax") {
-			r.atEntry(rule, e, "the patch %q has no type", l.Href)
-		}
-	})
+func patchType(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
+	if l.Rel == resourcesync.RelPatch && l.Type == "" && !e.was("type-media-type-syntax") {
+		r.atEntry(rule, e, "the patch %q has no type", l.Href)
+	}
 }
 
 // patchScope checks that only changes have links to patches (1.1 §14.4).
@@ -58,7 +54,7 @@ func patchScope(r *run, rule *Rule) steps {
 		return steps{}
 	}
 	const message = "the patch %q is linked in a document that lists no changes of resources"
-	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
+	s := eachLink(func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelPatch {
 			r.atEntry(rule, e, message, l.Href)
 		}
@@ -73,48 +69,37 @@ func patchScope(r *run, rule *Rule) steps {
 
 // patchPath checks that a patch in a Change Dump has a path in the package (1.1
 // §14.4).
-func patchPath(r *run, rule *Rule) steps {
-	return eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if l.Rel == resourcesync.RelPatch && l.Path == "" && !e.was("path-leading-slash", "path-no-traversal") {
-			r.atEntry(rule, e, "the patch %q has no path in the package", l.Href)
-		}
-	})
+func patchPath(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
+	if l.Rel == resourcesync.RelPatch && l.Path == "" && !e.was("path-leading-slash", "path-no-traversal") {
+		r.atEntry(rule, e, "the patch %q has no path in the package", l.Href)
+	}
 }
 
 // singleLink checks that an entry has at most one link to the version that its last modification
 // made (1.1 §14.6), and at most one link to its origin (1.1 §14.8).
-func singleLink(r *run, rule *Rule) steps {
+func singleLink(r *run, rule *Rule, e *entry) {
 	rel := resourcesync.RelMemento
 	if rule.ID == "ln-via-keep-only-existing" {
 		rel = resourcesync.RelVia
 	}
-	return steps{entry: func(e *entry) {
-		if len(e.Links) < 2 {
-			return
-		}
-		if n := countLinks(e.Links, rel); n > 1 {
-			r.atEntry(rule, e, "the entry has %d links with rel=%q; expected one", n, rel)
-		}
-	}}
+	if n := countLinks(e.Links, rel); n > 1 {
+		r.atEntry(rule, e, "the entry has %d links with rel=%q; expected one", n, rel)
+	}
 }
 
 // mementoOfLastmod checks that a linked version is that of lastmod (1.1 §14.6).
-func mementoOfLastmod(r *run, rule *Rule) steps {
-	return eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if l.Rel == resourcesync.RelMemento && (l.Modified.Before(e.LastMod) || l.Modified.After(e.LastMod)) {
-			r.atEntry(rule, e, "the memento is of %s and lastmod is %s", l.Modified, e.LastMod)
-		}
-	})
+func mementoOfLastmod(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
+	if l.Rel == resourcesync.RelMemento && (l.Modified.Before(e.LastMod) || l.Modified.After(e.LastMod)) {
+		r.atEntry(rule, e, "the memento is of %s and lastmod is %s", l.Modified, e.LastMod)
+	}
 }
 
 // timegateAttributes checks that links to TimeGates have no attributes of bytes, since
 // a TimeGate is not a representation (1.1 §14.6).
-func timegateAttributes(r *run, rule *Rule) steps {
-	return eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if l.Rel == resourcesync.RelTimeGate && (hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 || hasMetadata(l)) {
-			r.atEntry(rule, e, "the timegate link has attributes besides rel and href")
-		}
-	})
+func timegateAttributes(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
+	if l.Rel == resourcesync.RelTimeGate && (hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 || hasMetadata(l)) {
+		r.atEntry(rule, e, "the timegate link has attributes besides rel and href")
+	}
 }
 
 // hasMetadata reports whether the link has attributes that are allowed only in rs:md.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"instep/document"
 	"instep/resourcesync"
@@ -20,15 +21,12 @@ const (
 	Error
 )
 
+var levels = []string{Info: "info", Warning: "warning", Error: "error"}
+
 // String returns the name of the level, as used in commands and documents.
 func (l Level) String() string {
-	switch l {
-	case Info:
-		return "info"
-	case Warning:
-		return "warning"
-	case Error:
-		return "error"
+	if int(l) < len(levels) {
+		return levels[l]
 	}
 	return fmt.Sprintf("lint.Level(%d)", uint8(l))
 }
@@ -38,11 +36,9 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads the name of a level.
 func (l *Level) UnmarshalText(text []byte) error {
-	for _, level := range []Level{Info, Warning, Error} {
-		if level.String() == string(text) {
-			*l = level
-			return nil
-		}
+	if i := slices.Index(levels, string(text)); i >= 0 {
+		*l = Level(i)
+		return nil
 	}
 	return fmt.Errorf("level %q: expected info, warning or error", text)
 }
@@ -56,7 +52,7 @@ const (
 	Profile11       Profile = "1.1"            // ANSI/NISO Z39.99-2017 and Archives 0.9.1
 	Profile10       Profile = "1.0"            // ANSI/NISO Z39.99-2014 and Archives 0.9.1
 	ProfileArchives Profile = "archives-0.9.1" // the same rules as Profile10
-	ProfileMid2013  Profile = "mid-2013"       // the drafts of mid-2013: like 1.0, but with modified instead of at and from, and other link relations instead of up
+	ProfileMid2013  Profile = "mid-2013"       // the drafts of mid-2013, which are like 1.0, but have the attribute modified instead of at and from, and other link relations instead of up
 	ProfileDLib     Profile = "dlib-2013"      // the proposal in D-Lib Magazine 19(1/2)
 	ProfileORE      Profile = "ore-alpha"      // the alpha edition (2007) of the discovery of Resource Maps: see Checker.ResourceMaps
 	ProfileAuto     Profile = "auto"           // the edition that the document itself indicates, otherwise 1.1
@@ -80,7 +76,7 @@ type Finding struct {
 	URI     string // URI of the document, as given
 	Line    int    // line, from 1; 0 if the finding has none
 	Column  int    // column, from 1, in bytes of UTF-8; 0 if unknown
-	Entry   string // loc of the entry concerned; "" if it is the whole document or unknown
+	Entry   string // loc of the entry that the finding is about; "" if it is about the whole document
 	Message string // a sentence for people
 }
 
@@ -97,11 +93,11 @@ type Document struct {
 
 	Profile  Profile // the profile used; never ProfileAuto
 	Complete bool    // read completely
-	Head     bool    // only the beginning was checked, because of WithHead
+	Head     bool    // only the beginning of the document was checked, because of WithHead
 }
 
-// Checker checks documents against the rules. It is safe for concurrent use if Report
-// is.
+// Checker checks documents against the rules. It is safe for concurrent use if its function
+// Report is.
 type Checker struct {
 	Profile Profile // "" is Profile11
 	Derived bool    // also check recommendations that the standard only implies
@@ -115,7 +111,8 @@ type Checker struct {
 	Disabled map[string]bool
 }
 
-// LimitsFor returns the decoder limits of a Checker for documents of up to n bytes.
+// LimitsFor returns the Limits of a Checker for documents of up to the given number of
+// bytes.
 func LimitsFor(bytes int64) resourcesync.Limits {
 	return resourcesync.Limits{Bytes: bytes, Entries: document.EntriesWithin(bytes)}
 }
@@ -126,14 +123,15 @@ const KindSitemap = "sitemap"
 // Option is an option of Checker.Document.
 type Option func(*run)
 
-// WithKind sets the kind that a document must have because of the place where it was
-// found: for example "changelist" for the target of an entry in a Capability List. Of
-// several kinds any is accepted. An index has the kind of its parts. KindSitemap is a
-// sitemap for search engines, which should have no rs:md.
+// WithKind sets the kind that a document must have because another document says so, for
+// example "changelist" for a document that a Capability List lists as a Change List. If
+// several kinds are given, the document may have any of them. An index counts as a document
+// of the kind of its parts. KindSitemap is a sitemap for search engines, which should have
+// no rs:md.
 func WithKind(kinds ...string) Option { return func(r *run) { r.expected = kinds } }
 
-// WithHead means that r contains only the beginning of a document: its root element and
-// some entries. The missing rest is not a finding.
+// WithHead means that the reader contains only the beginning of a document, its root
+// element and some entries. Then the missing rest is not a finding.
 func WithHead() Option { return func(r *run) { r.doc.Head = true } }
 
 // Document checks the document in r, which was retrieved from uri, as a stream. If its

@@ -17,7 +17,8 @@ import (
 	"instep/resourcesync"
 )
 
-// DefaultSample is the default number of entries per document that are requested.
+// DefaultSample is the default number of entries per document whose resources are
+// requested.
 const DefaultSample = 20
 
 // Live checks the rules about the responses of a Source's server. It sends one request
@@ -26,12 +27,12 @@ const DefaultSample = 20
 type Live struct {
 	Checker *Checker
 	Client  *fetch.Client
-	Sample  int              // number of entries per document that are requested: 0 is DefaultSample, negative is all
-	Seed    uint64           // seed of the choice: the same seed and document give the same entries
+	Sample  int              // number of entries per document whose resources are requested: 0 means DefaultSample, and a negative number means all
+	Seed    uint64           // seed of the random choice of entries; the same seed and document give the same entries
 	Now     func() time.Time // the clock; required
 
-	// Unchecked is called with a URI that could not be checked through no fault of the
-	// server: connecting is not permitted, or the body exceeds the limit.
+	// Unchecked is called with a URI that could not be checked, although the server made no
+	// mistake: connecting to it is not permitted, or the body exceeds the limit.
 	Unchecked func(uri string, err error)
 }
 
@@ -49,8 +50,8 @@ type liveRun struct {
 	newest map[key]int // for documents of changes: the line of each resource's last entry
 	keys   keys
 
-	hashed, failed int // number of resources whose digest could be compared, and of those that differed
-	future, first  int // number of datetimes in the future, and the line of the first
+	hashed, failed int // number of compared digests, and number of those that differed
+	future, first  int // number of datetimes in the future, and line of the first one
 }
 
 func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
@@ -116,8 +117,8 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 	return nil
 }
 
-// survey reads the document once for its header and the newest entry of each resource,
-// before entries are checked.
+// survey reads the whole document before entries are checked. It finds the header and the
+// newest entry of each resource, and reports times in the future.
 func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)) error {
 	if ofChanges(r.kind) {
 		r.newest = make(map[key]int)
@@ -176,8 +177,8 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	return chosen, err
 }
 
-// each calls f with the entries whose resources should exist as described. If a
-// resource has several changes it uses the last, unless that is a deletion.
+// each calls f with the entries whose resources should exist as described. If a resource
+// has several changes, that is the last one, unless the last one is a deletion.
 func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	return r.decoded(ctx, open, func(e *entry) error {
 		switch {
@@ -190,7 +191,8 @@ func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), 
 	})
 }
 
-// decoded reads the document again. Its findings were reported in the first reading.
+// decoded reads the document again and calls f with each entry. It reports no findings,
+// because the first reading reported them.
 func (r *liveRun) decoded(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	src, err := open()
 	if err != nil {

@@ -16,7 +16,7 @@ const mostListedLinks = 8
 // thing is what a document describes at a URI: the resource of an entry, or the target
 // of a link.
 type thing struct {
-	uri, what           string // what is the name used in messages
+	uri, what           string // the field what is the name used in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -59,7 +59,7 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent are media types of content. They do not state how to apply a patch.
+// ofContent has media types of usual content, which do not state how to apply a patch.
 var ofContent = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
@@ -98,7 +98,7 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	}
 	r.compare(e, t, got)
 	const id = "ln-duplicate-same-content"
-	if rule := r.active(id, r.kind); rule != nil && mirror && main.read && !got.opaque && !main.opaque && got.decoded.sum != main.decoded.sum {
+	if rule := r.active(id, r.kind); rule != nil && mirror && main.read && !got.opaque && !main.opaque && !got.decoded.equal(main.decoded) {
 		r.atEntry(rule, e, "the mirror %q serves other bytes than %q", t.uri, e.Loc)
 	}
 	return nil
@@ -118,12 +118,12 @@ func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// outdated reports whether a resource may have changed after it was described. In that
-// case nothing is compared.
+// outdated reports whether a resource may have changed after it was described. Such a
+// resource is not compared with its description.
 func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	modified, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil {
-		return ofChanges(r.kind) && !r.header.Until.IsZero() // the list is closed, so there are later ones
+		return ofChanges(r.kind) && !r.header.Until.IsZero() // the list is closed, so later lists may have newer changes
 	}
 	var described time.Time
 	for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, r.header.At, r.header.Completed, r.header.Until} {
@@ -134,8 +134,9 @@ func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	return !described.IsZero() && modified.After(described)
 }
 
-// coding compares the content coding. The request asked for none; if the server
-// negotiates the coding, a response without one proves nothing.
+// coding compares the content coding of a response with the stated one. The request asked
+// for no coding, so a response without coding proves nothing if the server negotiates
+// codings.
 func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	rule := r.active("encoding-matches-content-encoding", r.kind)
 	stated := strings.ToLower(t.encoding)
@@ -161,8 +162,9 @@ func headerHas(h http.Header, field, want string) bool {
 	return false
 }
 
-// fixity compares length and digests with the bytes in the stated coding. If the bytes
-// are not available in that coding, it only reports a match with the served bytes.
+// fixity compares the stated length and digests with the bytes in the stated content
+// coding. If the response has another coding, fixity only reports whether they match the
+// bytes as served.
 func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	stated := strings.ToLower(t.encoding)
 	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
@@ -174,13 +176,13 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 		}
 		return
 	}
-	right, other := &got.served, &got.decoded
+	right, other := got.served, got.decoded
 	switch {
 	case stated == got.coding:
 	case stated == "" && !got.opaque:
 		right, other = other, right
 	default:
-		r.otherCoding(e, t, got, &got.served)
+		r.otherCoding(e, t, got, got.served)
 		return
 	}
 	if right.describes(t.length, t.digests) {
@@ -189,28 +191,29 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	}
 	r.octets(e, t, right.n)
 	if rule := r.active("hash-verifies-content", r.kind); rule != nil && !right.holds(t.digests) {
-		r.atEntry(rule, e, "%s has the hash %q; the one stated is %q", t.what, right.digests, t.digests)
+		r.atEntry(rule, e, "%s has the hash %q; the one stated is %q", t.what, right.hasher.Digests(), t.digests)
 	}
 	if got.coding == "" || !r.otherCoding(e, t, got, other) {
 		r.countHash(t, right.holds(t.digests))
 	}
 }
 
-// octets compares the length with the number of bytes (RFC 2616 §4.4).
+// octets compares the stated length with the number of bytes of the resource (RFC 2616
+// §4.4).
 func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	if rule := r.active("length-computed-rfc2616", r.kind); rule != nil && t.length.Known() && t.length.Int64() != n {
 		r.atEntry(rule, e, "%s has %d bytes; the length stated is %d", t.what, n, t.length.Int64())
 	}
 }
 
-// otherCoding reports a length or digests that match another coding than the stated
-// one.
+// otherCoding reports whether length and digests match the bytes in a content coding other
+// than the stated one, and makes a finding if they do.
 func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
 	if !t.hasFixity() || !b.describes(t.length, t.digests) {
 		return false
 	}
 	how := "without a content coding"
-	if got.coding != "" && b == &got.served {
+	if got.coding != "" && b == got.served {
 		how = "with Content-Encoding " + got.coding
 	}
 	if rule := r.active("quirk-51-coding-and-fixity", r.kind); rule != nil {
@@ -228,10 +231,11 @@ func (r *liveRun) countHash(t *thing, holds bool) {
 	}
 }
 
-// fewestHashes is the minimum number of compared hashes for reporting a habit.
+// fewestHashes is the minimum number of compared hashes for a finding about most of them.
 const fewestHashes = 3
 
-// othersHashed reports a Source most of whose hashes belong to other bytes.
+// othersHashed makes a finding if most hashes of the document do not match the bytes that
+// the server sent.
 func (r *liveRun) othersHashed() {
 	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
 	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {
@@ -239,7 +243,7 @@ func (r *liveRun) othersHashed() {
 	}
 }
 
-// modified compares lastmod with Last-Modified. A difference is only a hint.
+// modified compares lastmod with the header Last-Modified. A difference is only a hint.
 func (r *liveRun) modified(e *entry, got *fetched) {
 	rule := r.active("lastmod-is-http-last-modified", r.kind)
 	t, err := http.ParseTime(got.header.Get("Last-Modified"))
@@ -253,11 +257,12 @@ func (r *liveRun) modified(e *entry, got *fetched) {
 }
 
 const (
-	// A server that negotiates sends another representation than for */*.
+	// Accept headers with which a server that negotiates sends another representation than
+	// with */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
-	mostTwice = 10 << 20 // most bytes of a resource that is requested a second time
+	mostTwice = 10 << 20 // limit of the size of resources that are requested a second time
 )
 
 // stable requests a resource again with another Accept header: an entry with hash and
@@ -305,5 +310,5 @@ func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetche
 		}
 		return false, nil
 	}
-	return !again.opaque && !first.opaque && again.decoded.sum != first.decoded.sum, nil
+	return !again.opaque && !first.opaque && !again.decoded.equal(first.decoded), nil
 }

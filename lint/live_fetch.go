@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
@@ -20,45 +21,36 @@ const mostBody = 1 << 30
 // fetched is a resource as the server sent it.
 type fetched struct {
 	header http.Header
-	length int64  // Content-Length; -1 if the response has none
-	coding string // content coding, "" if it has none
+	length int64  // value of Content-Length; -1 if the response has none
+	coding string // content coding of the response; "" if it has none
 
-	read    bool // the body was read
-	served  bytesSeen
-	decoded bytesSeen // the decoded bytes; equal to served if there is no coding
-	opaque  bool      // the bytes could not be decoded
+	read    bool       // the body was read
+	served  *bytesSeen // the bytes of the body as they were sent; nil if they were not read
+	decoded *bytesSeen // the decoded bytes; the same as served if there is no content coding
+	opaque  bool       // the bytes could not be decoded
 }
 
-// bytesSeen holds the length and digests of the bytes that passed.
+// bytesSeen is a writer that computes the length and digests of the bytes written.
 type bytesSeen struct {
-	n       int64
-	sum     [sha256.Size]byte
-	digests resourcesync.Digests
-}
-
-// counting is a writer that computes bytesSeen.
-type counting struct {
 	n      int64
-	sum    hash.Hash
+	sum    hash.Hash // SHA-256
 	hasher *resourcesync.Hasher
 }
 
-func newCounting(algs []resourcesync.Algorithm) *counting {
-	return &counting{sum: sha256.New(), hasher: resourcesync.NewHasher(algs...)}
+func newBytesSeen(algs []resourcesync.Algorithm) *bytesSeen {
+	return &bytesSeen{sum: sha256.New(), hasher: resourcesync.NewHasher(algs...)}
 }
 
-func (c *counting) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	c.sum.Write(p)
-	return c.hasher.Write(p)
+func (b *bytesSeen) Write(p []byte) (int, error) {
+	b.n += int64(len(p))
+	b.sum.Write(p)
+	return b.hasher.Write(p)
 }
 
-func (c *counting) seen() bytesSeen {
-	return bytesSeen{c.n, [sha256.Size]byte(c.sum.Sum(nil)), c.hasher.Digests()}
-}
+func (b *bytesSeen) equal(o *bytesSeen) bool { return bytes.Equal(b.sum.Sum(nil), o.sum.Sum(nil)) }
 
-// get requests a resource. It reads and hashes the body, with the algorithms of want,
-// if body is set or the header lacks the length.
+// get requests a resource. If body is set or the header has no length, it reads the body
+// and computes its hashes, with the algorithms of the digests in want.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {
@@ -79,29 +71,26 @@ func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync
 	return f, f.take(resp.Body, algs)
 }
 
-// take reads the body. It returns errors of the transfer.
+// take reads the body and computes its hashes. It returns errors of the transfer only.
 func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
-	served := newCounting(algs)
-	wire := &wireReader{r: io.TeeReader(body, served)}
+	f.served = newBytesSeen(algs)
+	f.decoded = f.served
+	wire := &wireReader{r: io.TeeReader(body, f.served)}
 	if f.coding != "" {
-		decoded := newCounting(algs)
+		f.decoded = newBytesSeen(algs)
 		src, err := decode(f.coding, wire)
 		if err == nil {
-			_, err = io.Copy(decoded, io.LimitReader(src, mostBody))
+			_, err = io.Copy(f.decoded, io.LimitReader(src, mostBody))
 		}
-		f.decoded, f.opaque = decoded.seen(), err != nil
+		f.opaque = err != nil
 	}
 	if _, err := io.Copy(io.Discard, wire); err != nil && wire.err == nil {
 		return err
 	}
-	f.served = served.seen()
-	if f.coding == "" {
-		f.decoded = f.served
-	}
 	return wire.err
 }
 
-// wireReader remembers an error of the transfer.
+// wireReader stores an error of the transfer, to distinguish it from an error of decoding.
 type wireReader struct {
 	r   io.Reader
 	err error
@@ -132,8 +121,9 @@ func decode(coding string, body io.Reader) (io.Reader, error) {
 
 // holds reports whether all digests match the bytes.
 func (b *bytesSeen) holds(want resourcesync.Digests) bool {
+	got := b.hasher.Digests()
 	for _, d := range want {
-		if !d.IsZero() && b.digests.Get(d.Algorithm()) != d {
+		if !d.IsZero() && got.Get(d.Algorithm()) != d {
 			return false
 		}
 	}

@@ -45,14 +45,14 @@ func (r *liveRun) served(d *Document, a *Answer, head []byte) {
 	}
 }
 
-// habit reports a finding about the response as a whole.
+// habit makes a finding about the response as a whole, if the rule is checked.
 func (r *liveRun) habit(id, format string, args ...any) {
 	if rule := r.active(id, r.kind); rule != nil {
 		r.report(rule, Finding{Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// isXML reports whether a Content-Type is right for a document of the standard.
+// isXML reports whether a Content-Type is that of a ResourceSync document.
 func isXML(contentType string) bool {
 	t, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]

@@ -75,8 +75,9 @@ func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, 
 	return n > 0, nil
 }
 
-// target checks that there is a Capability List at uri. It returns an error if not;
-// server errors become separate findings.
+// target checks that there is a Capability List at a URI. It returns an error if there is
+// no readable document, and makes findings about other documents and about errors of the
+// server.
 func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule) error {
 	h, err := r.l.headerAt(ctx, uri)
 	switch {
@@ -98,8 +99,8 @@ func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule)
 	return nil
 }
 
-// headerAt requests a document and returns its header. It reads the rest only if the
-// header may come later.
+// headerAt requests a document and returns its header. It reads the entries only if the
+// header may come after them.
 func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, error) {
 	in := document.Reader{From: l.Client, Limits: l.Checker.Limits, Once: true}
 	in.Enough = func(_ *document.Document, md bool) bool { return md }
@@ -203,7 +204,7 @@ func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 		}
 		whole, err := new(weblink.Page).Resolve(at, up)
 		if err != nil {
-			return nil // where the link was, for messages
+			return nil // a link that cannot be resolved leads nowhere
 		}
 		h, err := r.l.headerAt(ctx, whole)
 		switch {

@@ -10,11 +10,11 @@ import (
 	"instep/resourcesync"
 )
 
-// mostEarly bounds the notes held until the kind of the document, or the entry they
-// belong to, is known. Further ones are handled as notes without kind or entry.
+// mostEarly bounds the number of notes that are held until the kind of the document or the
+// entry of the note is known. Further notes count as notes about the root.
 const mostEarly = 10_000
 
-// note receives a note of the Decoder.
+// note stores a note of the Decoder until its entry is known.
 func (r *run) note(n resourcesync.Note) {
 	if len(r.early) >= mostEarly {
 		r.flushNotes(nil)
@@ -22,8 +22,8 @@ func (r *run) note(n resourcesync.Note) {
 	r.early = append(r.early, n)
 }
 
-// flushNotes handles the notes since the last entry. Those before the start of e
-// concern the root.
+// flushNotes makes findings of the notes since the last entry. Notes about lines before the
+// entry e are about the root.
 func (r *run) flushNotes(e *entry) {
 	for _, n := range r.early {
 		if e == nil || n.Line < e.Line || n.Line == e.Line && n.Column < e.column {
@@ -49,7 +49,7 @@ var decidesToo = map[string][]string{
 	"lastmod-w3cdtf":     {"archive-lastmod-w3cdtf"},
 }
 
-// translate turns a note into findings.
+// translate makes findings of a note of the Decoder.
 func (r *run) translate(n resourcesync.Note, loc string) {
 	if r.isForeign() && !aboutSitemap[n.Rule] && n.Quirk != resourcesync.QuirkDialect {
 		return
@@ -66,8 +66,8 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 	}
 }
 
-// noteQuirk reports a habit unless it is normal in the profile. It skips habits that
-// need a response to be seen.
+// noteQuirk makes a finding of a known deviation, unless the deviation is normal in the
+// profile or can be judged only with an HTTP response.
 func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	if r.profile == ProfileDLib && isDialect(q) || r.isDraft(q) {
 		return
@@ -78,7 +78,8 @@ func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	}
 }
 
-// isDraft reports whether a habit is normal in the draft edition of the profile.
+// isDraft reports whether a deviation is normal in documents of mid-2013, and these are
+// expected.
 func (r *run) isDraft(q resourcesync.Quirk) bool {
 	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }
@@ -87,13 +88,13 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule reports a rule that the Decoder found broken. It does so only if the Decoder
-// checks that rule, or read a draft's element as the required one. A note about
-// something legal never breaks a rule of level Error.
+// noteRule makes a finding of a note about a rule. It skips rules that the Decoder does not
+// check, except for notes about drafts, and rules of level Error if the note is about
+// something legal.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
-	if rule == nil || r.isDraft(n.Quirk) || !checks[rule.Family].noted && !draft || legal && rule.Level == Error {
+	if rule == nil || r.isDraft(n.Quirk) || !noted[rule.Family] && !draft || legal && rule.Level == Error {
 		return
 	}
 	r.report(rule, f)
@@ -147,7 +148,7 @@ func (r *run) broken(err error, in *input) {
 	}
 	id := fatalRule(e)
 	if r.profile == ProfileDLib && id != "reader-limits" {
-		id = "xml-well-formed" // the only such rule in the proposal
+		id = "xml-well-formed" // this is the only rule about unreadable documents in the proposal
 	}
 	if rule := r.active(id, r.readKind); rule != nil {
 		r.report(rule, f)
@@ -157,7 +158,8 @@ func (r *run) broken(err error, in *input) {
 	}
 }
 
-// fatalRule returns the rule that a document breaks if it cannot be read completely.
+// fatalRule returns the id of the rule that is broken by a document that could not be read
+// completely.
 func fatalRule(e *resourcesync.DecodeError) string {
 	switch {
 	case e.Rule != "":

@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// HTML checks a page's links to a Capability List (1.1 §6.3.3). The error is a read
-// error.
+// HTML checks the links of a page to a Capability List (1.1 §6.3.3). It returns only errors
+// of reading.
 func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)

@@ -7,11 +7,11 @@ import (
 	"instep/resourcesync"
 )
 
-// quirkRule returns the rule for a numbered habit of the Decoder; nil if there is none.
+// quirkRule returns the rule about a known deviation, or nil if there is none.
 func quirkRule(q resourcesync.Quirk) *Rule { return book().byQuirk[q] }
 
-// quirkNumber returns the number of the habit that a rule is about; 0 if it is about
-// none.
+// quirkNumber returns the number of the known deviation that a rule is about, or 0 if the
+// rule is about none.
 func quirkNumber(rule *Rule) int {
 	if rule.Family != "quirk" {
 		return 0
@@ -20,30 +20,25 @@ func quirkNumber(rule *Rule) int {
 	return n
 }
 
-// quirk checks the habits that the Decoder does not note, since they need several
-// entries or the kind of the document.
+// quirk checks for known deviations that the Decoder does not note, since they show only in
+// several entries or with the kind of the document.
 func quirk(r *run, rule *Rule) steps {
-	switch quirkNumber(rule) {
-	case 19:
-		return oneEntryPerCapability(r, rule)
-	case 20:
-		return entryMetadata(r, rule)
-	case 34:
-		return quirkNewestFirst(r, rule)
-	case 37:
-		return quirkDeletionWithBytes(r, rule)
-	case 45:
-		return quirkResourceRepeated(r, rule)
-	case 57:
-		return changeRequired(r, rule)
-	case 58:
-		return quirkFileURI(r, rule)
-	}
-	return steps{}
+	return quirks[quirkNumber(rule)].begin(r, rule)
 }
 
-// quirkNewestFirst detects changes in reverse order: more steps back in time than
-// forward. The proposal of 2013 uses that order and states no rule.
+var quirks = map[int]check{
+	19: {steps: oneEntryPerCapability},
+	20: {entry: entryMetadata},
+	34: {steps: quirkNewestFirst},
+	37: {entry: quirkDeletionWithBytes},
+	45: {steps: quirkResourceRepeated},
+	57: {entry: changeRequired},
+	58: {entry: quirkFileURI},
+}
+
+// quirkNewestFirst detects changes in reverse order, in which more entries are earlier than
+// the previous one than later. The proposal of 2013 uses that order, so its documents are
+// not checked.
 func quirkNewestFirst(r *run, rule *Rule) steps {
 	if r.profile == ProfileDLib {
 		return steps{}
@@ -74,32 +69,22 @@ func quirkNewestFirst(r *run, rule *Rule) steps {
 }
 
 // quirkDeletionWithBytes detects deletions that still describe the deleted bytes.
-func quirkDeletionWithBytes(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if e.Change == resourcesync.Deleted && (len(e.Digests) > 0 || e.Length.Known()) {
-			r.atEntry(rule, e, "the deletion has hash or length of what is gone")
-		}
-	}}
+func quirkDeletionWithBytes(r *run, rule *Rule, e *entry) {
+	if e.Change == resourcesync.Deleted && (len(e.Digests) > 0 || e.Length.Known()) {
+		r.atEntry(rule, e, "the deletion has hash or length of what is gone")
+	}
 }
 
-// quirkResourceRepeated detects resources with two entries; readers use the last.
+// quirkResourceRepeated detects resources with two entries, of which readers use the last.
 func quirkResourceRepeated(r *run, rule *Rule) steps {
-	k, lines := newKeys(), make(map[key]int)
-	return steps{entry: func(e *entry) {
-		loc := k.of(e.Loc)
-		if line, ok := lines[loc]; ok {
-			r.atEntry(rule, e, "the resource is in line %d as well", line)
-			return
-		}
-		lines[loc] = e.Line
-	}}
+	return repeated(func(e *entry) string { return e.Loc }, func(e *entry, first int) {
+		r.atEntry(rule, e, "the resource is in line %d as well", first)
+	})
 }
 
 // quirkFileURI detects URIs of files on the Source's own machine.
-func quirkFileURI(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if len(e.Loc) > 5 && strings.EqualFold(e.Loc[:5], "file:") {
-			r.atEntry(rule, e, "loc %q is a file of the Source's own machine", e.Loc)
-		}
-	}}
+func quirkFileURI(r *run, rule *Rule, e *entry) {
+	if len(e.Loc) > 5 && strings.EqualFold(e.Loc[:5], "file:") {
+		r.atEntry(rule, e, "loc %q is a file of the Source's own machine", e.Loc)
+	}
 }

@@ -8,28 +8,24 @@ import (
 )
 
 // rootMetadata checks that the root has an rs:md (1.1 §7).
-func rootMetadata(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if !r.seen.Metadata && !r.isSitemap() {
-			r.atRoot(rule, "the root has no rs:md, so that nothing says what the document is for")
-		}
-	}}
+func rootMetadata(r *run, rule *Rule) {
+	if !r.seen.Metadata && !r.isSitemap() {
+		r.atRoot(rule, "the root has no rs:md, so that nothing says what the document is for")
+	}
 }
 
 // rootCapability checks that the rs:md of the root has a capability (1.1 §7).
-func rootCapability(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if r.seen.Metadata && r.header.Capability == "" {
-			r.atRoot(rule, "the rs:md of the root has no capability")
-		}
-	}}
+func rootCapability(r *run, rule *Rule) {
+	if r.seen.Metadata && r.header.Capability == "" {
+		r.atRoot(rule, "the rs:md of the root has no capability")
+	}
 }
 
 // capabilityValue checks the capability against the kind of the document, which is
 // known from the place where it was found or from the value without regard to case.
 func capabilityValue(r *run, rule *Rule) steps {
 	if rule.ID == "description-entry-capability-value" {
-		return descriptionEntry(r, rule)
+		return steps{entry: func(e *entry) { descriptionEntry(r, rule, e) }}
 	}
 	want := resourcesync.Capability(strings.TrimSuffix(r.readKind, "-index"))
 	return steps{end: func() {
@@ -44,19 +40,17 @@ func capabilityValue(r *run, rule *Rule) steps {
 }
 
 // descriptionEntry checks that a Source Description lists Capability Lists (1.1 §8).
-func descriptionEntry(r *run, rule *Rule) steps {
+func descriptionEntry(r *run, rule *Rule, e *entry) {
 	const want = resourcesync.CapabilityCapabilityList
-	return steps{entry: func(e *entry) {
-		switch {
-		case !e.hasMD:
-		case e.Capability == "":
-			r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it has none", want)
-		case e.Capability != want:
-			r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it is %q", want, e.Capability)
-		case e.was("entry-capability-case"):
-			r.atEntry(rule, e, "expected capability=%q in exactly this spelling", want)
-		}
-	}}
+	switch {
+	case !e.hasMD:
+	case e.Capability == "":
+		r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it has none", want)
+	case e.Capability != want:
+		r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it is %q", want, e.Capability)
+	case e.was("entry-capability-case"):
+		r.atEntry(rule, e, "expected capability=%q in exactly this spelling", want)
+	}
 }
 
 // archiveCapability checks that capabilities of archives are spelled as in Archives
@@ -98,20 +92,15 @@ func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 
 // rootTimeRequired checks that a snapshot has at and that a document of changes has
 // from (1.1 App. A).
-func rootTimeRequired(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		name, value := "at", r.header.At
-		if rule.Family == "from-required" {
-			name, value = "from", r.header.From
-		}
-		if value.IsZero() && r.seen.Metadata && !r.noted[name+"-w3cdtf"] {
-			r.atRoot(rule, "the rs:md of the root has no %s", name)
-		}
-	}}
+func rootTimeRequired(r *run, rule *Rule) {
+	name, value := "at", r.header.At
+	if rule.Family == "from-required" {
+		name, value = "from", r.header.From
+	}
+	if value.IsZero() && r.seen.Metadata && !r.noted[name+"-w3cdtf"] {
+		r.atRoot(rule, "the rs:md of the root has no %s", name)
+	}
 }
-
-// rootTimes returns the times of the root with the names of their attributes.
-func (r *run) rootTimes() [4]namedTime { return timesOf(&r.header.Metadata) }
 
 // rootHas reports whether the root has an attribute, even with an invalid value.
 func (r *run) rootHas(t namedTime) bool { return !t.value.IsZero() || r.noted[t.name+"-w3cdtf"] }
@@ -135,60 +124,50 @@ func timesOf(m *resourcesync.Metadata) [4]namedTime {
 
 // rootTimeScope checks that only snapshots have at and completed, and only documents of
 // changes have from and until (1.1 §7, App. A Table 4).
-func rootTimeScope(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		for _, t := range r.rootTimes() {
-			if rule.ID == "root-"+t.name+"-scope" && r.rootHas(t) {
-				r.atRoot(rule, "the root has %s, which documents of this kind do not have", t)
-			}
+func rootTimeScope(r *run, rule *Rule) {
+	for _, t := range timesOf(&r.header.Metadata) {
+		if rule.ID == "root-"+t.name+"-scope" && r.rootHas(t) {
+			r.atRoot(rule, "the root has %s, which documents of this kind do not have", t)
 		}
-	}}
+	}
 }
 
 // rootTimeUndefined checks that the root has no times in the other kinds, for which
 // none are defined.
-func rootTimeUndefined(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		for _, t := range r.rootTimes() {
-			if r.rootHas(t) {
-				r.atRoot(rule, "the root has %s, which means nothing in documents of this kind", t)
-			}
+func rootTimeUndefined(r *run, rule *Rule) {
+	for _, t := range timesOf(&r.header.Metadata) {
+		if r.rootHas(t) {
+			r.atRoot(rule, "the root has %s, which means nothing in documents of this kind", t)
 		}
-	}}
+	}
 }
 
 // noSuchIndex checks that there is no index of manifests (1.1 §11.2, §13.2), nor of
 // Capability Lists, which need none (1.1 §9). Each rule concerns only its own kind.
-func noSuchIndex(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		r.atRoot(rule, "the root is sitemapindex; expected urlset for capability %q", r.header.Capability)
-	}}
+func noSuchIndex(r *run, rule *Rule) {
+	r.atRoot(rule, "the root is sitemapindex; expected urlset for capability %q", r.header.Capability)
 }
 
 // upRequired checks that the root links to its parent document (1.1 §6.2). In the
 // proposal of 2013 that link is called top.
-func upRequired(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if r.header.Link(resourcesync.RelUp) != "" {
-			return
-		}
-		rel, where := resourcesync.RelUp, "Capability List"
-		if rule.ID == "dlib-top-link" {
-			rel = "top"
-		} else if r.readKind == "capabilitylist" {
-			where = "Source Description"
-		}
-		r.atRoot(rule, "the root has no rs:ln rel=%q to the %s", rel, where)
-	}}
+func upRequired(r *run, rule *Rule) {
+	if r.header.Link(resourcesync.RelUp) != "" {
+		return
+	}
+	rel, where := resourcesync.RelUp, "Capability List"
+	if rule.ID == "dlib-top-link" {
+		rel = "top"
+	} else if r.readKind == "capabilitylist" {
+		where = "Source Description"
+	}
+	r.atRoot(rule, "the root has no rs:ln rel=%q to the %s", rel, where)
 }
 
 // upSingle checks that a document has only one parent (1.1 §6.2).
-func upSingle(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if n := countLinks(r.header.Links, resourcesync.RelUp); n > 1 {
-			r.atRoot(rule, "the root has %d links with rel=\"up\"; expected one", n)
-		}
-	}}
+func upSingle(r *run, rule *Rule) {
+	if n := countLinks(r.header.Links, resourcesync.RelUp); n > 1 {
+		r.atRoot(rule, "the root has %d links with rel=\"up\"; expected one", n)
+	}
 }
 
 func countLinks(links []resourcesync.Link, rel string) int {
@@ -202,59 +181,49 @@ func countLinks(links []resourcesync.Link, rel string) int {
 }
 
 // indexOnIndex checks that only parts link to an index (1.1 §6.2).
-func indexOnIndex(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if href := r.header.Link(resourcesync.RelIndex); href != "" {
-			r.atRoot(rule, "an index links to a further index, %q", href)
-		}
-	}}
+func indexOnIndex(r *run, rule *Rule) {
+	if href := r.header.Link(resourcesync.RelIndex); href != "" {
+		r.atRoot(rule, "an index links to a further index, %q", href)
+	}
 }
 
 // rootDescribedBy checks that Sources and sets link to descriptions for people (1.1
 // §8, §9).
-func rootDescribedBy(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if r.header.Link(resourcesync.RelDescribedBy) == "" {
-			r.atRoot(rule, "the root has no rs:ln rel=\"describedby\"")
-		}
-	}}
+func rootDescribedBy(r *run, rule *Rule) {
+	if r.header.Link(resourcesync.RelDescribedBy) == "" {
+		r.atRoot(rule, "the root has no rs:ln rel=\"describedby\"")
+	}
 }
 
 // dlibNamespace checks that a document of the proposal of 2013 uses the namespace of
 // the proposal.
-func dlibNamespace(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if !inDLibNamespace(r.header.Dialect) && (r.seen.Metadata || len(r.header.Links) > 0) {
-			r.atRoot(rule, "rs:md and rs:ln are not in namespace http://www.openarchives.org/rs/")
-		}
-	}}
+func dlibNamespace(r *run, rule *Rule) {
+	if !inDLibNamespace(r.header.Dialect) && (r.seen.Metadata || len(r.header.Links) > 0) {
+		r.atRoot(rule, "rs:md and rs:ln are not in namespace http://www.openarchives.org/rs/")
+	}
 }
 
 // dlibCapability checks that the root has the capability, as in 1.1.
-func dlibCapability(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		switch {
-		case !r.seen.Metadata && r.isSitemap():
-		case !r.seen.Metadata:
-			r.atRoot(rule, "the root has no rs:md")
-		case r.header.Capability == "":
-			r.atRoot(rule, "the rs:md of the root has no capability")
-		}
-	}}
+func dlibCapability(r *run, rule *Rule) {
+	switch {
+	case !r.seen.Metadata && r.isSitemap():
+	case !r.seen.Metadata:
+		r.atRoot(rule, "the root has no rs:md")
+	case r.header.Capability == "":
+		r.atRoot(rule, "the rs:md of the root has no capability")
+	}
 }
 
 // dlibModified checks that the root has the time at which the document was written. For
 // snapshots the Decoder reads that as at.
-func dlibModified(r *run, rule *Rule) steps {
-	return steps{end: func() {
-		if !r.seen.Metadata || !r.header.At.IsZero() {
+func dlibModified(r *run, rule *Rule) {
+	if !r.seen.Metadata || !r.header.At.IsZero() {
+		return
+	}
+	for _, a := range r.header.Attrs {
+		if a.Space == "" && a.Name == "modified" {
 			return
 		}
-		for _, a := range r.header.Attrs {
-			if a.Space == "" && a.Name == "modified" {
-				return
-			}
-		}
-		r.atRoot(rule, "the rs:md of the root has no modified")
-	}}
+	}
+	r.atRoot(rule, "the rs:md of the root has no modified")
 }

@@ -15,8 +15,8 @@ import (
 type run struct {
 	c        *Checker
 	uri      string
-	expected []string // kinds that the document should have because of the place where it was found
-	site     string   // URL below which a Sitemap may list URLs, if not its own directory
+	expected []string // kinds that the document should have, see WithKind
+	site     string   // URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
 	profile  Profile
 	auto     bool
 
@@ -27,7 +27,7 @@ type run struct {
 
 	early    []resourcesync.Note // notes since the last entry, or before the kind is known
 	noted    map[string]bool     // ids of the rules with a note about the root
-	readKind string              // kind according to which the entries are checked
+	readKind string              // kind of document whose rules are applied to the entries
 	perEntry []func(*entry)
 	atEnd    []func()
 	entry    *entry // being read
@@ -44,16 +44,9 @@ type entry struct {
 	noted  []string // ids of the rules with a note about the entry
 }
 
-// was reports whether there is a note about one of the rules on this entry.
+// was reports whether the Decoder sent a note about this entry and one of the given rules.
 func (e *entry) was(rules ...string) bool {
-	for _, n := range e.noted {
-		for _, r := range rules {
-			if n == r {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.noted, func(rule string) bool { return slices.Contains(rules, rule) })
 }
 
 func newRun(c *Checker, uri string) *run {
@@ -131,9 +124,9 @@ func (r *run) decode(in *input) error {
 	return err
 }
 
-// ahead, if a document has no header before its first entry, reads the header from the
-// end, provided the reader can seek back. Otherwise the entries are checked as those of
-// an unknown kind.
+// ahead reads the header of a document that has its rs:md after the entries, if the reader
+// can seek back. Otherwise it returns the given header, and the kind of the document is
+// unknown.
 func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header, error) {
 	src, ok := in.r.(io.Seeker)
 	if !ok || in.start < 0 {
@@ -162,7 +155,7 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	return header, in.err
 }
 
-// settle determines profile and kind from the part before the first entry.
+// settle determines the profile and the kind of the document from the header.
 func (r *run) settle(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
@@ -178,8 +171,8 @@ func (r *run) settle(h *resourcesync.Header) {
 	r.flushNotes(nil)
 }
 
-// otherRoot stops the check at a root element that the Decoder accepts although the
-// standard does not define it.
+// otherRoot stops the check because the root element belongs to a dialect, which the
+// Decoder accepts but the standard does not define.
 func (r *run) otherRoot() {
 	const id = "root-element-urlset-or-sitemapindex"
 	r.stopped = true
@@ -191,8 +184,8 @@ func (r *run) otherRoot() {
 	r.early = nil
 }
 
-// foreign removes elements that do not belong to the profile: in the proposal of 2013
-// rs:md and rs:ln have another namespace.
+// foreign removes rs:md and rs:ln from the header if they are in the namespace of the
+// proposal of 2013, and the profile is another edition.
 func (r *run) foreign() {
 	if !r.isForeign() {
 		return
@@ -218,8 +211,8 @@ func profileOf(d resourcesync.Dialect) Profile {
 	return Profile11
 }
 
-// kind returns the kind of the document: its own, or that of its place if they differ;
-// "" if unknown.
+// kind returns the kind of the document, or the expected kind if that differs. It returns
+// "" if the kind is unknown.
 func (r *run) kind() string {
 	c := r.header.Capability
 	suffix := ""
@@ -232,20 +225,13 @@ func (r *run) kind() string {
 	if len(r.expected) > 0 && !r.isExpected(c) {
 		return strings.TrimSuffix(r.expected[0], "-index") + suffix
 	}
-	if !c.Known() {
-		return ""
-	}
-	return string(c) + suffix
+	return r.header.Kind()
 }
 
-// isExpected reports whether documents of a capability are allowed at the place.
+// isExpected reports whether a document of the given capability is expected.
 func (r *run) isExpected(c resourcesync.Capability) bool {
-	for _, kind := range r.expected {
-		if strings.TrimSuffix(kind, "-index") == string(c) {
-			return true
-		}
-	}
-	return len(r.expected) == 0 || r.isSitemap()
+	is := func(kind string) bool { return strings.TrimSuffix(kind, "-index") == string(c) }
+	return slices.ContainsFunc(r.expected, is) || r.isSitemap()
 }
 
 // isSitemap reports whether the document was found where a plain Sitemap belongs.
@@ -285,7 +271,8 @@ func (r *run) wants(rule *Rule) bool {
 	return rule.In(r.profile) || r.undecidedWants(rule)
 }
 
-// report reports a finding.
+// report completes a finding and reports it. It keeps the finding if it is undecided
+// whether the rule applies.
 func (r *run) report(rule *Rule, f Finding) {
 	f.Rule, f.Level, f.URI = rule.ID, rule.Level, r.uri
 	if !rule.In(r.profile) {
@@ -316,7 +303,7 @@ func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // a read error, which is not a finding
+	err  error // an error of reading, which is not a finding
 	head []byte
 
 	ended bool // r was read completely
@@ -330,7 +317,7 @@ func newInput(ctx context.Context, src io.Reader) *input {
 	in := &input{ctx: ctx, r: src, start: -1}
 	if s, ok := src.(io.Seeker); ok {
 		if at, err := s.Seek(0, io.SeekCurrent); err == nil {
-			in.start = at // not for a pipe, which is a file that cannot seek
+			in.start = at // a pipe is a file that returns an error here
 		}
 	}
 	return in

@@ -10,8 +10,8 @@ import (
 )
 
 // SARIF writes findings as a log of SARIF 2.1.0 (OASIS), for code review services and
-// editors. It writes each finding immediately, one per line, and at the end the rules
-// that occurred, which is all it holds in memory. It is not safe for concurrent use.
+// editors. It writes each finding immediately, one per line. At the end it writes the rules
+// that occurred, so it holds only their ids in memory. It is not safe for concurrent use.
 type SARIF struct {
 	w       io.Writer
 	version string
@@ -20,7 +20,7 @@ type SARIF struct {
 	index   map[string]int // index of each rule among those that occurred
 	met     []string
 	trouble []sarifNotification
-	more    int // number of notifications above the limit
+	more    int // number of failures that are not in the log, because they exceed a limit
 }
 
 // NewSARIF returns a writer for one log. version is the version of the program.
@@ -132,7 +132,7 @@ func (s *SARIF) begin() {
 	s.write(",\n")
 }
 
-// Failed records something that could not be checked; uri may be empty.
+// Failed adds a document that could not be checked to the log. The URI may be empty.
 func (s *SARIF) Failed(uri, message string) {
 	if len(s.trouble) == maxTroubles {
 		s.more++
@@ -145,8 +145,8 @@ func (s *SARIF) Failed(uri, message string) {
 	s.trouble = append(s.trouble, n)
 }
 
-// Close ends the log. checked says whether anything was checked; exitCode is the exit code
-// of the program. It returns the first write error.
+// Close ends the log and returns the first error of writing. checked states whether
+// anything was checked, and exitCode is the exit code of the program.
 func (s *SARIF) Close(checked bool, exitCode int) error {
 	if s.results == 0 {
 		s.begin()

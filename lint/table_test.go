@@ -7,28 +7,58 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // checkName is the name of what checks the rules of a family, "" if nothing does.
 func checkName(family string) string {
-	c, ok := checks[family]
 	var names []string
-	if c.noted {
+	if noted[family] {
 		names = append(names, "noted")
 	}
-	if c.run != nil {
-		full := runtime.FuncForPC(reflect.ValueOf(c.run).Pointer()).Name()
-		names = append(names, full[strings.LastIndexByte(full, '.')+1:])
+	c := reflect.ValueOf(checks[family])
+	for i := range c.NumField() {
+		if f := c.Field(i); !f.IsNil() {
+			full := runtime.FuncForPC(f.Pointer()).Name()
+			names = append(names, full[strings.LastIndexByte(full, '.')+1:])
+		}
 	}
-	if c.by != "" {
-		names = append(names, c.by)
-	}
-	if !ok {
-		return ""
+	switch {
+	case slices.Contains(permitted, family):
+		names = append(names, "permitted")
+	case family == "minimal-content": // other rules are reported instead
+		names = append(names, "covered")
+	case plain[family] != "":
+		names = append(names, plain[family])
 	}
 	return strings.Join(names, ", ")
+}
+
+// permitted are the families of rules that only allow something, which no document can
+// break.
+var permitted = []string{
+	"schema-validation", "completed-optional", "until-optional", "root-ln-optional-repeatable",
+	"archives-link-may", "entry-ln-optional-repeatable", "entry-metadata-optional", "lastmod-optional",
+	"lastmod-optional-except-change-docs", "changefreq-optional", "resourcedump-entry-time-and-hash-may",
+	"resourcedump-contents-link-optional", "resourcedump-index-entry-at-optional",
+	"resourcedump-manifest-metadata-may", "changelist-entry-metadata-may",
+	"changelist-index-entry-lastmod-optional", "changedump-entry-from-until-may",
+	"changedump-contents-link-optional", "changedump-manifest-metadata-may",
+	"attr-change-datetime-resource-or-representation", "ln-attrs-optional", "pri-optional", "datetime-optional",
+	"completed-until-optional-where-at-from", "ln-duplicate-may", "ln-alternate-may", "ln-canonical-may",
+	"ln-patch-may", "ln-metadata-own-entry", "ln-memento-may", "ln-memento-modified", "memento-lastmod-may",
+	"ln-timemap-attrs", "ln-collection-may", "ln-via-may", "dlib-metadata-may",
+	"ore-sitemap-may", "ore-html-multiple-rems", "ore-stylesheet-may",
+	"dlib-sitemap-xsd-not-extensible", "robots-sitemap-directive-may", "robots-one-directive-per-set-may",
+}
+
+// plain names the methods that check files other than ResourceSync documents.
+var plain = map[string]string{
+	"html-link-rel-resourcesync": "Checker.HTML",
+	"html-link-in-head":          "Checker.HTML",
+	"http-link-rel-resourcesync": "Checker.LinkHeader",
 }
 
 // TestRulesTable keeps docs/rules.md: rule, check, test.

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -10,43 +9,22 @@ import (
 
 // datetimeWithin checks that a change happened in the interval of the document, both
 // ends included (1.1 §7).
-func datetimeWithin(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		switch d := e.Datetime; {
-		case d.Before(r.header.From):
-			r.atEntry(rule, e, "datetime %s is before from, %s", d, r.header.From)
-		case d.After(r.header.Until):
-			r.atEntry(rule, e, "datetime %s is after until, %s", d, r.header.Until)
-		}
-	}}
+func datetimeWithin(r *run, rule *Rule, e *entry) {
+	switch d := e.Datetime; {
+	case d.Before(r.header.From):
+		r.atEntry(rule, e, "datetime %s is before from, %s", d, r.header.From)
+	case d.After(r.header.Until):
+		r.atEntry(rule, e, "datetime %s is after until, %s", d, r.header.Until)
+	}
 }
 
 // datetimeEverywhere checks that changes have a datetime, so that a Destination can
-// continue after the last change it applied (1.1 §12.1). It reports only the first
-// entry.
+// continue after the last change it applied (1.1 §12.1). It makes one finding for all
+// entries.
 func datetimeEverywhere(r *run, rule *Rule) steps {
-	var bare, first int
-	return steps{
-		entry: func(e *entry) {
-			if e.Datetime.IsZero() && !e.was("datetime-w3cdtf") {
-				if bare++; bare == 1 {
-					first = e.Line
-				}
-			}
-		},
-		end: func() {
-			if bare > 0 {
-				r.report(rule, Finding{Line: first, Message: countedEntries(bare) + " without datetime"})
-			}
-		},
-	}
-}
-
-func countedEntries(n int) string {
-	if n == 1 {
-		return "1 entry"
-	}
-	return fmt.Sprintf("%d entries", n)
+	return countEntries(r, rule, " without datetime", func(e *entry) bool {
+		return e.Datetime.IsZero() && !e.was("datetime-w3cdtf")
+	})
 }
 
 // entriesHave lists, for the two families of rules about the times of entries, the kinds
@@ -99,14 +77,11 @@ func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 }
 
 // needsBegin checks that a period with an end has a start (1.1 App. A).
-func needsBegin(r *run, rule *Rule) steps {
-	snapshot := rule.ID == "completed-needs-at"
-	return steps{entry: func(e *entry) {
-		s := spanOf(&e.Metadata, snapshot)
-		if !s.end.IsZero() && s.begin.IsZero() && !e.was(s.beginName+"-w3cdtf") {
-			r.atEntry(rule, e, "the entry has %s=%q and no %s", s.endName, s.end, s.beginName)
-		}
-	}}
+func needsBegin(r *run, rule *Rule, e *entry) {
+	s := spanOf(&e.Metadata, rule.ID == "completed-needs-at")
+	if !s.end.IsZero() && s.begin.IsZero() && !e.was(s.beginName+"-w3cdtf") {
+		r.atEntry(rule, e, "the entry has %s=%q and no %s", s.endName, s.end, s.beginName)
+	}
 }
 
 // endBeforeBegin checks that no period ends before it starts (1.1 §7).
@@ -129,17 +104,15 @@ func endBeforeBegin(r *run, rule *Rule) steps {
 
 // entryWithinRoot checks that the times of the parts are within those of the whole (1.1
 // §10.2, §11.1, §12.2, §13.1).
-func entryWithinRoot(r *run, rule *Rule) steps {
+func entryWithinRoot(r *run, rule *Rule, e *entry) {
 	snapshot := rule.ID == "entry-at-within-root-snapshot"
-	return steps{entry: func(e *entry) {
-		part, whole := spanOf(&e.Metadata, snapshot), spanOf(&r.header.Metadata, snapshot)
-		if part.begin.Before(whole.begin) {
-			r.atEntry(rule, e, "%s %s of the entry is before that of the root, %s", part.beginName, part.begin, whole.begin)
-		}
-		if part.end.After(whole.end) {
-			r.atEntry(rule, e, "%s %s of the entry is after that of the root, %s", part.endName, part.end, whole.end)
-		}
-	}}
+	part, whole := spanOf(&e.Metadata, snapshot), spanOf(&r.header.Metadata, snapshot)
+	if part.begin.Before(whole.begin) {
+		r.atEntry(rule, e, "%s %s of the entry is before that of the root, %s", part.beginName, part.begin, whole.begin)
+	}
+	if part.end.After(whole.end) {
+		r.atEntry(rule, e, "%s %s of the entry is after that of the root, %s", part.endName, part.end, whole.end)
+	}
 }
 
 // forwardOrder checks that entries are sorted, oldest first (1.1 §12.1, §12.2,
@@ -188,16 +161,12 @@ func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.Stri
 // changeUnique checks that two changes of a resource have different times (1.0 §12.1).
 // Equal partial dates are not reported.
 func changeUnique(r *run, rule *Rule) steps {
-	k, lines := newKeys(), make(map[key]int)
-	return steps{entry: func(e *entry) {
+	return repeated(func(e *entry) string {
 		if !e.LastMod.Complete() {
-			return
+			return ""
 		}
-		change := k.of(e.Loc + " " + e.LastMod.Time().UTC().Format(time.RFC3339Nano))
-		if line, ok := lines[change]; ok {
-			r.atEntry(rule, e, "a second change of this resource at %s; the first is in line %d", e.LastMod, line)
-			return
-		}
-		lines[change] = e.Line
-	}}
+		return e.Loc + " " + e.LastMod.Time().Format(time.RFC3339Nano)
+	}, func(e *entry, first int) {
+		r.atEntry(rule, e, "a second change of this resource at %s; the first is in line %d", e.LastMod, first)
+	})
 }

@@ -8,37 +8,28 @@ import (
 
 // datetimeIn10 checks that a document of edition 1.0 has no datetime, which 1.0 does
 // not define.
-func datetimeIn10(r *run, rule *Rule) steps {
-	if r.profile != Profile10 && r.profile != ProfileArchives {
-		return steps{}
+func datetimeIn10(r *run, rule *Rule, e *entry) {
+	in10 := r.profile == Profile10 || r.profile == ProfileArchives
+	if in10 && (!e.Datetime.IsZero() || e.was("datetime-w3cdtf")) {
+		r.atEntry(rule, e, "datetime is an attribute of edition 1.1")
 	}
-	return steps{entry: func(e *entry) {
-		if !e.Datetime.IsZero() || e.was("datetime-w3cdtf") {
-			r.atEntry(rule, e, "datetime is an attribute of edition 1.1")
-		}
-	}}
 }
 
 // table3 checks for attributes that the Decoder reads but that Table 3 allows only on
 // other elements (1.1 §7). For attributes that it does not read there are notes.
-func table3(r *run, rule *Rule) steps {
+func table3(r *run, rule *Rule) {
 	switch rule.ID {
 	case "table3-root-md":
-		return steps{end: func() {
-			if names := entryAttributes(&r.header.Metadata); len(names) > 0 {
-				r.atRoot(rule, "the rs:md of the root has %s, which Table 3 lists for entries", strings.Join(names, ", "))
-			}
-		}}
+		if names := entryAttributes(&r.header.Metadata); len(names) > 0 {
+			r.atRoot(rule, "the rs:md of the root has %s, which Table 3 lists for entries", strings.Join(names, ", "))
+		}
 	case "table3-root-ln":
-		return steps{end: func() {
-			for i := range r.header.Links {
-				if l := &r.header.Links[i]; hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 {
-					r.atRoot(rule, "the link %q of the root has attributes besides rel and href", l.Rel)
-				}
+		for i := range r.header.Links {
+			if l := &r.header.Links[i]; hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 {
+				r.atRoot(rule, "the link %q of the root has attributes besides rel and href", l.Rel)
 			}
-		}}
+		}
 	}
-	return steps{}
 }
 
 // entryAttributes returns the names of those attributes that are allowed only in
@@ -61,21 +52,16 @@ func entryAttributes(m *resourcesync.Metadata) []string {
 
 // typeRegistered reports media types with x-, which are for private use. The finding is
 // only a hint.
-func typeRegistered(r *run, rule *Rule) steps {
+func typeRegistered(r *run, rule *Rule, e *entry) {
 	const message = "media type %q is none that IANA registers"
-	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if isPrivateType(l.Type) {
+	if isPrivateType(e.Type) {
+		r.atEntry(rule, e, message, e.Type)
+	}
+	for i := range e.Links {
+		if l := &e.Links[i]; isPrivateType(l.Type) {
 			r.atEntry(rule, e, message, l.Type)
 		}
-	})
-	links := s.entry
-	s.entry = func(e *entry) {
-		if isPrivateType(e.Type) {
-			r.atEntry(rule, e, message, e.Type)
-		}
-		links(e)
 	}
-	return s
 }
 
 func isPrivateType(mediaType string) bool {
@@ -88,23 +74,18 @@ func isPrivateName(s string) bool {
 }
 
 // pathScope checks that only manifests contain paths in a package (1.1 §7).
-func pathScope(r *run, rule *Rule) steps {
+func pathScope(r *run, rule *Rule, e *entry) {
 	if r.readKind == "" || ofManifest(r.readKind) {
-		return steps{}
+		return
 	}
-	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if l.Path != "" {
+	if e.Path != "" {
+		r.atEntry(rule, e, "the entry has path=%q, and this is no manifest", e.Path)
+	}
+	for i := range e.Links {
+		if l := &e.Links[i]; l.Path != "" {
 			r.atEntry(rule, e, "the link %q has path=%q, and this is no manifest", l.Rel, l.Path)
 		}
-	})
-	links := s.entry
-	s.entry = func(e *entry) {
-		if e.Path != "" {
-			r.atEntry(rule, e, "the entry has path=%q, and this is no manifest", e.Path)
-		}
-		links(e)
 	}
-	return s
 }
 
 // pathUnique checks that two bitstreams have different paths in the package, unless
@@ -136,29 +117,23 @@ func pathUnique(r *run, rule *Rule) steps {
 }
 
 // changeScope checks that only entries of changes have change and datetime (1.1 §7).
-func changeScope(r *run, rule *Rule) steps {
-	if r.readKind == "" || ofChanges(r.readKind) {
-		return steps{}
+func changeScope(r *run, rule *Rule, e *entry) {
+	switch {
+	case r.readKind == "" || ofChanges(r.readKind):
+	case rule.ID == "change-scope" && e.Change != "":
+		r.atEntry(rule, e, "the entry has change=%q, and this is no document of changes", e.Change)
+	case rule.ID == "datetime-scope" && !e.Datetime.IsZero():
+		r.atEntry(rule, e, "the entry has datetime=%q, and this is no document of changes", e.Datetime)
 	}
-	return steps{entry: func(e *entry) {
-		switch {
-		case rule.ID == "change-scope" && e.Change != "":
-			r.atEntry(rule, e, "the entry has change=%q, and this is no document of changes", e.Change)
-		case rule.ID == "datetime-scope" && !e.Datetime.IsZero():
-			r.atEntry(rule, e, "the entry has datetime=%q, and this is no document of changes", e.Datetime)
-		}
-	}}
 }
 
 const zipType = "application/zip"
 
 // packageType checks that packages are ZIP files (1.1 §11.1, §13.1).
-func packageType(r *run, rule *Rule) steps {
-	return steps{entry: func(e *entry) {
-		if e.Type != "" && essence(e.Type) != zipType {
-			r.atEntry(rule, e, "the package is of type %q; expected %s", e.Type, zipType)
-		}
-	}}
+func packageType(r *run, rule *Rule, e *entry) {
+	if e.Type != "" && essence(e.Type) != zipType {
+		r.atEntry(rule, e, "the package is of type %q; expected %s", e.Type, zipType)
+	}
 }
 
 // samePackageType checks that all packages of a dump have one format (1.1 §11.1,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,14 +23,14 @@ type Bitstream struct {
 
 func (b Bitstream) member() *member { return &b.p.members[b.i] }
 
-// Name returns its name as written in the directory. It is for people only: used as a
-// path it may lead anywhere.
+// Name returns the name of the bitstream as written in the directory. It is for people
+// only, because a path made of it could lead to any file of the system.
 func (b Bitstream) Name() string { return b.member().name }
 
-// Size returns its length in bytes, as stated in the directory.
+// Size returns the length of the bitstream in bytes, as stated in the directory.
 func (b Bitstream) Size() int64 { return b.member().size }
 
-// Checksum returns the CRC-32 (IEEE) of its bytes, as stated in the directory.
+// Checksum returns the CRC-32 (IEEE) of the bitstream, as stated in the directory.
 func (b Bitstream) Checksum() uint32 { return b.member().crc }
 
 // Span returns the range of bytes of the package that contains the member and the
@@ -39,9 +40,9 @@ func (b Bitstream) Span() (offset, length int64) {
 	return m.offset, m.next - m.offset
 }
 
-// Find finds a bitstream by the rs:md/@path of a manifest (1.1 §11.2, §13.2). On both
-// sides it ignores a leading slash and "." and reads backslashes as slashes. It finds
-// nothing for a path that contains "..".
+// Find finds a bitstream by the path of a manifest entry (rs:md/@path, 1.1 §11.2, §13.2).
+// In the path and in the names of members it ignores a leading slash and ".", and reads
+// backslashes as slashes. It finds nothing for a path that contains "..".
 func (p *Package) Find(path string) (Bitstream, bool) {
 	i, ok := p.names[plainName(path)]
 	if !ok || climbs(path) || p.members[i].isDirectory() {
@@ -50,9 +51,10 @@ func (p *Package) Find(path string) (Bitstream, bool) {
 	return Bitstream{p, i}, true
 }
 
-// FindBelow finds the bitstream for a path that is relative to a directory other than
-// the root of the package: the only member whose name ends with the path, or whose name
-// the path ends with. The caller must verify by a digest that it is the right one.
+// FindBelow finds the bitstream for a path that is relative to a directory other than the
+// root of the package. It finds the member whose name ends with the path, or whose name the
+// path ends with, if there is only one. The caller must verify by a digest that this is the
+// right bitstream.
 func (p *Package) FindBelow(path string) (Bitstream, bool) {
 	path = plainName(path)
 	i, ok := p.byBase()[base(path)]
@@ -79,37 +81,32 @@ func (p *Package) baseNames() map[string]int {
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// climbs reports whether a name contains "..".
+// climbs reports whether a name has a segment "..", which leads to a parent directory.
 func climbs(name string) bool {
-	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if part == ".." {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(name, "..") && slices.Contains(segments(name), "..")
 }
 
-// Open opens the bitstream for reading. It returns an ErrLimit if the bitstream is
-// longer than most bytes. The reader yields as many bytes as the directory states, and
-// returns an error instead of io.EOF if their checksum differs. The caller must close
-// it.
-func (b Bitstream) Open(most int64) (io.ReadCloser, error) {
+// Open opens the bitstream for reading. It returns an ErrLimit if the bitstream has more
+// than limit bytes. The reader yields as many bytes as the directory states, and returns an
+// error instead of io.EOF if their checksum differs. The caller must close the reader.
+func (b Bitstream) Open(limit int64) (io.ReadCloser, error) {
 	from, n := b.Span()
-	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), most)
+	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), limit)
 }
 
-// OpenSpan is like Open, for callers that have the bytes of Span elsewhere: r has
-// exactly these.
-func (b Bitstream) OpenSpan(r io.ReaderAt, most int64) (io.ReadCloser, error) {
+// OpenSpan is like Open, for a caller that has a copy of the bytes of the package that Span
+// describes. r reads exactly these bytes.
+func (b Bitstream) OpenSpan(r io.ReaderAt, limit int64) (io.ReadCloser, error) {
 	m := b.member()
-	opening, err := b.p.openMember(m, r, most)
+	opening, err := b.p.openMember(m, r, limit)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", m.name, err)
 	}
 	return &opened{opening}, nil
 }
 
-// opened wraps a memberReader until it is closed.
+// opened is the reader of a bitstream. Close makes its memberReader available for other
+// bitstreams.
 type opened struct{ r *memberReader }
 
 func (o *opened) Read(b []byte) (int, error) {
@@ -128,16 +125,16 @@ func (o *opened) Close() error {
 	return nil
 }
 
-func (p *Package) openMember(m *member, from io.ReaderAt, most int64) (*memberReader, error) {
+func (p *Package) openMember(m *member, from io.ReaderAt, limit int64) (*memberReader, error) {
 	switch {
-	case m.size > most:
-		return nil, fmt.Errorf("%w: expected at most %d bytes, got %d", ErrLimit, most, m.size)
+	case m.size > limit:
+		return nil, fmt.Errorf("%w: expected at most %d bytes, got %d", ErrLimit, limit, m.size)
 	case m.flags&flagEncrypted != 0:
 		return nil, errEncrypted
 	case m.method != methodStore && m.method != methodDeflate:
 		return nil, &methodError{m.method}
 	case m.next < m.offset:
-		return nil, damaged("it lies beyond the end")
+		return nil, damaged("the member begins within the directory")
 	}
 	r, _ := readers.Get().(*memberReader)
 	if r == nil {
@@ -152,24 +149,24 @@ func (p *Package) openMember(m *member, from io.ReaderAt, most int64) (*memberRe
 	return r, nil
 }
 
-// readSize is the number of bytes read at a time, enough for most members.
+// readSize is the number of bytes that are read at a time. Most members are smaller.
 const readSize = 64 << 10
 
-// readers is a pool: each has 100 KiB of buffers.
+// readers is a pool of memberReaders, because each of them has 100 KiB of buffers.
 var readers sync.Pool // of *memberReader
 
-// memberReader reads and verifies a member.
+// memberReader reads a member of a package and verifies its bytes.
 type memberReader struct {
 	m       *member
 	strict  bool
-	span    *io.SectionReader // section of the file from the local header to the next member
+	span    *io.SectionReader // section of the package from the local header of the member to the next member
 	in      *bufio.Reader     // over span
 	data    int64             // offset in span at which the member's bytes end
-	from    io.Reader         // yields the decompressed bytes
-	deflate io.ReadCloser     // reader of package flate, created when first needed
-	n       int64             // number of bytes read
+	from    io.Reader         // yields the decompressed bytes of the member
+	deflate io.ReadCloser     // decompressor, created when it is first needed
+	n       int64             // number of decompressed bytes read
 	crc     uint32
-	err     error // returned by every further Read
+	err     error // error that every further Read returns
 }
 
 // open reads the local header and returns an error if it contradicts the directory.
@@ -180,7 +177,7 @@ func (r *memberReader) open() error {
 		return cutOff(err)
 	}
 	if !bytes.HasPrefix(head, []byte(localSignature)) {
-		return damaged("there is no member where the directory says")
+		return damaged("there is no member at the offset that the directory states")
 	}
 	h := localHeader(head)
 	name := make([]byte, h.nameLength())
@@ -201,7 +198,7 @@ func (r *memberReader) open() error {
 	}
 	r.data = int64(localSize+len(name)+len(fields)) + m.packed
 	if rest := r.span.Size() - r.data; rest < 0 || r.strict && !m.followedBy(rest) {
-		return fmt.Errorf("%w: %d bytes stand between it and what follows", ErrAmbiguous, rest)
+		return fmt.Errorf("%w: %d unused bytes follow the member", ErrAmbiguous, rest)
 	}
 	r.decompress()
 	return nil
@@ -231,20 +228,21 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 	streamed := m.flags&flagDescriptor != 0
 	switch {
 	case name != m.name:
-		return fmt.Errorf("its own header names it %q", name)
+		return fmt.Errorf("the header before the member has the name %q", name)
 	case ex.name != "" && ex.name != m.name:
-		return fmt.Errorf("its own header names it %q for programs that know Unicode", ex.name)
+		return fmt.Errorf("the header before the member has the name %q for programs that know Unicode", ex.name)
 	case h.flags() != m.flags || h.method() != m.method:
-		return fmt.Errorf("its own header has flags %#04x and method %d, the directory %#04x and %d", h.flags(), h.method(), m.flags, m.method)
+		return fmt.Errorf("the header before the member has flags %#04x and method %d, but the directory has %#04x and %d", h.flags(), h.method(), m.flags, m.method)
 	case streamed && packed == 0 && size == 0 && h.crc() == 0:
 		return nil
 	case h.crc() != m.crc && !(streamed && h.crc() == 0) || packed != m.packed || size != m.size:
-		return fmt.Errorf("its own header says %d bytes in %d with checksum %08x, the directory %d in %d with %08x", size, packed, h.crc(), m.size, m.packed, m.crc)
+		return fmt.Errorf("the header before the member states %d bytes compressed to %d with checksum %08x, but the directory states %d compressed to %d with %08x", size, packed, h.crc(), m.size, m.packed, m.crc)
 	}
 	return nil
 }
 
-// followedBy reports whether n more bytes are allowed after the bytes of a member.
+// followedBy reports whether n bytes may follow the compressed bytes of a member: none, or
+// a data descriptor.
 func (m *member) followedBy(n int64) bool {
 	if m.flags&flagDescriptor == 0 {
 		return n == 0
@@ -272,7 +270,7 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	}
 	n, err := r.from.Read(b)
 	if int64(n) > r.m.size-r.n {
-		n, err = int(r.m.size-r.n), damaged("%q has more bytes than the %d that its directory says", r.m.name, r.m.size)
+		n, err = int(r.m.size-r.n), damaged("%q has more bytes than the %d that the directory states", r.m.name, r.m.size)
 	}
 	r.n += int64(n)
 	r.crc = crc32.Update(r.crc, crc32.IEEETable, b[:n])
@@ -286,7 +284,8 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reason distinguishes a damaged package from a read error.
+// reason marks an error of the decompressor as a damaged package. It returns read errors
+// unchanged.
 func (r *memberReader) reason(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError
@@ -296,23 +295,24 @@ func (r *memberReader) reason(err error) error {
 	return err
 }
 
-// atEnd returns io.EOF if the bytes match the directory, otherwise an error.
+// atEnd returns io.EOF if the bytes of the member match the directory, and otherwise an
+// error.
 func (r *memberReader) atEnd() error {
 	m := r.m
 	switch at := r.position(); {
 	case r.n != m.size:
-		return damaged("%q has %d bytes, the directory says %d", m.name, r.n, m.size)
+		return damaged("%q has %d bytes, but the directory states %d", m.name, r.n, m.size)
 	case r.crc != m.crc:
-		return damaged("%q has the checksum %08x, the directory says %08x", m.name, r.crc, m.crc)
+		return damaged("%q has the checksum %08x, but the directory states %08x", m.name, r.crc, m.crc)
 	case r.strict && at != r.data:
-		return fmt.Errorf("%w: %q ends after %d bytes, the directory says %d", ErrAmbiguous, m.name, m.packed-(r.data-at), m.packed)
+		return fmt.Errorf("%w: %q ends after %d compressed bytes, but the directory states %d", ErrAmbiguous, m.name, m.packed-(r.data-at), m.packed)
 	case r.strict && m.flags&flagDescriptor != 0:
 		return r.descriptor()
 	}
 	return io.EOF
 }
 
-// position returns how much of the span has been read.
+// position returns how many bytes of the span have been read.
 func (r *memberReader) position() int64 {
 	at, err := r.span.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -321,9 +321,9 @@ func (r *memberReader) position() int64 {
 	return at - int64(r.in.Buffered())
 }
 
-// descriptor reads the data descriptor after the bytes of a member, and returns an
-// error if it contradicts the directory. The descriptor may lack its signature, and its
-// numbers may have 32 or 64 bits.
+// descriptor reads the data descriptor after the bytes of a member. It returns io.EOF, or
+// an error if the descriptor contradicts the directory. A descriptor may lack its
+// signature, and its numbers may have 32 or 64 bits.
 func (r *memberReader) descriptor() error {
 	got, err := io.ReadAll(io.LimitReader(r.in, maxDescriptor))
 	if err != nil {
@@ -338,13 +338,14 @@ func (r *memberReader) descriptor() error {
 			return io.EOF
 		}
 	}
-	return fmt.Errorf("%w: what stands after %q says other sizes than the directory", ErrAmbiguous, r.m.name)
+	return fmt.Errorf("%w: the data descriptor after %q contradicts the directory", ErrAmbiguous, r.m.name)
 }
 
-// cutOff distinguishes the end of the package from a read error.
+// cutOff returns the error for a package that ends within a member. It returns read errors
+// unchanged.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return damaged("it is cut off")
+		return damaged("the package ends within a member")
 	}
 	return err
 }

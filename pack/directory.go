@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3): their signatures, as strings of
-// bytes, and the sizes of their fixed parts.
+// Signatures of the records of a ZIP file, and the sizes in bytes of the fixed parts of
+// these records (APPNOTE.TXT 6.3.10 §4.3).
 const (
 	localSignature      = "PK\x03\x04"
 	descriptorSignature = "PK\x07\x08"
@@ -34,39 +34,39 @@ const (
 	maxDescriptor = 24
 )
 
-// Values that mean that the real value is in a 64-bit record.
+// Numbers that mean that the real number is in a record or field of 64-bit numbers.
 const (
 	in64entries = math.MaxUint16
 	in64        = math.MaxUint32
 )
 
-// Flags and methods (§4.4.4, §4.4.5).
+// Flags and compression methods of a member (APPNOTE.TXT §4.4.4, §4.4.5).
 const (
 	flagEncrypted  = 1 << 0
 	flagDescriptor = 1 << 3
 	flagUTF8       = 1 << 11
-	flagsKnown     = flagDescriptor | flagUTF8 | 1<<1 | 1<<2 // the other bits describe the level of compression
+	flagsKnown     = flagDescriptor | flagUTF8 | 1<<1 | 1<<2 // bits 1 and 2 state the level of compression
 
 	methodStore   = 0
 	methodDeflate = 8
 
-	newestVersion = 45 // the version that introduced 64-bit numbers
+	newestVersion = 45 // 4.5, the version of the format that introduced 64-bit numbers
 )
 
-// end holds the content of the records at the end of a file, and the offset at which
-// they begin.
+// end has the content of the records at the end of a ZIP file, and the offset at which
+// these records begin.
 type end struct {
 	entries uint64
-	size    int64 // size of the directory
+	size    int64 // size of the directory in bytes
 	offset  int64 // offset of the directory, as written
-	at      int64 // offset of the first of these records, at which the directory ends
+	at      int64 // offset of the first record after the directory
 }
 
-// member is an entry of the directory.
+// member is an entry of the directory of a ZIP file.
 type member struct {
 	name         string // as written
-	offset, next int64  // offsets of the member's local header and of the record after the member
-	packed, size int64  // length of the member's bytes, compressed and decompressed
+	offset, next int64  // offset of the member's local header, and offset of the next record
+	packed, size int64  // number of bytes of the member, compressed and decompressed
 	crc          uint32
 	flags        uint16
 	method       uint16
@@ -74,12 +74,13 @@ type member struct {
 
 func (m *member) isDirectory() bool { return strings.HasSuffix(m.name, "/") }
 
-// damaged returns the error for a file that is not a ZIP file, or not a complete one.
+// damaged returns the error for a file that is not a ZIP file, or that is damaged.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrNotZIP, fmt.Errorf(format, args...))
 }
 
-// read reads n bytes at off. It returns an error if the file ends earlier.
+// read reads n bytes of the file at the offset off. It returns an error if the file ends
+// earlier.
 func (p *Package) read(off, n int64) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := p.r.ReadAt(b, off)
@@ -87,7 +88,7 @@ func (p *Package) read(off, n int64) ([]byte, error) {
 		return b, nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		return nil, damaged("it ends at %d", off+int64(got))
+		return nil, damaged("the file ends at offset %d", off+int64(got))
 	}
 	return nil, err
 }
@@ -96,7 +97,7 @@ func (p *Package) read(off, n int64) ([]byte, error) {
 func (p *Package) readEnd(size int64) (end, error) {
 	window := min(size, endSize+maxComment)
 	if window < endSize {
-		return end{}, damaged("expected at least %d bytes, got %d", endSize, size)
+		return end{}, damaged("the file has %[2]d bytes; a ZIP file has at least %[1]d", endSize, size)
 	}
 	tail, err := p.tail(size, window)
 	if err != nil {
@@ -104,15 +105,15 @@ func (p *Package) readEnd(size int64) (end, error) {
 	}
 	at := bytes.LastIndex(tail, []byte(endSignature))
 	if at < 0 || len(tail)-at < endSize {
-		return end{}, damaged("it has no directory at its end")
+		return end{}, damaged("the file has no directory at its end")
 	}
 	rec := tail[at:]
 	le := binary.LittleEndian
 	if comment := int(le.Uint16(rec[20:])); comment != len(rec)-endSize {
 		if comment > len(rec)-endSize {
-			return end{}, damaged("it is cut off")
+			return end{}, damaged("the end of the file is missing")
 		}
-		if err := p.flaw("%d bytes follow its end", len(rec)-endSize-comment); err != nil {
+		if err := p.flaw("%d bytes follow the end of the ZIP file", len(rec)-endSize-comment); err != nil {
 			return end{}, err
 		}
 	}
@@ -121,7 +122,7 @@ func (p *Package) readEnd(size int64) (end, error) {
 		at: size - int64(len(rec)),
 	}
 	if disk, first, here := le.Uint16(rec[4:]), le.Uint16(rec[6:]), le.Uint16(rec[8:]); disk != 0 || first != 0 || uint64(here) != e.entries {
-		return end{}, damaged("it is a part of several files")
+		return end{}, damaged("the ZIP file is divided into several files")
 	}
 	if at >= locatorSize {
 		rec = tail[at-locatorSize : at]
@@ -134,12 +135,12 @@ func (p *Package) readEnd(size int64) (end, error) {
 	return p.readEnd64(e, rec)
 }
 
-// smallTail is the size of the first read at the end of a file. It suffices for files
-// without a comment, which are the majority.
+// smallTail is the number of bytes that are read first at the end of a file. That is enough
+// unless the file has a long comment, which is rare.
 const smallTail = 1 << 10
 
-// tail reads the last bytes of a file, as many as are needed to find the end record in
-// them.
+// tail reads the last bytes of a file. It reads as many as it needs to find the end record,
+// but at most window bytes.
 func (p *Package) tail(size, window int64) ([]byte, error) {
 	n := min(window, smallTail)
 	b, err := p.read(size-n, n)
@@ -149,27 +150,28 @@ func (p *Package) tail(size, window int64) ([]byte, error) {
 	return p.read(size-window, window)
 }
 
-// readEnd64 reads the record with the values that are too large for e.
+// readEnd64 reads the end record of 64-bit numbers, which has the numbers that are too
+// large for the usual end record e.
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
 	if at < 0 || le.Uint32(locator[4:]) != 0 || le.Uint64(locator[8:]) != uint64(at) || le.Uint32(locator[16:]) != 1 {
-		return end{}, damaged("the record of 64 bits is not before its locator")
+		return end{}, damaged("the end record of 64-bit numbers is not before its locator")
 	}
 	rec, err := p.read(at, end64Size)
 	if err != nil {
 		return end{}, err
 	}
 	if !bytes.HasPrefix(rec, []byte(end64Signature)) || le.Uint64(rec[4:]) != end64Size-12 || le.Uint32(rec[16:]) != 0 || le.Uint32(rec[20:]) != 0 {
-		return end{}, damaged("the record of 64 bits is wrong")
+		return end{}, damaged("the end record of 64-bit numbers is invalid")
 	}
 	here, entries, size, offset := le.Uint64(rec[24:]), le.Uint64(rec[32:]), le.Uint64(rec[40:]), le.Uint64(rec[48:])
 	agree := func(small, large, in64 uint64) bool { return small == in64 || small == large }
 	if here != entries || !agree(e.entries, entries, in64entries) || !agree(uint64(e.size), size, in64) || !agree(uint64(e.offset), offset, in64) {
-		return end{}, damaged("the records at its end say different things")
+		return end{}, damaged("the records at the end of the file contradict each other")
 	}
 	if size > uint64(at) || offset > uint64(at) {
-		return end{}, damaged("its directory lies beyond its end")
+		return end{}, damaged("the directory does not fit before the end record")
 	}
 	return end{entries, int64(size), int64(offset), at}, nil
 }
@@ -182,13 +184,13 @@ func (p *Package) readDirectory(e end) error {
 	case e.size > p.lim.Directory:
 		return fmt.Errorf("%w: expected a directory of at most %d bytes, got %d", ErrLimit, p.lim.Directory, e.size)
 	case e.size > e.at || e.offset > e.at-e.size:
-		return damaged("its directory lies beyond its end")
+		return damaged("the directory does not fit before the end record")
 	case e.entries > uint64(e.size)/centralSize:
 		return damaged("a directory of %d bytes has no room for %d members", e.size, e.entries)
 	}
-	shift := e.at - e.size - e.offset // correction for all offsets
+	shift := e.at - e.size - e.offset // difference between the real and the stated offsets
 	if shift > 0 {
-		if err := p.flaw("%d bytes that are no part of it stand before its members or its end", shift); err != nil {
+		if err := p.flaw("%d unused bytes are before the members or before the end record", shift); err != nil {
 			return err
 		}
 	}
@@ -196,7 +198,7 @@ func (p *Package) readDirectory(e end) error {
 	if err != nil {
 		return err
 	}
-	text := string(b) // the names are substrings of text
+	text := string(b) // the names of the members are substrings of text
 	p.members = make([]member, 0, e.entries)
 	var total uint64
 	pos := 0
@@ -206,10 +208,10 @@ func (p *Package) readDirectory(e end) error {
 			return err
 		}
 		if total += uint64(m.size); total > uint64(p.lim.Total) {
-			return fmt.Errorf("%w: expected at most %d bytes of members", ErrLimit, p.lim.Total)
+			return fmt.Errorf("%w: the members have more than %d bytes in total", ErrLimit, p.lim.Total)
 		}
 		if m.offset > e.at {
-			return damaged("%q: it begins beyond its end", m.name)
+			return damaged("%q: the member begins after the directory", m.name)
 		}
 		m.offset += shift
 		if err := p.addName(m.name, len(p.members)); err != nil {
@@ -219,21 +221,22 @@ func (p *Package) readDirectory(e end) error {
 		pos += n
 	}
 	if pos != len(b) {
-		return p.flaw("its directory has %d bytes after the last member", len(b)-pos)
+		return p.flaw("the directory has %d bytes after the last entry", len(b)-pos)
 	}
 	return nil
 }
 
-// readLine reads one entry of the directory, which is n bytes long.
+// readLine reads the first entry of the directory in b, and returns the length of the entry
+// as n. text has the same bytes as b.
 func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	if len(b) < centralSize || !bytes.HasPrefix(b, []byte(centralSignature)) {
-		return m, 0, damaged("expected %d more lines of its directory", cap(p.members)-len(p.members))
+		return m, 0, damaged("the directory lacks %d entries", cap(p.members)-len(p.members))
 	}
 	le := binary.LittleEndian
 	nameEnd := centralSize + int(le.Uint16(b[28:]))
 	extraEnd := nameEnd + int(le.Uint16(b[30:]))
 	if n = extraEnd + int(le.Uint16(b[32:])); n > len(b) {
-		return m, 0, damaged("a line of its directory is cut off")
+		return m, 0, damaged("the last entry of the directory is incomplete")
 	}
 	m = member{
 		name: text[centralSize:nameEnd], flags: le.Uint16(b[8:]), method: le.Uint16(b[10:]), crc: le.Uint32(b[16:]),
@@ -247,10 +250,10 @@ func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 		return m, 0, damaged("%q: %w", m.name, err)
 	}
 	if le.Uint16(b[34:]) != 0 {
-		return m, 0, damaged("%q: it is in another file", m.name)
+		return m, 0, damaged("%q: the member is in another file", m.name)
 	}
 	if v := le.Uint16(b[6:]); v > newestVersion {
-		if err := p.flaw("%q: it needs version %d.%d of a program, expected at most 4.5", m.name, v/10, v%10); err != nil {
+		if err := p.flaw("%q: the member needs version %d.%d of the format, expected at most 4.5", m.name, v/10, v%10); err != nil {
 			return m, 0, err
 		}
 	}
@@ -260,25 +263,26 @@ func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	return m, n, p.checkRatio(&m)
 }
 
-// checkMember checks the directory entry of a member.
+// checkMember checks that all programs read the directory entry of a member in the same
+// way.
 func (p *Package) checkMember(m *member, ex extra) error {
 	switch {
 	case m.flags&flagEncrypted != 0:
 		return p.flaw("%q: %w", m.name, errEncrypted)
 	case m.name == "" || strings.IndexByte(m.name, 0) >= 0:
-		return p.flaw("%q: a name that programs cut", m.name)
+		return p.flaw("%q: some programs cut this name at a zero byte, or the name is empty", m.name)
 	case m.flags&flagUTF8 != 0 && !utf8.ValidString(m.name):
-		return p.flaw("%q: a name said to be UTF-8 that is not", m.name)
+		return p.flaw("%q: the name is marked as UTF-8, but is invalid UTF-8", m.name)
 	case ex.name != "" && ex.name != m.name:
-		return p.flaw("%q: another name, %q, for programs that know Unicode", m.name, ex.name)
+		return p.flaw("%q: the member has another name, %q, for programs that know Unicode", m.name, ex.name)
 	case m.flags&^flagsKnown != 0:
-		return p.flaw("%q: flags %#04x", m.name, m.flags)
+		return p.flaw("%q: the member has unknown flags, %#04x", m.name, m.flags)
 	case m.method != methodStore && m.method != methodDeflate:
 		return p.flaw("%q: %w", m.name, &methodError{m.method})
 	case m.method == methodStore && m.packed != m.size:
-		return p.flaw("%q: stored, as %d bytes for %d", m.name, m.packed, m.size)
+		return p.flaw("%q: the member is stored without compression, but as %d bytes instead of %d", m.name, m.packed, m.size)
 	case m.isDirectory() && m.size != 0:
-		return p.flaw("%q: a directory with bytes", m.name)
+		return p.flaw("%q: a directory must not have any bytes", m.name)
 	}
 	return nil
 }
@@ -294,26 +298,26 @@ const (
 func (p *Package) checkRatio(m *member) error {
 	switch {
 	case m.size > hugeSize && m.size/maxRatio >= m.packed:
-		return fmt.Errorf("%w: %q: %d bytes out of %d, expected less than %d times as many", ErrLimit, m.name, m.size, m.packed, maxRatio)
+		return fmt.Errorf("%w: %q: %d bytes are compressed to %d; expected a ratio of less than %d", ErrLimit, m.name, m.size, m.packed, maxRatio)
 	case m.method == methodDeflate && m.size/bestRatio > m.packed:
-		return damaged("%q: %d bytes cannot come out of %d", m.name, m.size, m.packed)
+		return damaged("%q: DEFLATE cannot compress %d bytes to %d", m.name, m.size, m.packed)
 	}
 	return nil
 }
 
-// addName adds the name of member i to the index.
+// addName adds the name of a member to p.names. i is the index of the member.
 func (p *Package) addName(name string, i int) error {
 	plain := plainName(name)
 	if _, taken := p.names[plain]; taken {
-		return p.flaw("%q: two members have this name", name)
+		return p.flaw("two members have the name %q", name)
 	}
 	p.names[plain] = i
 	return nil
 }
 
-// checkLayout checks that the members, sorted by offset, fill the file up to the
-// directory. The length of a local header is known only when its member is read, so
-// here each member may have up to 64 KiB more.
+// checkLayout checks that the members fill the file from its start to the directory. The
+// length of a local header is known only when its member is read, so checkLayout allows a
+// gap of about 64 KiB after each member.
 func (p *Package) checkLayout(e end) error {
 	order := make([]*member, len(p.members))
 	for i := range p.members {
@@ -327,7 +331,7 @@ func (p *Package) checkLayout(e end) error {
 		}
 		from, before, slack = m.offset+localSize+int64(len(m.name)), m.name, maxExtra
 		if m.packed > e.at-from {
-			return damaged("%q: its bytes go beyond its end", m.name)
+			return damaged("%q: the bytes of the member do not fit before the directory", m.name)
 		}
 		if from += m.packed; m.flags&flagDescriptor != 0 {
 			slack += maxDescriptor
@@ -343,22 +347,23 @@ func (p *Package) checkLayout(e end) error {
 	return p.checkGap(from, directory, slack, before, "the directory")
 }
 
-// checkGap checks that the record at offset to begins at most slack bytes after from,
-// the end of the previous one.
+// checkGap checks the gap between two records, from the end of one to the start of the
+// next. The gap must be at most slack bytes. The names of both records are for the message.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:
 		return p.flaw("%q and %q overlap", before, after)
 	case to-from > slack:
-		return p.flaw("%d bytes that are no part of it stand between %q and %q", to-from, before, after)
+		return p.flaw("%d unused bytes are between %q and %q", to-from, before, after)
 	}
 	return nil
 }
 
-// extra holds the needed values of a header's extra fields (APPNOTE.TXT §4.5).
+// extra has the values of a header's extra fields that this package uses (APPNOTE.TXT
+// §4.5).
 type extra struct {
 	zip64 []byte // 64-bit values
-	name  string // Unicode name, if the member has one
+	name  string // the Unicode name, or "" if the member has none
 }
 
 const (
@@ -369,18 +374,18 @@ const (
 func parseExtra(b []byte) (ex extra, err error) {
 	for len(b) > 0 {
 		if len(b) < 4 {
-			return ex, errors.New("its extra fields are cut off")
+			return ex, errors.New("the extra fields are incomplete")
 		}
 		id, n := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[2:]))
 		if b = b[4:]; n > len(b) {
-			return ex, errors.New("its extra fields are cut off")
+			return ex, errors.New("the extra fields are incomplete")
 		}
 		switch {
 		case id == extraZIP64 && ex.zip64 != nil, id == extraUnicode && ex.name != "":
-			return ex, fmt.Errorf("the extra field %#04x is there twice", id)
+			return ex, fmt.Errorf("the extra field %#04x occurs twice", id)
 		case id == extraZIP64:
 			ex.zip64 = b[:n:n]
-		case id == extraUnicode && n > 5: // version number and checksum of the other name
+		case id == extraUnicode && n > 5: // 5 bytes are a version number and a checksum
 			ex.name = string(b[5:n])
 		}
 		b = b[n:]
@@ -388,7 +393,8 @@ func parseExtra(b []byte) (ex extra, err error) {
 	return ex, nil
 }
 
-// take replaces those values that did not fit into 32 bits.
+// take replaces each value that is marked as too large for 32 bits by the next 64-bit
+// value.
 func (ex *extra) take(values ...*int64) error {
 	rest := ex.zip64
 	for _, v := range values {
@@ -396,31 +402,30 @@ func (ex *extra) take(values ...*int64) error {
 			continue
 		}
 		if len(rest) < 8 {
-			return errors.New("a size of 64 bits is missing")
+			return errors.New("a 64-bit number is missing in the extra fields")
 		}
 		n := binary.LittleEndian.Uint64(rest)
 		if n > math.MaxInt64 {
-			return fmt.Errorf("a size of %d is beyond all files", n)
+			return fmt.Errorf("a size or offset of %d bytes is too large for any file", n)
 		}
 		*v, rest = int64(n), rest[8:]
 	}
 	return nil
 }
 
-// plainName removes the parts of a name that only some programs write: a slash at its
-// start or end, backslashes, "." and empty segments.
+// plainName returns a name in the form with which names are compared: without a slash at
+// its start or end, without "." and empty segments, and with slashes for backslashes.
 func plainName(name string) string {
 	if isPlain(name) {
 		return name
 	}
+	return strings.Join(segments(name), "/")
+}
+
+// segments splits a name at slashes and backslashes. It leaves out "." and empty segments.
+func segments(name string) []string {
 	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
-	plain := parts[:0]
-	for _, s := range parts {
-		if s != "." {
-			plain = append(plain, s)
-		}
-	}
-	return strings.Join(plain, "/")
+	return slices.DeleteFunc(parts, func(s string) bool { return s == "." })
 }
 
 func isPlain(name string) bool {
@@ -429,10 +434,10 @@ func isPlain(name string) bool {
 }
 
 // errEncrypted is the reason why an encrypted member cannot be read.
-var errEncrypted = errors.New("it is encrypted; expected a member that anybody can read")
+var errEncrypted = errors.New("the member is encrypted")
 
 type methodError struct{ method uint16 }
 
 func (e *methodError) Error() string {
-	return fmt.Sprintf("compressed by method %d; expected 0 (stored) or 8 (deflated)", e.method)
+	return fmt.Sprintf("the member is compressed by method %d; expected 0 (stored) or 8 (DEFLATE)", e.method)
 }

@@ -8,31 +8,33 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/flate"
 
 	"instep/resourcesync"
 )
 
-// heldSize is the size in bytes up to which members are read ahead. Larger ones are
-// streamed.
+// heldSize is the number of bytes up to which a member is read ahead into memory. Larger
+// members are streamed.
 const heldSize = 256 << 10
 
-// held is a member that is in memory completely, unless it is streamed. It is reused
-// for later members.
+// held is a member that is read ahead into memory, unless the member is to be streamed. Its
+// buffers are reused for later members.
 type held struct {
 	m     *Member
-	ready chan error // receives the result of reading the member; buffered for one result
+	ready chan error // receives the result of reading the member; has a buffer for one result
 
-	bytes    []byte       // uncompressed bytes of the resource
-	packed   bytes.Buffer // the same bytes, compressed
-	deflated bool         // packed is used
+	bytes    []byte       // the bytes of the resource, uncompressed
+	packed   bytes.Buffer // the bytes of the resource, compressed
+	deflated bool         // the package gets the compressed bytes
 	crc      uint32
 }
 
-// streamed reports whether the member is to be streamed: it is too large, or its length
-// is unknown.
+// streamed reports whether the member is to be streamed, because it is too large to be read
+// ahead or its length is unknown.
 func (h *held) streamed() bool {
 	n := h.m.Length
 	return !n.Known() || n.Int64() > heldSize
@@ -55,10 +57,10 @@ func (h *held) header() *zip.FileHeader {
 	return f
 }
 
-// reader reads members one after the other.
+// reader reads members ahead, one after the other.
 type reader struct {
 	compress bool
-	deflate  *flate.Writer // created when first needed
+	deflate  *flate.Writer // compressor, created when it is first needed
 }
 
 // read reads, verifies and compresses a member, unless it is to be streamed.
@@ -85,7 +87,7 @@ func (h *held) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer src.Close() // opened only for reading
+	defer src.Close() // the error is ignored because the member was only read
 	n := int(h.m.Length.Int64())
 	if cap(h.bytes) < n {
 		h.bytes = make([]byte, n, max(n, 16<<10))
@@ -94,14 +96,15 @@ func (h *held) fill(ctx context.Context) error {
 	if _, err := io.ReadFull(src, h.bytes); err != nil {
 		return h.m.failed(err)
 	}
-	var one [1]byte // the reader verifies the bytes when it reaches their end
+	var one [1]byte // the reader verifies the bytes only when it reaches their end
 	if _, err := io.ReadFull(src, one[:]); err != io.EOF {
 		return h.m.failed(err)
 	}
 	return nil
 }
 
-// pack compresses the bytes that were read if that makes them smaller.
+// pack compresses the bytes of a member. It keeps the compressed bytes only if they are
+// fewer.
 func (r *reader) pack(h *held) error {
 	h.packed.Reset()
 	if r.deflate == nil {
@@ -123,25 +126,22 @@ func (r *reader) pack(h *held) error {
 	return nil
 }
 
-// Earliest and latest times that a ZIP file can store: in MS-DOS format, in which zero
-// is not a date, and as extended timestamp in UTC.
+// Bounds of the times in MS-DOS format, in which zero is not a valid date, and the start of
+// the extra field for a timestamp in UTC.
 var (
 	firstDOS   = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS   = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
-	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // id of the field, its size, and the flag for the modification time
+	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // id and size of the field, and the flag for the modification time
 )
 
-// newHeader returns the header of a member that is compressed with DEFLATE, with its
-// time if a ZIP file can store it. For members that are already compressed, archive/zip
-// writes neither times nor flags.
+// newHeader returns the header of a member that is compressed with DEFLATE. It includes the
+// time of the member if a ZIP file can store it. It sets the time and the flags itself,
+// because archive/zip leaves them out for members that the caller compressed.
 func newHeader(name string, lastMod resourcesync.Datetime) *zip.FileHeader {
 	const utf8Name = 1 << 11
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate, ReaderVersion: 20}
-	for i := range len(name) {
-		if name[i] >= 0x80 {
-			h.Flags |= utf8Name
-			break
-		}
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		h.Flags |= utf8Name
 	}
 	t := firstDOS
 	if !lastMod.IsZero() {

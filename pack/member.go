@@ -11,15 +11,15 @@ import (
 
 // Member is a bitstream to be packed: its manifest entry and its bytes.
 type Member struct {
-	// Path is the path in the package (see [PathOf]). It is empty for a deletion, which
-	// has an entry in the manifest but no bytes. The bytes from Open are checked
-	// against Length and Digests, as far as these are known.
+	// Entry is the entry in the manifest. Its Path is the path in the package (see
+	// [PathOf]); a deletion has no path and no bytes. If its Length and Digests are known,
+	// the bytes from Open must match them.
 	resourcesync.Entry
-	Open func(context.Context) (io.ReadCloser, error) // may be called concurrently for different members
+	Open func(context.Context) (io.ReadCloser, error) // several members may be opened concurrently
 }
 
 // MemberError reports a member that could not be opened or read, or whose bytes differ from
-// its entry (then it wraps a [*resourcesync.MismatchError]).
+// its entry. In the last case it wraps a [*resourcesync.MismatchError].
 type MemberError struct {
 	URI string
 	Err error
@@ -28,10 +28,10 @@ type MemberError struct {
 func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// open opens the bytes of a member, which are verified while they are read.
+// open opens the bytes of a member. Reading them verifies them.
 func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
 	if m.Open == nil {
-		return nil, &MemberError{m.Loc, errors.New("it has a path and no bytes")}
+		return nil, &MemberError{m.Loc, errors.New("the member has a path but no bytes")}
 	}
 	r, err := m.Open(ctx)
 	if err != nil {

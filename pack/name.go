@@ -9,10 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// PathOf returns a name for member n of a package, counted from 1: a path as in
-// rs:md/@path (1.1 §11.2), such as /012/012345-report.pdf. The number makes it unique
-// in the package, and the end shows people which file it is. It is safe on every
-// system: at most 60 characters from A-Z a-z 0-9 . _ -.
+// PathOf returns a name for member n of a package, counted from 1: a path as in rs:md/@path
+// (1.1 §11.2), such as /012/012345-report.pdf. The number makes the path unique in the
+// package, and the end of the path shows people which file it is. The path is valid on
+// every system: it has at most 60 characters, and each segment only A-Z a-z 0-9 . _ -.
 func PathOf(n int, uri string) string {
 	if name := nameIn(uri); name != "" {
 		return fmt.Sprintf("/%03d/%06d-%s", n/1000, n, name)
@@ -25,7 +25,8 @@ const (
 	extensionLength = 8 // including the dot
 )
 
-// nameIn returns the safe characters of the last segment of a URI.
+// nameIn returns a file name made of the last segment of a URI. It replaces characters that
+// are not valid in names on every system.
 func nameIn(uri string) string {
 	rest, _, _ := strings.Cut(uri, "#")
 	rest, _, _ = strings.Cut(rest, "?")
@@ -57,8 +58,8 @@ func portable(r rune) rune {
 	return '-'
 }
 
-// compressible reports whether DEFLATE is likely to make the bytes of an entry smaller,
-// judged by the media type: yes for text, no for formats that are compressed already.
+// compressible reports whether DEFLATE is likely to make the bytes of an entry smaller. It
+// is true for media types of text, and false for formats that are compressed already.
 func compressible(e *resourcesync.Entry) bool {
 	if e.Encoding != "" {
 		return false

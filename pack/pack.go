@@ -3,11 +3,11 @@
 // that lists them.
 //
 // [Open] reads the directory of a package, [Package.Manifest] the manifest, [Package.Find]
-// a bitstream by the path in the manifest. No package is trusted: [Limits] bound all that
-// is read, no name in it is ever used as a path of the file system, and no member is opened
-// as a package. A package that programs could read in different ways is refused: it has to
-// be members from its first byte on, without gap or overlap, then their directory, then its
-// end, and no two members may share a name.
+// a bitstream by the path in the manifest. No package is trusted. [Limits] bound the bytes
+// that are read, no name in a package is ever used as a path of the file system, and no
+// member is opened as a package. [Open] refuses a package that programs could read in
+// different ways. Such a package has, for example, gaps or overlaps between its members,
+// their directory and the end record, or it has two members of one name.
 package pack
 
 import (
@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -26,22 +25,23 @@ const ManifestName = "manifest.xml"
 
 // Errors about packages, for errors.Is.
 var (
-	ErrNotZIP     = errors.New("not a ZIP file, or a damaged one")
-	ErrAmbiguous  = errors.New("not a ZIP file that every program understands alike")
+	ErrNotZIP     = errors.New("not a ZIP file, or a damaged ZIP file")
+	ErrAmbiguous  = errors.New("not a ZIP file that all programs read in the same way")
 	ErrNoManifest = errors.New("no manifest")
 	ErrLimit      = errors.New("limit reached")
 )
 
 // Limits bound the reading of a package. A field that is 0 takes its default.
 type Limits struct {
-	Directory int64 // size in bytes of the list of members; default 16 MiB
+	Directory int64 // size in bytes of the directory of the members; default 16 MiB
 	Members   int   // default 100,000
 	Total     int64 // total decompressed size of all members, as stated in the directory; default 64 GiB
 	Manifest  int64 // decompressed size of the manifest; default 200 MiB
 
-	// Tolerant opens an ambiguous package nevertheless, for a caller that only inspects
-	// it: [Package.Flaws] lists the problems. If readers would differ, the directory at
-	// the end of the file is used.
+	// Tolerant makes Open accept a package that programs could read in different ways, for
+	// a caller that only inspects the package. [Package.Flaws] lists the problems. The
+	// directory at the end of the package is used, even if the headers of the members
+	// contradict it.
 	Tolerant bool
 }
 
@@ -59,7 +59,7 @@ func (l Limits) withDefaults() Limits {
 type Package struct {
 	r       io.ReaderAt
 	lim     Limits
-	members []member       // in the order of the directory
+	members []member       // all members in the order of the directory
 	names   map[string]int // index of a member by its plainName
 	flaws   []error
 
@@ -91,8 +91,8 @@ func (p *Package) open(size int64) error {
 // maxFlaws bounds the number of flaws listed for a package.
 const maxFlaws = 20
 
-// flaw returns an error, or only records it if the package is to be opened
-// nevertheless.
+// flaw returns the error for an ambiguous package. With Limits.Tolerant it records the
+// error instead and returns nil.
 func (p *Package) flaw(format string, args ...any) error {
 	err := fmt.Errorf("%w: %w", ErrAmbiguous, fmt.Errorf(format, args...))
 	if !p.lim.Tolerant {
@@ -104,8 +104,8 @@ func (p *Package) flaw(format string, args ...any) error {
 	return nil
 }
 
-// Flaws returns the reasons why a package opened with Limits.Tolerant would have been
-// refused without it: at most 20.
+// Flaws returns the reasons why Open would refuse the package without Limits.Tolerant. It
+// returns at most 20.
 func (p *Package) Flaws() []error { return p.flaws }
 
 // Members yields all bitstreams in the order of the directory, including the manifest
@@ -120,7 +120,7 @@ func (p *Package) Members() iter.Seq[Bitstream] {
 	}
 }
 
-// Len returns the number of Members.
+// Len returns the number of bitstreams that Members yields.
 func (p *Package) Len() (n int) {
 	for range p.Members() {
 		n++
@@ -128,9 +128,9 @@ func (p *Package) Len() (n int) {
 	return n
 }
 
-// Manifest opens the manifest. name is the name of the member as written:
-// [ManifestName], or a variant of it with a slash, a backslash or capital letters. The
-// error wraps ErrNoManifest if there is none at the top level.
+// Manifest opens the manifest and returns its name as written: [ManifestName], or a variant
+// with a slash, a backslash or capital letters. The error wraps ErrNoManifest if there is
+// no manifest at the top level.
 func (p *Package) Manifest() (name string, r io.ReadCloser, err error) {
 	m, err := p.FindManifest()
 	if err != nil {
@@ -140,8 +140,8 @@ func (p *Package) Manifest() (name string, r io.ReadCloser, err error) {
 	return m.Name(), r, err
 }
 
-// FindManifest finds the manifest. The error wraps ErrNoManifest, or ErrAmbiguous if
-// there are several.
+// FindManifest finds the manifest. The error wraps ErrNoManifest if there is no manifest,
+// and ErrAmbiguous if there are several.
 func (p *Package) FindManifest() (Bitstream, error) {
 	best, nested, all := -1, -1, 0
 	for i := range p.members {
@@ -171,8 +171,8 @@ func (p *Package) FindManifest() (Bitstream, error) {
 
 func (p *Package) rank(i int) int { return rank(p.members[i].name) }
 
-// alike counts the members whose names match the manifest's as well as that of member
-// i.
+// alike counts the members whose names match the name of the manifest as closely as the
+// name of member i.
 func (p *Package) alike(i int) (n int) {
 	for j := range p.members {
 		if p.rank(j) == p.rank(i) {
@@ -182,12 +182,12 @@ func (p *Package) alike(i int) (n int) {
 	return n
 }
 
-// How well a member's name matches that of the manifest, best first.
+// Ranks of a member's name as the name of a manifest, best first.
 const (
-	asWritten      = iota // exactly the name in the standard
-	rooted                // with a slash or backslash at the start
-	otherCase             // with capital letters, with or without a slash at the start
-	nestedManifest        // in a subdirectory: not the manifest
+	asWritten      = iota // manifest.xml, the name in the standard
+	rooted                // manifest.xml with a slash or backslash at the start
+	otherCase             // manifest.xml with capital letters, with or without a slash at the start
+	nestedManifest        // manifest.xml in a subdirectory, which is not the manifest
 	noManifest
 )
 
@@ -198,8 +198,7 @@ func rank(name string) int {
 	if len(name) < len(ManifestName) || !strings.EqualFold(name[len(name)-len(ManifestName):], ManifestName) {
 		return noManifest
 	}
-	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
-	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "." })
+	parts := segments(name)
 	switch {
 	case len(parts) == 0 || !strings.EqualFold(parts[len(parts)-1], ManifestName):
 		return noManifest

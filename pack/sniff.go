@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kinds of file that [Sniff] recognises.
+// Kinds of files that [Sniff] recognises.
 const (
 	KindZIP   = "ZIP"
 	KindGzip  = "gzip"
@@ -19,7 +19,7 @@ const (
 	KindXML   = "XML"
 )
 
-// SniffLength is the number of first bytes of a file that Sniff needs.
+// SniffLength is the number of bytes at the start of a file that Sniff needs.
 const SniffLength = 512
 
 var magic = []struct{ kind, at0 string }{
@@ -33,7 +33,8 @@ var magic = []struct{ kind, at0 string }{
 	{KindRAR, "Rar!\x1a\x07"},
 }
 
-// Sniff returns the kind of a file that begins with head; "" if it is unknown.
+// Sniff returns the kind of a file that begins with the bytes in head, or "" if the kind is
+// unknown.
 func Sniff(head []byte) string {
 	for _, m := range magic {
 		if bytes.HasPrefix(head, []byte(m.at0)) {

@@ -18,8 +18,8 @@ import (
 // Writer writes packages. The zero value is usable. It may write several packages
 // concurrently.
 type Writer struct {
-	StoreOnly bool // do not compress; otherwise text is compressed
-	Readers   int  // members opened and read ahead concurrently; 0 is the number of processors, but at most 4
+	StoreOnly bool // compress no members; by default members of a text type are compressed
+	Readers   int  // number of goroutines that read members ahead; 0 means the number of processors, but at most 4
 }
 
 // Sizes that bound the memory used for writing a package.
@@ -28,14 +28,14 @@ const (
 	bufferSize = 256 << 10
 )
 
-// Write writes a package to out and returns its size: the manifest first, as manifest
-// writes it, then the members in their order. The same manifest and members give the same
-// bytes, since no clock is read. Memory is bounded by the read-ahead, 4 MiB for each
-// reader, and by one line of the directory for each member.
+// Write writes a package to out and returns its size. It writes the manifest first, by
+// calling the function manifest, and then the members in their order. The same manifest and
+// members give the same bytes, since no clock is read. Memory is bounded: Write takes 4 MiB
+// for each reader, and the size of one directory entry for each member.
 //
-// Members of a text type are compressed; others, or those with a content coding, are
-// stored. A member that exceeds the read-ahead is streamed in blocks of DEFLATE even if it
-// is stored, so that a program that reads the package as a stream finds its end.
+// Members of a text type are compressed. Members of other types or with a content coding
+// are stored. A member of more than 256 KiB is written in blocks of DEFLATE even if it is
+// stored, so that a program that reads the package as a stream finds the end of the member.
 //
 // A member that cannot be opened or read, or whose bytes differ from its entry, is a
 // [*MemberError]. After an error the output is not a usable package.
@@ -75,10 +75,10 @@ type packing struct {
 	storeOnly bool
 	zip       *zip.Writer
 	buffered  *bufio.Writer // under zip
-	buffer    []byte        // buffer for streamed members
+	buffer    []byte        // buffer for copying streamed members
 
 	level   int              // compression level for the next member
-	streams [2]*flate.Writer // one compressor for each level, reused
+	streams [2]*flate.Writer // one compressor for each level, which is reused
 }
 
 func (p *packing) manifest(write func(io.Writer) error) error {
@@ -91,7 +91,7 @@ func (p *packing) manifest(write func(io.Writer) error) error {
 	return write(f)
 }
 
-// members writes members in order, while readers read the following ones.
+// members writes the members in their order, while the readers read the next members ahead.
 func (p *packing) members(ctx context.Context, members []Member, readers int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free := make(chan *held, readers*aheadEach)
@@ -128,8 +128,8 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute passes each member to a reader and to the writer. The capacity of free
-// limits how far the readers are ahead.
+// distribute passes each member to the readers and to the writer. The number of buffers in
+// free limits how many members are read ahead.
 func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
 	for i := range members {
 		m := &members[i]
@@ -137,12 +137,12 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 			continue
 		}
 		if len(m.Path) < 2 || m.Path[0] != '/' || !utf8.ValidString(m.Path) {
-			return &MemberError{m.Loc, fmt.Errorf("path %q: expected a slash and the name of a file", m.Path)}
+			return &MemberError{m.Loc, fmt.Errorf("the path is %q; expected a slash and the name of a file", m.Path)}
 		}
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // does not block: the channel has room for all of them
+			work <- h // does not block, because the channel has room for every buffer
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()
@@ -151,7 +151,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 	return nil
 }
 
-// member writes one member.
+// member writes one member that was read ahead, or streams it.
 func (p *packing) member(ctx context.Context, h *held) error {
 	if h.streamed() {
 		return p.stream(ctx, h.m)
@@ -166,7 +166,8 @@ func (p *packing) member(ctx context.Context, h *held) error {
 	return nil
 }
 
-// stream writes a member that is too large for the read-ahead.
+// stream writes a member that is not read ahead, because it is too large or its length is
+// unknown.
 func (p *packing) stream(ctx context.Context, m *Member) error {
 	p.level = levelOf(!p.storeOnly && compressible(&m.Entry))
 	f, err := p.zip.CreateHeader(newHeader(m.Path[1:], m.LastMod))
@@ -177,7 +178,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() // opened only for reading
+	defer r.Close() // the error is ignored because the member was only read
 	for {
 		n, err := r.Read(p.buffer)
 		if _, failed := f.Write(p.buffer[:n]); failed != nil {
@@ -195,7 +196,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	}
 }
 
-// compressor is registered with the zip.Writer.
+// compressor returns the compressor for the next member. The zip.Writer calls it.
 func (p *packing) compressor(w io.Writer) (io.WriteCloser, error) {
 	i := 0
 	if p.level == flate.NoCompression {
@@ -217,7 +218,7 @@ func levelOf(compressed bool) int {
 	return flate.NoCompression
 }
 
-// countingWriter counts the bytes that it passes on.
+// countingWriter counts the bytes that it passes to w.
 type countingWriter struct {
 	w io.Writer
 	n int64

@@ -3,27 +3,22 @@ package resourcesync
 import (
 	"encoding/binary"
 	"errors"
-	"math"
+	"time"
 )
 
-// Binary forms are for reading by the same program only: another version of this
-// package may use different ones.
+var errBinary = errors.New("not a binary form that this version of the program writes")
 
-var errBinary = errors.New("not a binary form of this version")
-
-// AppendBinary implements [encoding.BinaryAppender]. It never fails.
-func (d Datetime) AppendBinary(b []byte) ([]byte, error) {
+// MarshalBinary returns a binary form of d, which is empty if d is absent. Another version
+// of this package may not be able to read it.
+func (d Datetime) MarshalBinary() ([]byte, error) {
 	if d.IsZero() {
-		return b, nil
+		return nil, nil
 	}
-	b = binary.AppendVarint(append(b, d.prec), d.sec)
+	b := append(make([]byte, 0, 24), d.prec)
+	b = binary.AppendVarint(b, d.sec)
 	b = binary.AppendVarint(b, int64(d.off))
-	b = binary.AppendUvarint(b, uint64(d.nsec))
-	return binary.AppendUvarint(b, uint64(d.asec)), nil
+	return binary.AppendVarint(b, d.frac), nil
 }
-
-// MarshalBinary returns the same bytes as AppendBinary to nil.
-func (d Datetime) MarshalBinary() ([]byte, error) { return d.AppendBinary(nil) }
 
 // UnmarshalBinary parses the form that MarshalBinary returns.
 func (d *Datetime) UnmarshalBinary(b []byte) error {
@@ -34,25 +29,27 @@ func (d *Datetime) UnmarshalBinary(b []byte) error {
 	prec := b[0]
 	sec, n := binary.Varint(b[1:])
 	off, m := binary.Varint(b[1+max(n, 0):])
-	if n <= 0 || m <= 0 || off < math.MinInt16 || off > math.MaxInt16 {
-		return errBinary
-	}
-	b = b[1+n+m:]
-	nsec, n := binary.Uvarint(b)
-	asec, m := binary.Uvarint(b[max(n, 0):])
-	const fraction = 1_000_000_000
-	first, last := (daysSince1970(0, 1, 1)-1)*secondsPerDay, (daysSince1970(10_000, 1, 1)+1)*secondsPerDay // local times in every zone on earth must be in range
+	frac, o := binary.Varint(b[1+max(n, 0)+max(m, 0):])
 	switch {
-	case n <= 0 || m <= 0 || n+m != len(b), prec == 0 || prec > precSecond+maxFraction, nsec >= fraction || asec >= fraction,
-		sec < first || sec > last, off != int64(offPlusZero) && off != int64(offMinusZero) && (off <= -24*60 || off >= 24*60):
+	case n <= 0 || m <= 0 || o <= 0 || 1+n+m+o != len(b), prec == 0 || prec > precSecond+maxFraction, frac < 0 || frac >= perSecond,
+		sec < firstSecond || sec > lastSecond, off != int64(offPlusZero) && off != int64(offMinusZero) && (off <= -24*60 || off >= 24*60):
 		return errBinary
 	}
-	*d = Datetime{sec: sec, nsec: int32(nsec), asec: int32(asec), off: int16(off), prec: prec}
+	*d = Datetime{sec: sec, frac: frac, off: int16(off), prec: prec}
 	return nil
 }
 
-// AppendBinary implements [encoding.BinaryAppender]. It never fails.
-func (ds Digests) AppendBinary(b []byte) ([]byte, error) {
+// Bounds of Datetime.sec. The times of the years 0 to 9999 are within them in every time
+// zone.
+var (
+	firstSecond = time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC).Unix()
+	lastSecond  = time.Date(10_000, 1, 2, 0, 0, 0, 0, time.UTC).Unix()
+)
+
+// MarshalBinary returns a binary form of ds without the absent digests. Another version of
+// this package may not be able to read it.
+func (ds Digests) MarshalBinary() ([]byte, error) {
+	var b []byte
 	for i := range ds {
 		if d := &ds[i]; !d.IsZero() {
 			b = append(append(b, d.alg), d.sum[:algorithms[d.alg].size]...)
@@ -60,9 +57,6 @@ func (ds Digests) AppendBinary(b []byte) ([]byte, error) {
 	}
 	return b, nil
 }
-
-// MarshalBinary returns the same bytes as AppendBinary to nil.
-func (ds Digests) MarshalBinary() ([]byte, error) { return ds.AppendBinary(nil) }
 
 // UnmarshalBinary parses the form that MarshalBinary returns.
 func (ds *Digests) UnmarshalBinary(b []byte) error {

@@ -40,12 +40,9 @@ func checkDatetimeForm(t fataler, want Datetime) {
 	if err != nil {
 		t.Fatalf("%s: %v", want, err)
 	}
-	got := Datetime{sec: 1, nsec: 2, asec: 3, off: 4, prec: 5}
+	got := Datetime{sec: 1, frac: 2, off: 4, prec: 5}
 	if err := got.UnmarshalBinary(form); err != nil || got != want {
 		t.Fatalf("%s, as %x: got %+v, %v; want %+v", want, form, got, err, want)
-	}
-	if after, err := want.AppendBinary([]byte("before")); err != nil || string(after) != "before"+string(form) {
-		t.Fatalf("%s: appended %q, %v; want %q", want, after, err, form)
 	}
 }
 
@@ -75,9 +72,6 @@ func checkDigestsForm(t fataler, want Digests) {
 	if err := got.UnmarshalBinary(form); err != nil || !slices.Equal(got, want) {
 		t.Fatalf("%s, as %x: got %v, %v", want, form, got, err)
 	}
-	if after, err := want.AppendBinary([]byte("before")); err != nil || string(after) != "before"+string(form) {
-		t.Fatalf("%s: appended %q, %v; want %q", want, after, err, form)
-	}
 }
 
 // datetimeForm is a form of "2024-05-01T09:00:00.25+02:00" of which one part is another.
@@ -98,10 +92,10 @@ func TestBinaryFormsThatAreNone(t *testing.T) {
 		"more than a form":               append(slices.Clone(whole), 0),
 		"an unknown precision":           datetimeForm(t, func(d *Datetime) { d.prec = precSecond + maxFraction + 1 }),
 		"no precision":                   append([]byte{0}, whole[1:]...),
-		"a year before 0":                datetimeForm(t, func(d *Datetime) { d.sec -= 2025 * 366 * secondsPerDay }),
-		"a year after 9999":              datetimeForm(t, func(d *Datetime) { d.sec += 8000 * 366 * secondsPerDay }),
-		"a second of more nanoseconds":   datetimeForm(t, func(d *Datetime) { d.nsec = 1_000_000_000 }),
-		"a nanosecond of more parts":     datetimeForm(t, func(d *Datetime) { d.asec = 1_000_000_000 }),
+		"a year before 0":                datetimeForm(t, func(d *Datetime) { d.sec -= 2025 * 366 * 24 * 60 * 60 }),
+		"a year after 9999":              datetimeForm(t, func(d *Datetime) { d.sec += 8000 * 366 * 24 * 60 * 60 }),
+		"a fraction of a whole second":   datetimeForm(t, func(d *Datetime) { d.frac = perSecond }),
+		"a fraction below zero":          datetimeForm(t, func(d *Datetime) { d.frac = -1 }),
 		"an offset of a day":             datetimeForm(t, func(d *Datetime) { d.off = 24 * 60 }),
 		"an offset of a day to the west": datetimeForm(t, func(d *Datetime) { d.off = -24 * 60 }),
 		"numbers without end":            append([]byte{precSecond}, bytes.Repeat([]byte{0xff}, 40)...),

@@ -13,7 +13,7 @@ type builder struct {
 	b     []byte
 	err   error // the error of the first invalid value
 	rules ruleBook
-	place string // "root" or "entry", as used in rule ids
+	place string // "root" or "entry", which ids of rules contain
 
 	checker foreignChecker
 }
@@ -30,7 +30,7 @@ func (w *builder) header(h *Header, plain bool) error {
 	case SitemapIndex:
 		w.b = append(w.b, "<sitemapindex"...)
 	default:
-		return fmt.Errorf("root %d: expected URLSet or SitemapIndex", h.Root)
+		return fmt.Errorf("the root is %d; expected URLSet or SitemapIndex", h.Root)
 	}
 	w.b = append(w.b, ` xmlns="`+nsSitemap+`"`...)
 	if !plain {
@@ -69,7 +69,7 @@ func (w *builder) entry(e *Entry, root Root, plain bool) error {
 	w.element("changefreq", w.changeFreq(e.ChangeFreq))
 	w.element("priority", e.Priority.text)
 	if plain && (len(e.Links) > 0 || !e.Metadata.isZero()) {
-		return &EncodeError{"capability", "", "root-capability-required", "metadata and links have no place in a plain sitemap"}
+		return &EncodeError{"capability", "", "root-capability-required", "a plain sitemap must not have metadata and links"}
 	}
 	w.links("    ", e.Links)
 	if !e.Metadata.isZero() {
@@ -116,7 +116,7 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends the attributes that describe bytes, in rs:md and rs:ln.
+// representation appends those attributes of an rs:md or rs:ln that describe bytes.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)
@@ -131,7 +131,7 @@ func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path
 	}
 	w.attr("type", mediaType)
 	if strings.Trim(encoding, xmlSpace) != encoding {
-		w.refuse("", "encoding", encoding, "expected no white space around it")
+		w.refuse("", "encoding", encoding, "expected a value without white space around it")
 	}
 	w.attr("encoding", encoding)
 	if path != "" && !isPackagePath(path) {
@@ -170,7 +170,7 @@ func (w *builder) foreign(attrs []Attr) {
 	for i, a := range attrs {
 		w.checkName(a.Name)
 		if slices.ContainsFunc(attrs[:i], func(o Attr) bool { return o.Space == a.Space && o.Name == a.Name }) {
-			w.refuse("xml-well-formed", "attribute", a.Name, "expected it once")
+			w.refuse("xml-well-formed", "attribute", a.Name, "expected the attribute only once")
 		}
 		prefix := "xml"
 		if a.Space != nsXML {
@@ -202,7 +202,7 @@ func (w *builder) escaped(field, s string, attribute bool) {
 }
 
 // appendEscaped appends text or an attribute value so that a parser reads it back
-// unchanged; ok is false if XML cannot express it.
+// unchanged. ok is false if XML cannot express the text.
 func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 	from := 0
 	for i := 0; i < len(s); i++ {
@@ -230,7 +230,7 @@ func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 
 const refused = "\x00"
 
-// escapes maps each character to its escape; "" if it needs none.
+// escapes maps each ASCII character to its escape, or to "" if the character needs none.
 var escapes = func() (t [utf8.RuneSelf]string) {
 	for c := range byte(' ') {
 		t[c] = refused
@@ -240,7 +240,7 @@ var escapes = func() (t [utf8.RuneSelf]string) {
 	return t
 }()
 
-// verbatim appends elements of other vocabularies unchanged.
+// verbatim appends XML elements of other vocabularies without change.
 func (w *builder) verbatim(indent, xml string) {
 	if xml == "" {
 		return

@@ -221,7 +221,7 @@ func TestCat_PAR_03(t *testing.T) {
 	wantKind(t, packed+doc, Incomplete, "gzip")
 	wantKind(t, packed+zip(t, "x"), Incomplete, "after the end of the root element")
 	wantKind(t, packed+packed, Incomplete, "a second root element")
-	wantKind(t, zip(t, packed), NotResourceSync, "gzip inside gzip")
+	wantKind(t, zip(t, packed), NotResourceSync, "gzip twice")
 	wantKind(t, zip(t, ""), NotResourceSync, "empty")
 
 	// Members without content, one after the other for as long as somebody reads.
@@ -278,7 +278,7 @@ func TestCat_PAR_04(t *testing.T) {
 		{list1 + "\x00" + end1, NotWellFormed, "not a character"},
 		{list1 + "\xed\xa0\x80" + end1, NotWellFormed, "not a character"},
 		{list1 + "\uffff" + end1, NotWellFormed, "not a character"},
-		{list1 + end1 + "\xe2\x82", Incomplete, "the last character is cut"},
+		{list1 + end1 + "\xe2\x82", Incomplete, "the last character is incomplete"},
 		{`<?xml version="1.0" encoding="us-ascii"?>` + list1 + "é" + end1, NotWellFormed, "not a character"},
 		{`<?xml version="1.0" encoding="koi8-r"?>` + list1 + end1, NotWellFormed, `encoding "koi8-r" is not supported`},
 		{`<?xml version="1.1"?>` + list1 + end1, NotWellFormed, "expected 1.0"},
@@ -356,7 +356,7 @@ func TestCat_PAR_06(t *testing.T) {
 		"<lastmod>2024</lastmod>": "no loc",
 		"<loc/>":                  "loc is empty",
 		"<loc> \n </loc>":         "loc is empty",
-		"<loc><b>https://example.org/c</b></loc>": "elements in it",
+		"<loc><b>https://example.org/c</b></loc>": "contains elements",
 		good + "<loc>https://example.org/c</loc>": "two loc",
 		good + good: "two loc",
 		good + `<rs:md length="1" type="text/plain"/><rs:md length="2"/>`:         "two rs:md with length",

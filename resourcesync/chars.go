@@ -30,9 +30,9 @@ const (
 	allLines  = '\n' * eachByte
 )
 
-// plainLines returns how many bytes at the start of b are ASCII without control
-// characters other than line feeds. It checks 32 bytes at a time and may stop early,
-// but only while at least 32 are left.
+// plainLines returns the number of bytes at the start of b that are ASCII and no control
+// characters other than line feeds. It counts in steps of 32, so up to 31 further bytes may
+// be such characters, too.
 func plainLines(b []byte) int {
 	i := 0
 	for ; i <= len(b)-32; i += 32 {
@@ -46,38 +46,23 @@ func plainLines(b []byte) int {
 	return i
 }
 
-// oddBytes returns a value with a high bit set if x contains a non-ASCII byte, or a
-// control character other than a line feed.
+// oddBytes returns a number in which the highest bit of some byte is set if x contains a
+// non-ASCII byte, or a control character other than a line feed.
 func oddBytes(x uint64) uint64 {
 	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
-	// If x is ASCII, no sum carries into the next byte.
+	// If all bytes of x are ASCII, no addition carries into the next byte.
 	printable, other := x+toBlank, (x^allLines)+toOne
 	return x | other&^printable
 }
 
-// plainASCII returns how many bytes at the start of b are between 0x20 and 0x7f. It
-// checks eight bytes at a time and may stop early when fewer than eight are left.
-func plainASCII(b []byte) int {
-	i := 0
-	for ; i <= len(b)-8; i += 8 {
-		x := binary.LittleEndian.Uint64(b[i : i+8])
-		if (x|(x-allSpaces))&highBits != 0 {
-			break
-		}
-	}
-	for ; i < len(b) && b[i] >= ' ' && b[i] < utf8.RuneSelf; i++ {
-	}
-	return i
-}
-
-// plainRun returns the number of bytes at the start of b that need no escape: up to stop,
-// a <, an &, a control character, or the end of b.
+// plainRun returns the number of bytes in b before the first <, &, control character or
+// stop byte.
 func plainRun(b []byte, stop byte) int {
 	stops := uint64(stop) * eachByte
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest high bit set marks the first byte that stops the run, or a
+		// The lowest bit that is set in hit marks the first byte that stops the run, or a
 		// non-ASCII byte.
 		hit := (x - allSpaces) | ((x ^ '<'*eachByte) - eachByte) | ((x ^ '&'*eachByte) - eachByte) | ((x ^ stops) - eachByte)
 		if hit &= highBits; hit != 0 {
@@ -93,21 +78,22 @@ func plainRun(b []byte, stop byte) int {
 	return i
 }
 
-// plainURI returns the number of bytes at the start of b that a URI may contain
-// unescaped; % does not count.
+// plainURI returns the number of bytes at the start of b that may occur unescaped in a URI.
+// It stops at %.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // moves { | } ~ and higher bytes to the high bit
+		toBrace = (0x80 - '{') * eachByte // added to a byte, sets the highest bit for { | } ~ and higher bytes
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte
-		mask    = 0x1d * eachByte // after masking, < > ^ \ and | ~ equal these bytes
+		mask    = 0x1d * eachByte // with this mask, the bytes < > ^ \ | and ~ are equal to those of sign
 		sign    = 0x1c * eachByte
 	)
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest high bit set marks the first byte that is not allowed, or a ~.
+		// The lowest bit that is set in hit marks the first byte that is not allowed, or a
+		// ~.
 		hit := x | (x + toBrace) | (x - '!'*eachByte) | (((x & mask) ^ sign) - eachByte) |
 			((x ^ quote) - eachByte) | ((x ^ percent) - eachByte) | ((x ^ tick) - eachByte)
 		if hit &= highBits; hit != 0 {
@@ -123,13 +109,7 @@ func plainURI(b []byte) int {
 
 // hasControl reports whether b contains an ASCII control character.
 func hasControl(b []byte) bool {
-	for i := 0; i < len(b); i++ {
-		i += plainASCII(b[i:])
-		if i < len(b) && b[i] < ' ' {
-			return true
-		}
-	}
-	return bytes.IndexByte(b, 0x7f) >= 0
+	return bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 // isXMLChar reports whether a document may contain r (XML 1.0 §2.2).
@@ -139,12 +119,12 @@ func isXMLChar(r rune) bool {
 }
 
 const (
-	nameByte  = 1 << iota // may be part of a name
-	nameStart             // may begin a name
+	nameByte  = 1 << iota // the character may be part of a name
+	nameStart             // the character may begin a name
 )
 
-// nameClass classifies the bytes in names (XML 1.0 §2.3). It excludes the colon, which
-// separates the namespace prefix.
+// nameClass classifies the ASCII characters of names in XML (XML 1.0 §2.3). It excludes the
+// colon, which separates the namespace prefix from the name.
 var nameClass = func() (t [utf8.RuneSelf]byte) {
 	for c := range byte(utf8.RuneSelf) {
 		switch {
@@ -157,7 +137,7 @@ var nameClass = func() (t [utf8.RuneSelf]byte) {
 	return t
 }()
 
-// scanName returns the length of the colon-free name at the start of b; 0 if there is
+// scanName returns the length of the name without colon at the start of b, or 0 if there is
 // none.
 func scanName(b []byte) int {
 	i := 0

@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText returns a reader of the text of br as UTF-8, without byte order mark, and
-// the original encoding: that of the byte order mark, otherwise that of the first
-// bytes, otherwise that of the XML declaration.
+// decodeText returns a reader that converts the text of br to UTF-8 without byte order
+// mark, and the original encoding. It finds the encoding by the byte order mark, or else by
+// the first bytes of the text, or else by the XML declaration.
 func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
-	head, _ := br.Peek(1024) // an error here comes again at the next read
+	head, _ := br.Peek(1024) // the next read returns the error again
 	for _, m := range [...]struct {
 		start    string
 		discard  int
@@ -45,15 +45,16 @@ func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 	case "windows-1252":
 		return newTextReader(br, &tableDecoder{high: &windows1252}), encoding, nil
 	case "", "utf-8", "utf-16":
-		// The declaration says UTF-16, but the text is readable byte by byte: somebody
-		// converted it without changing the declaration.
+		// If the declaration says UTF-16 although it was read as ASCII, the text was
+		// converted without changing the declaration.
 		return br, "utf-8", nil
 	}
 	return nil, "", &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
 		"encoding %q is not supported; expected UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252", clip(encoding))}
 }
 
-// canonicalEncoding returns the name that this package uses for an encoding.
+// canonicalEncoding returns the name that this package uses for an encoding, of which some
+// have several names.
 func canonicalEncoding(name string) string {
 	switch name = strings.ToLower(name); name {
 	case "utf8":
@@ -70,8 +71,8 @@ func canonicalEncoding(name string) string {
 	return name
 }
 
-// declaredEncoding returns the encoding in the XML declaration, if head begins with
-// one.
+// declaredEncoding returns the encoding that the XML declaration at the start of head
+// states, or "" if there is none.
 func declaredEncoding(head []byte) string {
 	head = bytes.TrimLeft(head, xmlSpace)
 	end := bytes.Index(head, []byte("?>"))
@@ -93,12 +94,12 @@ type textDecoder interface {
 	decode(dst, src []byte) (out []byte, used int, err error)
 }
 
-// textReader reads text in another encoding as UTF-8.
+// textReader reads text of another encoding and converts it to UTF-8.
 type textReader struct {
 	r   io.Reader
 	dec textDecoder
-	in  []byte // read but not decoded yet
-	out []byte // decoded but not returned yet
+	in  []byte // bytes that were read, but are not decoded yet
+	out []byte // text that was decoded, but is not returned yet
 	err error
 
 	inBuf, outBuf []byte
@@ -132,7 +133,7 @@ func (t *textReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// tableDecoder decodes single-byte encodings.
+// tableDecoder decodes encodings that have one byte for each character.
 type tableDecoder struct {
 	ascii bool      // bytes above 127 are errors
 	high  *[32]rune // characters for 0x80 to 0x9f; nil for ISO-8859-1
@@ -154,7 +155,8 @@ func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
 	return dst, len(src), nil
 }
 
-// windows1252 maps 0x80 to 0x9f; the five unassigned bytes are control characters.
+// windows1252 maps the bytes 0x80 to 0x9f to characters. The five bytes without a character
+// are control characters.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',

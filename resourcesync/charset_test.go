@@ -63,10 +63,10 @@ func TestEncodings(t *testing.T) {
 		})
 	}
 	odd := "\xff\xfe" + toUTF16(fmt.Sprintf(body, ""), false)
-	wantKind(t, odd+"\x20", Incomplete, "the last character is cut")
+	wantKind(t, odd+"\x20", Incomplete, "the last character is incomplete")
 	wantKind(t, odd[:len(odd)-1], Incomplete, "")
 	wantKind(t, "\xfe\xff"+toUTF16(list1, true)+"\xd8\x00\x00x", NotWellFormed, "not a character")
-	wantKind(t, doc("UTF-16", ""), Refused, `declared as "utf-16"`, WithTolerance(Strict))
+	wantKind(t, doc("UTF-16", ""), Refused, `declared encoding is "utf-16"`, WithTolerance(Strict))
 	if _, entries, notes, err := decode(doc("UTF-16", "")); err != nil || notes[0].Rule != "xml-well-formed" || entries[0].Loc != loc {
 		t.Errorf("UTF-8 declared as UTF-16: got %v, notes %v", err, notes)
 	}

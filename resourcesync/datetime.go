@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// Datetime is a W3C Datetime (1.1 §7) with the precision and the offset it was
-// written with. The zero value is absence. Two values are == if they are spelled
-// alike; [Datetime.Before] and [Datetime.After] compare moments.
+// Datetime is a W3C Datetime (1.1 §7) with the precision and the offset with which it was
+// written. The zero value means absence. Two values are == if they are spelled alike. To
+// compare moments use [Datetime.Before] and [Datetime.After].
 //
 // A value of reduced precision is the interval it denotes: "2024-05" is the whole
 // of May 2024 in UTC. A complete value is a single moment. Up to 18 digits of a
 // second's fraction are kept.
 type Datetime struct {
-	sec  int64 // first moment, in seconds since 1970 in UTC
-	nsec int32 // digits 1 to 9 of the fraction
-	asec int32 // digits 10 to 18 of the fraction
-	off  int16 // offset from UTC in minutes as written, or one of the constants
-	prec uint8 // precision: one of the constants, precSecond + number of fraction digits
+	sec  int64 // first moment, in seconds since 1970 (UTC)
+	frac int64 // fraction of the second, in units of 1e-18 seconds
+	off  int16 // offset from UTC in minutes as written, or offPlusZero or offMinusZero
+	prec uint8 // precision: precYear to precSecond, or precSecond plus the number of fraction digits
 }
 
 const (
@@ -26,12 +25,13 @@ const (
 	precMonth
 	precDay
 	precMinute
-	precSecond // with fraction digits: this precision and above
+	precSecond
 
 	maxFraction = 18
+	perSecond   = 1_000_000_000_000_000_000 // units of a fraction
 )
 
-// Spellings of a zero offset; "Z" is 0.
+// Spellings of a zero offset other than "Z", which is stored as 0.
 const (
 	offPlusZero  int16 = 1<<15 - 1
 	offMinusZero int16 = -1 << 15
@@ -58,11 +58,11 @@ func DatetimeOf(t time.Time) Datetime {
 		return Datetime{}
 	}
 	d := Datetime{sec: t.Unix(), prec: precSecond}
-	micro := int32(t.Nanosecond() / 1000)
+	micro := int64(t.Nanosecond() / 1000)
 	if micro == 0 {
 		return d
 	}
-	d.nsec = micro * 1000
+	d.frac = micro * (perSecond / 1_000_000)
 	d.prec += 6
 	for ; micro%10 == 0; micro /= 10 {
 		d.prec--
@@ -73,18 +73,19 @@ func DatetimeOf(t time.Time) Datetime {
 // IsZero reports whether d is absent.
 func (d Datetime) IsZero() bool { return d.prec == 0 }
 
-// Time returns the first moment of d in UTC, truncated to nanoseconds; the zero Time if
-// d is absent.
+// Time returns the first moment of d in UTC, truncated to nanoseconds. It returns the zero
+// Time if d is absent.
 func (d Datetime) Time() time.Time {
 	if d.IsZero() {
 		return time.Time{}
 	}
-	return time.Unix(d.sec, int64(d.nsec)).UTC()
+	return time.Unix(d.sec, d.frac/1_000_000_000).UTC()
 }
 
-// End returns the first moment after d, in UTC: the start of the next year, month, day
-// or minute for a value of that precision. A complete value is a single moment; for it
-// End is one nanosecond after [Datetime.Time]. It returns the zero Time if d is absent.
+// End returns the first moment after d, in UTC: the start of the next year, month, day or
+// minute for a value of that precision. For a complete value, which is a single moment, End
+// returns the moment one nanosecond after [Datetime.Time]. It returns the zero Time if d is
+// absent.
 func (d Datetime) End() time.Time {
 	t := d.Time()
 	switch d.prec {
@@ -115,13 +116,7 @@ func (d Datetime) Before(o Datetime) bool {
 		return false
 	}
 	if d.Complete() {
-		if d.sec != o.sec {
-			return d.sec < o.sec
-		}
-		if d.nsec != o.nsec {
-			return d.nsec < o.nsec
-		}
-		return d.asec < o.asec
+		return d.sec < o.sec || d.sec == o.sec && d.frac < o.frac
 	}
 	return !d.End().After(o.Time())
 }
@@ -130,25 +125,29 @@ func (d Datetime) Before(o Datetime) bool {
 // false if one of them is absent.
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
-// String returns d with the precision, the fraction and the offset as they were written, ""
-// if it is absent.
+// String returns d with the precision, the fraction and the offset as they were written, or
+// "" if d is absent.
 func (d Datetime) String() string {
-	var short [48]byte // large enough for every value; avoids a heap allocation
+	var short [48]byte // large enough for every value, to avoid an allocation on the heap
 	return string(d.appendTo(short[:0]))
 }
 
-// MarshalText returns the same text as String.
+// MarshalText returns the same text as [Datetime.String].
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText parses text with ParseDatetime; an empty text means absence.
-func (d *Datetime) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*d = Datetime{}
-		return nil
+// UnmarshalText parses text like [ParseDatetime]. An empty text means absence.
+func (d *Datetime) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDatetime) }
+
+// unmarshalText sets a value to the parsed text, or to the zero value if the text is empty.
+// After an error it leaves the value unchanged.
+func unmarshalText[T any](value *T, text []byte, parse func(string) (T, error)) error {
+	var parsed T
+	var err error
+	if len(text) > 0 {
+		parsed, err = parse(string(text))
 	}
-	v, err := ParseDatetime(string(text))
 	if err == nil {
-		*d = v
+		*value = parsed
 	}
 	return err
 }
@@ -157,28 +156,28 @@ func (d Datetime) appendTo(b []byte) []byte {
 	if d.IsZero() {
 		return b
 	}
-	days, sec := floorDiv(d.sec+60*int64(d.offset()), secondsPerDay)
-	year, month, day := civil(days)
-	b = appendDigits(b, year, 4)
+	local := time.Unix(d.sec+60*int64(d.offset()), 0).UTC()
+	year, month, day := local.Date()
+	hour, minute, second := local.Clock()
+	b = appendDigits(b, int64(year), 4)
 	if d.prec >= precMonth {
-		b = appendDigits(append(b, '-'), month, 2)
+		b = appendDigits(append(b, '-'), int64(month), 2)
 	}
 	if d.prec >= precDay {
-		b = appendDigits(append(b, '-'), day, 2)
+		b = appendDigits(append(b, '-'), int64(day), 2)
 	}
 	if d.prec < precMinute {
 		return b
 	}
-	b = appendDigits(append(b, 'T'), sec/3600, 2)
-	b = appendDigits(append(b, ':'), sec/60%60, 2)
+	b = appendDigits(append(b, 'T'), int64(hour), 2)
+	b = appendDigits(append(b, ':'), int64(minute), 2)
 	if d.prec >= precSecond {
-		b = appendDigits(append(b, ':'), sec%60, 2)
+		b = appendDigits(append(b, ':'), int64(second), 2)
 	}
 	if n := int(d.prec) - int(precSecond); n > 0 {
 		b = append(b, '.')
 		whole := len(b)
-		b = appendDigits(b, int64(d.nsec), 9)
-		b = appendDigits(b, int64(d.asec), 9)[:whole+n]
+		b = appendDigits(b, d.frac, maxFraction)[:whole+n]
 	}
 	return d.appendOffset(b)
 }
@@ -197,7 +196,7 @@ func (d Datetime) appendOffset(b []byte) []byte {
 	return appendDigits(append(b, ':'), off%60, 2)
 }
 
-// offset returns the offset from UTC in minutes.
+// offset returns the offset of the written time from UTC, in minutes.
 func (d Datetime) offset() int16 {
 	if d.off == offPlusZero || d.off == offMinusZero {
 		return 0
@@ -207,7 +206,7 @@ func (d Datetime) offset() int16 {
 
 func appendDigits(b []byte, v int64, width int) []byte {
 	start := len(b)
-	b = append(b, "000000000"[:width]...)
+	b = append(b, "000000000000000000"[:width]...)
 	for i := len(b) - 1; i >= start; i-- {
 		b[i] = byte('0' + v%10)
 		v /= 10
@@ -215,10 +214,9 @@ func appendDigits(b []byte, v int64, width int) []byte {
 	return b
 }
 
-const secondsPerDay = 24 * 60 * 60
-
-// scanDatetime parses s by the W3C grammar; why describes the error. If lenient, it
-// also accepts a space instead of T, and reads a missing offset as UTC.
+// scanDatetime parses s by the W3C grammar. In case of an error, why states what was
+// expected. If lenient is set, scanDatetime also accepts a space instead of T, and reads a
+// missing offset as UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {
@@ -233,12 +231,16 @@ func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string)
 		d.prec = precMonth
 	}
 	if len(s) > 7 {
-		if day, ok = digits(s, 8, 2); !ok || s[7] != '-' || day < 1 || day > daysIn(year, month) {
-			return d, "expected -DD, a day of that month, after the month"
+		if day, ok = digits(s, 8, 2); !ok || s[7] != '-' {
+			day = 0
 		}
 		d.prec = precDay
 	}
-	d.sec = daysSince1970(year, month, day) * secondsPerDay
+	start := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if start.Day() != day {
+		return d, "expected -DD, a day of that month, after the month"
+	}
+	d.sec = start.Unix()
 	if len(s) <= 10 {
 		return d, ""
 	}
@@ -246,7 +248,7 @@ func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string)
 	return d, why
 }
 
-// scanTime parses the part after the day.
+// scanTime parses the part of a datetime after the day.
 func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	if s[0] != 'T' && !(lenient && s[0] == ' ') {
 		return "expected T after the day"
@@ -278,24 +280,21 @@ func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	return d.scanOffset(s, lenient)
 }
 
-// scanFraction parses the digits at the start of s and returns their number.
+// scanFraction parses the digits of a fraction at the start of s, and returns their number.
 func (d *Datetime) scanFraction(s string) int {
 	n := 0
 	for n < len(s) && isDigit(s[n]) {
-		v := int32(s[n] - '0')
-		switch {
-		case n < 9:
-			d.nsec += v * pow10[8-n]
-		case n < maxFraction:
-			d.asec += v * pow10[17-n]
+		if n < maxFraction {
+			d.frac = d.frac*10 + int64(s[n]-'0')
 		}
 		n++
+	}
+	for range maxFraction - n {
+		d.frac *= 10
 	}
 	d.prec = precSecond + uint8(min(n, maxFraction))
 	return n
 }
-
-var pow10 = [9]int32{1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000}
 
 func (d *Datetime) scanOffset(s string, lenient bool) (why string) {
 	const expected = "expected Z, +hh:mm or -hh:mm at the end"
@@ -324,7 +323,8 @@ func (d *Datetime) scanOffset(s string, lenient bool) (why string) {
 	return ""
 }
 
-// digits parses n digits of s from position i.
+// digits parses the n decimal digits of s that begin at index i. ok is false if there are
+// fewer.
 func digits[T string | []byte](s T, i, n int) (v int, ok bool) {
 	if len(s) < i+n {
 		return 0, false
@@ -339,56 +339,3 @@ func digits[T string | []byte](s T, i, n int) (v int, ok bool) {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func daysIn(year, month int) int {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 31
-}
-
-// daysSince1970 counts in years that begin in March, so that the leap day is the last
-// day of its year, and in eras of 400 years, which all have the same length.
-func daysSince1970(year, month, day int) int64 {
-	y, m := int64(year), int64(month)
-	if m <= 2 {
-		y, m = y-1, m+12
-	}
-	era, yearOfEra := floorDiv(y, 400)
-	dayOfYear := (153*(m-3)+2)/5 + int64(day) - 1
-	return era*daysPerEra + yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + dayOfYear - marchOfYear0
-}
-
-const (
-	daysPerEra   = 146097
-	marchOfYear0 = 719468 // days from 0000-03-01 to 1970-01-01
-)
-
-// civil is the inverse of daysSince1970.
-func civil(days int64) (year, month, day int64) {
-	era, dayOfEra := floorDiv(days+marchOfYear0, daysPerEra)
-	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36524 - dayOfEra/146096) / 365
-	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
-	m := (5*dayOfYear + 2) / 153
-	day = dayOfYear - (153*m+2)/5 + 1
-	month = m + 3
-	year = yearOfEra + era*400
-	if month > 12 {
-		month, year = month-12, year+1
-	}
-	return year, month, day
-}
-
-func floorDiv(a, b int64) (quo, rem int64) {
-	quo, rem = a/b, a%b
-	if rem < 0 {
-		quo, rem = quo-1, rem+b
-	}
-	return quo, rem
-}

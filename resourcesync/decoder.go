@@ -10,51 +10,50 @@ import (
 
 // Decoder reads one document as a stream, in constant memory.
 //
-// It is strict about XML and lenient about values: a date or digest that cannot be read
-// counts as absent, and known habits of Sources are understood. [WithNotes] reports each
-// case, [WithTolerance] decides which are errors.
+// A Decoder is strict about XML and lenient about values: a date or digest that cannot be
+// read counts as absent, and known mistakes of Sources are understood. [WithNotes] reports
+// each such case, and [WithTolerance] decides which of them are errors.
 type Decoder struct {
 	s         scanner
 	r         io.Reader
-	tolerance Tolerance
+	tolerance Tolerance // nil is Lenient
 	note      func(Note)
 
 	as     Dialect
 	form   form
-	quiet  bool // the caller gave neither WithNotes nor WithTolerance, so legal habits need no note
 	header Header
 	state  state
-	err    error // the error that ended the document early
+	err    error // error that ended the document early
 
-	// Facts about the root.
+	// Facts about the root element.
 	rootLine, rootColumn int
-	hasMD                bool     // its rs:md
-	unread               []string // names of unreadable attributes of its rs:md
+	hasMD                bool     // the root has an rs:md
+	unread               []string // names of the attributes in the rs:md of the root that could not be read
 	ups                  []draftUp
-	hasTop               bool   // the root has a link with relation top
-	modified             bool   // it has a modified outside of rs:md
-	linkBytes            int    // length of its rs:ln elements
-	rootForeign          []byte // elements of other vocabularies
+	hasTop               bool   // the root has a link with the relation "top"
+	modified             bool   // the root has a time "modified" outside of its rs:md
+	linkBytes            int    // length of the rs:ln elements of the root
+	rootForeign          []byte // elements of other vocabularies in the root
 	related              bool   // an element of ResourceSync was found, perhaps only in an entry
 
 	// Notes so far.
-	told    bool         // the dialect was noted
-	aliased bool         // the namespace without its slash was noted
-	refused *DecodeError // the first deviation that was not tolerated
+	told    bool         // a note about the dialect was sent
+	aliased bool         // a note about the ResourceSync namespace without its slash was sent
+	refused *DecodeError // error for the first deviation that was not tolerated
 
 	// The entry being read.
 	entries   int // entries so far
 	current   Entry
 	seenEntry Seen
 	inside    bool   // the Decoder is inside an entry
-	badChange bool   // the entry has a change that is unreadable
-	foreign   int    // number of foreign elements in the entry, or in the root
-	inLinks   int    // length of the entry's rs:ln elements
-	inEntry   []byte // buffer for the foreign elements of an entry
+	badChange bool   // the attribute change of the entry could not be read
+	foreign   int    // number of elements from other vocabularies in the entry, or in the root
+	inLinks   int    // length of the rs:ln elements of the entry
+	inEntry   []byte // buffer for the elements of an entry from other vocabularies
 
 	// Scratch.
 	kept      foreignWriter
-	digests   Digests // array for the digests of entries
+	digests   Digests // array that several entries share for their digests
 	padded    bool    // the last text read had white space around it
 	mediaType string  // the last media type read
 	words     map[string]string
@@ -64,30 +63,30 @@ type state uint8
 
 const (
 	fresh   state = iota // nothing read
-	inRoot               // in the root element, before or between entries
+	inRoot               // inside the root element, before, between or after entries
 	atEntry              // the start tag of an entry was read, but not its content
 	ended                // the whole document was read
 )
 
-// Option is an option of NewDecoder.
+// Option is an option of [NewDecoder].
 type Option func(*Decoder)
 
-// WithLimits bounds the document.
+// WithLimits sets the limits of the document.
 func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
 
-// WithNotes calls fn for each [Note]: every deviation from the standard, and everything
-// unusual that it allows (Note.Legal). fn is called during reading, in the reading
-// goroutine.
+// WithNotes makes the Decoder call fn with each [Note]: on every deviation from the
+// standard, and on everything unusual that the standard allows (Note.Legal). The Decoder
+// calls fn while it reads, in the goroutine that reads.
 func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 
 // WithTolerance sets which deviations from the standard are tolerated; the default is
 // [Lenient].
 func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
 
-// AsDialect reads the document in a given dialect, and marks notes of its usual
-// features as legal. Some dialects cannot be recognised: a document of edition 1.0
-// looks like one of 1.1. If a document shows signs of another dialect, that dialect is
-// used; see [Header.Dialect].
+// AsDialect makes the Decoder read the document in the given dialect, and mark notes about
+// features of that dialect as legal. It is needed because a document of edition 1.0 looks
+// like a document of 1.1. If the document clearly has another dialect, the Decoder uses
+// that one; see [Header.Dialect].
 func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
 // NewDecoder returns a Decoder for the document in r. The document may be compressed
@@ -96,10 +95,6 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	d := &Decoder{r: r}
 	for _, o := range opts {
 		o(d)
-	}
-	d.quiet = d.note == nil && d.tolerance == nil
-	if d.tolerance == nil {
-		d.tolerance = Lenient
 	}
 	if d.as == Dialect10 || d.as == DialectMid2013 {
 		d.header.Dialect = d.as
@@ -110,9 +105,10 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	return d
 }
 
-// Header returns the header of the document. Before Entries has ended it reads up to
-// the first entry. Afterwards the header also includes elements that come after the
-// entries, so base decisions only on the second result. The error is a [*DecodeError].
+// Header returns the header of the document. Before a loop over Entries has ended, Header
+// reads up to the first entry. After the loop, the header also has the elements that come
+// after the entries, so base decisions only on that second result. The error is a
+// [*DecodeError].
 func (d *Decoder) Header() (Header, error) {
 	if d.state == fresh && d.err == nil {
 		if d.err = d.start(); d.err == nil {
@@ -127,12 +123,12 @@ func (d *Decoder) Header() (Header, error) {
 	return h, nil
 }
 
-// Entries returns the entries in document order. The document was complete, with
-// nothing after its end tag, if and only if the loop ends by itself without an error.
-// Errors are a [*DecodeError]. An error of kind [BadEntry] concerns a single entry, of
-// which only the Line is given, and the loop may continue; any other error ends the
-// sequence. A bad entry is still listed by the Source: a caller that skips it does not
-// know the whole list. After leaving the loop early, call Entries again to continue.
+// Entries returns the entries in document order. The document was complete, with nothing
+// after its end tag, if and only if the loop ends by itself without an error. Each error is
+// a [*DecodeError]. An error of kind [BadEntry] concerns a single entry, of which only the
+// Line is set, and the loop may continue. Any other error ends the sequence. A caller that
+// skips a bad entry does not know the whole list, because the Source lists the resource of
+// that entry, too. To continue after leaving the loop early, call Entries again.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		_, err := d.Header()
@@ -158,7 +154,7 @@ func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	}
 }
 
-// start reads up to the content of the root element.
+// start reads the document up to the start tag of the root element.
 func (d *Decoder) start() error {
 	d.state = inRoot
 	text, encoding, packed, err := open(d.r, d.s.limit)
@@ -178,37 +174,27 @@ func (d *Decoder) start() error {
 	return d.verdict()
 }
 
-// noteBytes notes unusual bytes before the root element.
+// noteBytes sends notes about the encoding and about what comes before the root element.
 func (d *Decoder) noteBytes(packed bool) {
-	first := Note{Rule: ruleXML, Line: 1, Column: 1}
 	if packed {
-		n := first
-		n.Quirk, n.Rule, n.Msg = QuirkGzip, "", "compressed with gzip"
-		d.remark(n)
+		d.remark(Note{Quirk: QuirkGzip, Line: 1, Column: 1, Msg: "compressed with gzip"})
 	}
 	if d.s.leading {
-		n := first
-		n.Quirk, n.Msg = QuirkSpaceFirst, "white space before the XML declaration"
-		d.tolerate(n)
+		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: ruleXML, Line: 1, Column: 1, Msg: "white space before the XML declaration"})
 	}
 	if d.s.encoding != "utf-8" {
-		n := first
-		n.Quirk, n.Msg = QuirkEncoding, "the document is in "+d.s.encoding
-		d.remark(n)
+		d.remark(Note{Quirk: QuirkEncoding, Rule: ruleXML, Line: 1, Column: 1, Msg: "the document is in " + d.s.encoding})
 	}
 	if got := d.s.declared; got != "" && got != d.s.encoding {
-		n := first
-		n.Msg = fmt.Sprintf("declared as %q, but it is %s", clip(got), d.s.encoding)
-		d.tolerate(n)
+		d.tolerate(Note{Rule: ruleXML, Line: 1, Column: 1, Msg: fmt.Sprintf("the declared encoding is %q, but the document is in %s", clip(got), d.s.encoding)})
 	}
 	if d.s.styled {
-		n := first
-		n.Quirk, n.Msg = QuirkBrowser, "a style sheet is ignored"
-		d.remark(n)
+		d.remark(Note{Quirk: QuirkBrowser, Rule: ruleXML, Line: 1, Column: 1, Msg: "a style sheet is ignored"})
 	}
 }
 
-// verdict returns the error for the first deviation that was not tolerated, if any.
+// verdict returns the error for the first deviation that was not tolerated, or nil if there
+// is none.
 func (d *Decoder) verdict() error {
 	if d.refused == nil {
 		return nil
@@ -261,7 +247,7 @@ func (d *Decoder) keepRootAttrs() {
 		a := &d.s.attrs[i]
 		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(a))
 		if a.uri == nsXSI {
-			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: clip(string(a.name)) + " is kept, and not used"})
+			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: "attribute " + clip(string(a.name)) + " is kept, but not used"})
 		}
 	}
 }
@@ -269,14 +255,14 @@ func (d *Decoder) keepRootAttrs() {
 // ruleRoot is the id of the rule about the root element.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
-// reject returns the error for a document that is not ResourceSync.
+// reject returns the error for a document that is not a ResourceSync document.
 func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	err := d.fail(NotResourceSync, format, args...)
 	err.Rule = rule
 	return err
 }
 
-// fail returns the error for the element whose start tag was last read.
+// fail returns an error at the element whose start tag was last read.
 func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	d.s.locate()
 	el := &d.s.elem
@@ -286,13 +272,14 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate notes a deviation from the standard.
+// tolerate sends a note about a deviation from the standard. If the deviation is not
+// tolerated it stores the error for it.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
 		n.Line, n.Column = d.s.elem.line, d.s.elem.column
 	}
-	if d.refused == nil && !d.tolerance(n) {
+	if d.refused == nil && d.tolerance != nil && !d.tolerance(n) {
 		msg := n.Msg
 		if n.Rule != "" {
 			msg += " (" + n.Rule + ")"
@@ -305,7 +292,7 @@ func (d *Decoder) tolerate(n Note) {
 	}
 }
 
-// remark notes something unusual that the standard allows.
+// remark sends a note about something unusual that the standard allows.
 func (d *Decoder) remark(n Note) {
 	n.Legal = true
 	d.tolerate(n)
@@ -323,7 +310,7 @@ func (d *Decoder) toEntry() error {
 		case tok == tokEOF:
 			return d.finish()
 		case tok == tokEnd:
-			continue // the end tag of the root; the next token shows whether anything follows
+			continue // this is the end tag of the root, and the next token shows whether anything follows
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {
@@ -339,8 +326,8 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag inside one of our elements, and notes text between
-// tags, which readers ignore.
+// nextChild returns the next tag inside an element that the standard defines. It sends a
+// note about text between tags, which is ignored.
 func (d *Decoder) nextChild() (token, error) {
 	d.s.loose = loose{}
 	tok, err := d.s.next()
@@ -350,8 +337,8 @@ func (d *Decoder) nextChild() (token, error) {
 	return tok, err
 }
 
-// rootChild handles the start tag of a child of the root, and the whole child unless
-// that is an entry.
+// rootChild handles the start tag of a child of the root. Unless the child is an entry,
+// rootChild reads it to its end.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	switch d.form {
 	case formAtom:
@@ -395,10 +382,10 @@ func (d *Decoder) foreignRootChild() error {
 	return err
 }
 
-// countEntry counts an entry of the kind that belongs in root.
+// countEntry counts an entry. root is the root element in which such entries belong.
 func (d *Decoder) countEntry(root Root) error {
 	if root != d.header.Root {
-		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "an entry of the other kind of root element"})
+		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "a url element in a sitemapindex, or a sitemap element in a urlset"})
 	}
 	if d.entries++; d.entries > d.s.lim.Entries {
 		err := d.fail(LimitReached, "the document has more than %d entries", d.s.lim.Entries)
@@ -406,13 +393,13 @@ func (d *Decoder) countEntry(root Root) error {
 		return err
 	}
 	if d.entries == MaxEntries+1 {
-		d.tolerate(Note{Rule: d.ruleHere("limit-50000-items", "dlib-limit-50000"), Msg: fmt.Sprintf("more than %d entries", MaxEntries)})
+		d.tolerate(Note{Rule: d.ruleHere("limit-50000-items", "dlib-limit-50000"), Msg: fmt.Sprintf("the document has more than the %d entries that are allowed", MaxEntries)})
 	}
 	return nil
 }
 
-// spaceOfElem returns the namespace of the element; variants of the ResourceSync
-// namespace count as that one.
+// spaceOfElem returns the namespace of the element. It returns the namespace of
+// ResourceSync for its variants, too.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
@@ -440,7 +427,8 @@ func (d *Decoder) rootMD() error {
 	return d.skip()
 }
 
-// entry reads the content of the entry whose start tag was read into d.current.
+// entry reads the content of an entry into d.current. The start tag of the entry was read
+// before.
 func (d *Decoder) entry() error {
 	d.state = inRoot
 	d.foreign, d.inLinks, d.badChange = 0, 0, false
@@ -465,15 +453,18 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if rule, why := in.verdict(); why != "" {
-		d.current = Entry{Line: start.line} // the content cannot be trusted
+		d.current = Entry{Line: start.line} // the rest of the entry cannot be trusted
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil
 }
 
 // skip skips the content of the element whose start tag was last read.
-func (d *Decoder) skip() error {
-	for depth := len(d.s.opens); len(d.s.opens) >= depth; {
+func (d *Decoder) skip() error { return d.skipTo(len(d.s.opens)) }
+
+// skipTo skips everything up to the end tag of the open element at the given depth.
+func (d *Decoder) skipTo(depth int) error {
+	for len(d.s.opens) >= depth {
 		tok, err := d.s.next()
 		if err == nil && tok == tokStart {
 			err = d.countForeign()
@@ -485,8 +476,8 @@ func (d *Decoder) skip() error {
 	return nil
 }
 
-// foreignChild stores an element of another vocabulary in d.kept. It skips one that is
-// not allowed there.
+// foreignChild stores an element of another vocabulary in d.kept. It skips an element of a
+// known vocabulary, which is not allowed there.
 func (d *Decoder) foreignChild() error {
 	if err := d.countForeign(); err != nil {
 		return err
@@ -494,19 +485,19 @@ func (d *Decoder) foreignChild() error {
 	if d.s.elem.space == spaceForeign {
 		return d.keepForeign()
 	}
-	d.tolerate(Note{Msg: fmt.Sprintf("element %s is not defined here; ignored", clip(string(d.s.elem.name)))})
+	d.tolerate(Note{Msg: fmt.Sprintf("the standard defines no element %s here; ignored", clip(string(d.s.elem.name)))})
 	return d.skip()
 }
 
 func (d *Decoder) countForeign() error {
 	if d.foreign++; d.foreign > d.s.lim.Foreign {
-		return d.fail(LimitReached, "more than %d elements that are not of ResourceSync", d.s.lim.Foreign)
+		return d.fail(LimitReached, "more than %d elements from other vocabularies", d.s.lim.Foreign)
 	}
 	return nil
 }
 
-// text returns the trimmed text of the element whose start tag was last read; ok is
-// false if it contains elements. The text is valid until the next call.
+// text returns the trimmed text of the element whose start tag was last read. ok is false
+// if the element contains other elements. The text is valid until the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
 	if text, ok := d.s.plainText(); ok {
 		return d.trimmed(text), true, nil
@@ -519,18 +510,16 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	if tok == tokStart {
-		for err = d.countForeign(); err == nil && len(d.s.opens) >= depth; {
-			if tok, err = d.s.next(); err == nil && tok == tokStart {
-				err = d.countForeign()
-			}
+		if err = d.countForeign(); err == nil {
+			err = d.skipTo(depth)
 		}
 		return nil, false, err
 	}
 	return d.trimmed(d.s.text), true, nil
 }
 
-// trimmed returns text without surrounding white space, and sets d.padded if there was
-// any.
+// trimmed returns the text without surrounding white space. It sets d.padded if there was
+// white space.
 func (d *Decoder) trimmed(text []byte) []byte {
 	t := trimSpace(text)
 	d.padded = len(t) < len(text)

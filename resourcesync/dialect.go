@@ -44,7 +44,7 @@ func (d Dialect) isDLib() bool {
 	return d == DialectDLib || d == DialectAtom || d == DialectResync
 }
 
-// form is the XML structure of a document.
+// form is the XML structure of a document: sitemap, Atom or resync.
 type form uint8
 
 const (
@@ -53,7 +53,8 @@ const (
 	formResync              // resync
 )
 
-// tell notes, once, that the document shows signs of its dialect.
+// tell sets the dialect of the document. The first call sends the note, which says what in
+// the document shows the dialect.
 func (d *Decoder) tell(dialect Dialect, n Note) {
 	if d.told {
 		return
@@ -63,8 +64,8 @@ func (d *Decoder) tell(dialect Dialect, n Note) {
 	d.usual(n)
 }
 
-// usual notes something that is normal in the dialect of the document but not in 1.1.
-// The note is legal if the caller asked for that dialect.
+// usual sends a note about something that is normal in the dialect of the document but not
+// in 1.1. The note is legal if the caller asked for that dialect with AsDialect.
 func (d *Decoder) usual(n Note) {
 	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
 	if d.header.Dialect == DialectMid2013 {
@@ -73,14 +74,14 @@ func (d *Decoder) usual(n Note) {
 	d.tolerate(n)
 }
 
-// settleEntry converts the entry from its dialect to the terms of 1.1. start is its start
-// tag.
+// settleEntry converts the entry with the given start tag from its dialect to the terms of
+// 1.1.
 func (d *Decoder) settleEntry(start *element) {
 	e := &d.current
 	if d.header.Dialect == DialectDLib {
 		d.patchBitstream(start)
 	}
-	// Before 1.1 lastmod was the time of the change, so deletions had one too.
+	// Before 1.1 lastmod was the time of the change, so deletions had a lastmod, too.
 	if e.Metadata.Datetime.IsZero() && d.isChange(e) {
 		e.Metadata.Datetime = e.LastMod
 		if e.Change == Deleted {
@@ -89,8 +90,8 @@ func (d *Decoder) settleEntry(start *element) {
 	}
 }
 
-// isChange reports whether e is a change, as far as the part of the header read so far
-// shows.
+// isChange reports whether an entry is a change, according to the part of the header that
+// was read so far.
 func (d *Decoder) isChange(e *Entry) bool {
 	return d.header.listsChanges() || d.header.Root == URLSet && d.header.Capability == "" && e.Change != ""
 }
@@ -100,8 +101,8 @@ func (h *Header) listsChanges() bool {
 	return h.Root == URLSet && (h.Capability == CapabilityChangeList || h.Capability == CapabilityChangeDumpManifest)
 }
 
-// setModified sets the modified of the document, in forms that have it outside of
-// rs:md. Only the first one is used.
+// setModified sets the time "modified" of a document whose form has it outside of rs:md. It
+// ignores all values after the first.
 func (d *Decoder) setModified(value []byte) {
 	if value = trimSpace(value); len(value) > 0 && !d.modified {
 		d.modified = true
@@ -110,8 +111,8 @@ func (d *Decoder) setModified(value []byte) {
 	}
 }
 
-// modifiedAsAt reads modified of the header as at, in snapshot documents that have no
-// at (1.1 §7).
+// modifiedAsAt reads the attribute modified of the header as the attribute at, if the
+// document is a snapshot without at (1.1 §7).
 func (d *Decoder) modifiedAsAt() {
 	h := &d.header
 	i := slices.IndexFunc(h.Attrs, func(a Attr) bool { return a.Space == "" && a.Name == "modified" })
@@ -133,8 +134,8 @@ func (d *Decoder) modifiedAsAt() {
 	}
 }
 
-// capabilityOf returns the capability at the end of a URI, which in the forms of D-Lib
-// Magazine is the type of a document.
+// capabilityOf returns the capability with which a URI ends. In the forms of D-Lib Magazine
+// such a URI is the type of a document.
 func (d *Decoder) capabilityOf(uri []byte) Capability {
 	uri = trimSpace(uri)
 	name := uri[bytes.LastIndexByte(uri, '/')+1:]
@@ -144,8 +145,8 @@ func (d *Decoder) capabilityOf(uri []byte) Capability {
 	return d.capability(name)
 }
 
-// takeAttr removes an attribute without prefix from the start tag and returns its
-// value.
+// takeAttr removes an attribute without prefix from the start tag, and returns the value of
+// the attribute.
 func (d *Decoder) takeAttr(name string) (value []byte, ok bool) {
 	for i := range d.s.attrs {
 		if a := &d.s.attrs[i]; a.colon == 0 && string(a.name) == name {

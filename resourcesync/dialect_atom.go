@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// This file reads the two Atom forms in the appendix of D-Lib Magazine 2013. In one
-// form a link of an entry has the URI of the resource, in the other its content element
-// has it. The attributes of ResourceSync have a prefix in one form and often none in
-// the other: both spellings are accepted in both forms. Elements that Atom requires
-// (title, id, author, summary) are stored as foreign elements.
+// This file reads the two Atom forms in the appendix of D-Lib Magazine 2013. In one form a
+// link of an entry has the URI of the resource, and in the other form the content element
+// of the entry has the URI. The attributes of ResourceSync have a prefix in one form, and
+// often no prefix in the other form. The Decoder accepts both spellings in both forms.
+// Elements that Atom requires (title, id, author, summary) are stored as foreign elements.
 
 // atomRoot handles the start tag of a feed.
 func (d *Decoder) atomRoot() error {
@@ -25,13 +25,13 @@ func (d *Decoder) atomRoot() error {
 	return nil
 }
 
-// isRS reports whether the attribute has the prefix of ResourceSync.
+// isRS reports whether the attribute is in a namespace of ResourceSync.
 func (a *attr) isRS() bool {
 	return a.space == spaceDLib || a.space == spaceRS || a.space == spaceRSAlias
 }
 
-// atomRootChild handles the start tag of a child of a feed, and the whole child
-// unless it is an entry.
+// atomRootChild handles the start tag of a child of a feed. Unless the child is an entry,
+// atomRootChild reads it to its end.
 func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	if d.s.elem.uri == nsAtom {
 		switch string(d.s.elem.local) {
@@ -51,7 +51,7 @@ func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// formLink reads a link of the document in a form that is not a sitemap.
+// formLink reads a link of a document that has the form of Atom or resync.
 func (d *Decoder) formLink() error {
 	known := len(d.header.Links)
 	if err := d.linkTag(&d.header.Links); err != nil {
@@ -86,7 +86,7 @@ func (in *entryReader) atomChild() error {
 	return d.foreignChild()
 }
 
-// resource reads the element that has the URI of the entry's resource in the given
+// resource reads the element of an entry that has the URI of the resource in the given
 // attribute.
 func (in *entryReader) resource(attribute string) error {
 	d := in.d
@@ -106,8 +106,8 @@ func (d *Decoder) plainAttrs() {
 	}
 }
 
-// namesResource reports whether the link leads to the resource of its entry: its
-// relations are canonical and alternate at once.
+// namesResource reports whether the link leads to the resource of its entry. Such a link
+// has both the relation canonical and the relation alternate.
 func (d *Decoder) namesResource() bool {
 	canonical, alternate := false, false
 	for i := range d.s.attrs {

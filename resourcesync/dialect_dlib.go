@@ -2,17 +2,17 @@ package resourcesync
 
 import "fmt"
 
-// This file reads the drafts of 2013 that have the form of a sitemap: the one in D-Lib
-// Magazine, and those of mid-2013.
+// This file reads the drafts of 2013 that have the form of a sitemap: the draft in D-Lib
+// Magazine, and the drafts of mid-2013.
 
-// draftUp is a link of the root with relation up, read as index before it was known
-// whether the document is a Capability List.
+// draftUp is a link of the root with the relation up. It was read as index, because it was
+// not known yet whether the document is a Capability List.
 type draftUp struct{ index, line, column int }
 
-const relTop = "top" // link to the Capability List
+const relTop = "top" // relation of a link to the Capability List
 
-// draftAttr stores an attribute of rs:md that the standard does not define. It
-// interprets the two that drafts define.
+// draftAttr reads an attribute of rs:md that the standard does not define. It accepts
+// modified and etag, which drafts define.
 func (d *Decoder) draftAttr(a *attr) Attr {
 	switch string(a.name) {
 	case "modified":
@@ -40,8 +40,8 @@ func (d *Decoder) rootLink() error {
 	return d.skip()
 }
 
-// draftLink interprets the relation of a link in the root by its dialect. The draft's
-// up is called index since 1.0, except in Capability Lists.
+// draftLink converts the relation of a link of the root from the dialect of the document.
+// The relation up of the drafts is called index since 1.0, except in Capability Lists.
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]
 	dlib := d.header.Dialect == DialectDLib
@@ -61,12 +61,12 @@ func (d *Decoder) draftLink(i int) {
 			d.settleUps()
 		}
 	case l.Rel == RelNext || l.Rel == RelPrev:
-		d.remark(Note{Quirk: QuirkPages, Msg: fmt.Sprintf("rel %q: one of several pages", l.Rel)})
+		d.remark(Note{Quirk: QuirkPages, Msg: fmt.Sprintf("a link with rel %q: the document is one of several pages", l.Rel)})
 	}
 }
 
-// settleUps interprets the root's links with relation up, when the capability is known
-// or never will be.
+// settleUps converts the links of the root with the relation up. It is called when the
+// capability of the document is known, or when the document ends without one.
 func (d *Decoder) settleUps() {
 	for _, up := range d.ups {
 		if d.header.Capability == CapabilityCapabilityList {
@@ -78,9 +78,9 @@ func (d *Decoder) settleUps() {
 	d.ups = nil
 }
 
-// patchBitstream turns a bitstream that is a patch into a link. Only its media type
-// shows that it is a patch; a reader that took it for the resource would store the
-// wrong bytes.
+// patchBitstream converts the bitstream of an entry into a link if the bitstream is a
+// patch. Only its media type shows that. A reader that took the patch for the resource
+// would store the wrong bytes.
 func (d *Decoder) patchBitstream(start *element) {
 	e := &d.current
 	if e.Change != Updated || e.Path == "" || !IsPatchType(e.Type) {

@@ -1,7 +1,7 @@
 package resourcesync
 
-// This file reads the <resync> XML in the appendix of D-Lib Magazine 2013. A link
-// before the first item belongs to the document, a link after an item to that item.
+// This file reads the <resync> XML in the appendix of D-Lib Magazine 2013. A link before
+// the first item belongs to the document. A link after an item belongs to that item.
 
 // resyncRoot reads the start tag of a resync element.
 func (d *Decoder) resyncRoot() error {
@@ -17,8 +17,8 @@ func (d *Decoder) resyncRoot() error {
 	return nil
 }
 
-// resyncRootChild handles the start tag of a child of resync before the first item,
-// and the whole child unless it is an item.
+// resyncRootChild handles the start tag of a child of resync before the first item. Unless
+// the child is an item, resyncRootChild reads it to its end.
 func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	if d.s.elem.space == spaceDLib {
 		switch string(d.s.elem.local) {

@@ -17,7 +17,7 @@ import (
 // Algorithm is the IANA name of a hash function, as in rs:md/@hash (1.1 §7).
 type Algorithm string
 
-// The known algorithms, weakest first.
+// The algorithms that this package knows, weakest first.
 const (
 	MD5    Algorithm = "md5"
 	SHA1   Algorithm = "sha-1"
@@ -27,7 +27,8 @@ const (
 	SHA512 Algorithm = "sha-512"
 )
 
-// algorithms is sorted by strength; the index is Digest.alg, where 0 means none.
+// algorithms has the known algorithms by strength. Digest.alg is an index of it, and 0
+// means none.
 var algorithms = [...]struct {
 	name Algorithm
 	size int
@@ -47,29 +48,21 @@ const firstStrong = 4 // index of sha-256
 // ErrUnknownAlgorithm means that this package does not know the algorithm of a hash.
 var ErrUnknownAlgorithm = errors.New("unknown hash algorithm")
 
-// Known reports whether this package can parse and compute digests of a.
+// Known reports whether this package can parse and compute digests of the algorithm.
 func (a Algorithm) Known() bool { return indexOf(string(a)) != 0 }
 
-// indexOf finds an algorithm by its exact name and returns its index; 0 if unknown.
+// indexOf returns the index of the algorithm with exactly the given name, or 0 if there is
+// none.
 func indexOf[T string | []byte](name T) uint8 {
-	switch string(name) {
-	case "md5":
-		return 1
-	case "sha-1":
-		return 2
-	case "sha-224":
-		return 3
-	case "sha-256":
-		return 4
-	case "sha-384":
-		return 5
-	case "sha-512":
-		return 6
+	for i := 1; i < len(algorithms); i++ {
+		if string(name) == string(algorithms[i].name) {
+			return uint8(i)
+		}
 	}
 	return 0
 }
 
-// indexOfLoose also accepts SHA256, sha_256 and similar spellings.
+// indexOfLoose is like indexOf, but also accepts SHA256, sha_256 and similar spellings.
 func indexOfLoose(name string) uint8 {
 	name = strings.ToLower(name)
 	if i := indexOf(name); i != 0 {
@@ -82,8 +75,8 @@ func indexOfLoose(name string) uint8 {
 	return indexOf("sha-" + strings.TrimPrefix(bits, "_"))
 }
 
-// Digest is the value of one hash function. It is comparable and can be a map key. The
-// zero value is absence.
+// Digest is the value of one hash function. It is comparable and can be a map key. The zero
+// value means absence.
 type Digest struct {
 	alg uint8
 	sum [sha512.Size]byte
@@ -101,14 +94,14 @@ func ParseDigest(s string) (Digest, error) {
 	return d, nil
 }
 
-// NewDigest returns a digest with the bytes that algorithm a computed.
+// NewDigest returns a digest of the given algorithm with the given bytes.
 func NewDigest(a Algorithm, sum []byte) (Digest, error) {
 	d := Digest{alg: indexOf(string(a))}
 	if d.alg == 0 {
 		return Digest{}, fmt.Errorf("%w %q", ErrUnknownAlgorithm, clip(string(a)))
 	}
 	if want := algorithms[d.alg].size; len(sum) != want {
-		return Digest{}, fmt.Errorf("%s digest of %d bytes: expected %d", a, len(sum), want)
+		return Digest{}, fmt.Errorf("the %s digest has %d bytes; expected %d", a, len(sum), want)
 	}
 	copy(d.sum[:], sum)
 	return d, nil
@@ -117,15 +110,15 @@ func NewDigest(a Algorithm, sum []byte) (Digest, error) {
 // badDigest describes an unusable digest.
 type badDigest struct {
 	value string
-	rule  string // id of the rule that it breaks
+	rule  string // id of the rule that the digest breaks
 	why   error
 }
 
 func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
 func (e *badDigest) Unwrap() error { return e.why }
 
-// parseDigest also returns the quirk of the spelling; 0 if the spelling is the
-// standard's.
+// parseDigest is like ParseDigest, but also returns the quirk of the spelling, or 0 if the
+// standard allows the spelling.
 func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok || name == "" {
@@ -186,7 +179,7 @@ var hexValue = func() (t [256]byte) {
 	return t
 }()
 
-// decodeBase64 decodes size bytes in either alphabet, with or without padding.
+// decodeBase64 decodes size bytes of base64 or base64url, with or without padding.
 func decodeBase64(s string, size int) ([]byte, bool) {
 	s = strings.TrimRight(s, "=")
 	if len(s) != base64.RawStdEncoding.EncodedLen(size) {
@@ -200,10 +193,10 @@ func decodeBase64(s string, size int) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// Algorithm returns the name of the hash function, "" if d is absent.
+// Algorithm returns the name of the hash function, or "" if d is absent.
 func (d Digest) Algorithm() Algorithm { return algorithms[d.alg].name }
 
-// Sum returns the bytes of the digest, nil if d is absent.
+// Sum returns the bytes of the digest, or nil if d is absent.
 func (d Digest) Sum() []byte {
 	if d.IsZero() {
 		return nil
@@ -218,24 +211,14 @@ func (d Digest) IsZero() bool { return d.alg == 0 }
 // even against deliberate forgery. An md5 or sha-1 does not.
 func (d Digest) Strong() bool { return d.alg >= firstStrong }
 
-// String returns algorithm:hexadecimal in lower case; "" if d is absent.
+// String returns algorithm:hexadecimal in lower case, or "" if d is absent.
 func (d Digest) String() string { return string(d.appendTo(nil)) }
 
 // MarshalText returns the same text as String.
 func (d Digest) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText parses text with ParseDigest; an empty text means absence.
-func (d *Digest) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*d = Digest{}
-		return nil
-	}
-	v, err := ParseDigest(string(text))
-	if err == nil {
-		*d = v
-	}
-	return err
-}
+// UnmarshalText parses text like [ParseDigest]. An empty text means absence.
+func (d *Digest) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDigest) }
 
 func (d Digest) appendTo(b []byte) []byte {
 	if d.IsZero() {
@@ -249,8 +232,8 @@ func (d Digest) appendTo(b []byte) []byte {
 // Digests are the digests of one representation, in the order of the document.
 type Digests []Digest
 
-// ParseDigests parses the list in rs:md/@hash: digests separated by white space (1.1
-// §7). It returns the usable ones even if err reports others.
+// ParseDigests parses the list of digests in rs:md/@hash, which are separated by white
+// space (1.1 §7). It returns the usable digests even if its error reports others.
 func ParseDigests(s string) (Digests, error) {
 	var ds Digests
 	var errs []error
@@ -265,7 +248,7 @@ func ParseDigests(s string) (Digests, error) {
 	return ds, errors.Join(errs...)
 }
 
-// Get returns the first digest of algorithm a, the zero Digest if there is none.
+// Get returns the first digest of the given algorithm, or the zero Digest if there is none.
 func (ds Digests) Get(a Algorithm) Digest {
 	for _, d := range ds {
 		if d.Algorithm() == a {
@@ -275,8 +258,8 @@ func (ds Digests) Get(a Algorithm) Digest {
 	return Digest{}
 }
 
-// Strongest returns the first digest of the strongest algorithm, the zero Digest
-// if there is none.
+// Strongest returns the first digest of the strongest algorithm, or the zero Digest if
+// there is none.
 func (ds Digests) Strongest() Digest {
 	var best Digest
 	for _, d := range ds {
@@ -287,7 +270,7 @@ func (ds Digests) Strongest() Digest {
 	return best
 }
 
-// Strong reports whether one of the digests is strong.
+// Strong reports whether one of the digests is strong, see [Digest.Strong].
 func (ds Digests) Strong() bool {
 	return slices.ContainsFunc(ds, Digest.Strong)
 }
@@ -298,14 +281,8 @@ func (ds Digests) String() string { return string(ds.appendTo(nil)) }
 // MarshalText returns the same text as String.
 func (ds Digests) MarshalText() ([]byte, error) { return ds.appendTo(nil), nil }
 
-// UnmarshalText parses text with ParseDigests, but requires every digest to be usable.
-func (ds *Digests) UnmarshalText(text []byte) error {
-	v, err := ParseDigests(string(text))
-	if err == nil {
-		*ds = v
-	}
-	return err
-}
+// UnmarshalText parses text like [ParseDigests], but requires that every digest is usable.
+func (ds *Digests) UnmarshalText(text []byte) error { return unmarshalText(ds, text, ParseDigests) }
 
 func (ds Digests) appendTo(b []byte) []byte {
 	start := len(b)
@@ -350,8 +327,8 @@ func (h *Hasher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Digests returns the digests of the bytes so far, in the order of the algorithms given to
-// NewHasher.
+// Digests returns the digests of the bytes written so far, in the order of the algorithms
+// given to NewHasher.
 func (h *Hasher) Digests() Digests {
 	ds := make(Digests, len(h.algs))
 	for i, s := range h.sums {

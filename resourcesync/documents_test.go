@@ -113,7 +113,7 @@ func TestLines(t *testing.T) {
 		line += 4
 		last, _ = errors.AsType[*DecodeError](err)
 	}
-	want := DecodeError{Kind: BadEntry, Line: 4*n + 2, Column: 1, Offset: int64(strings.Index(doc, "<url></url>")), Rule: "entry-loc-required", Msg: "no loc; expected one"}
+	want := DecodeError{Kind: BadEntry, Line: 4*n + 2, Column: 1, Offset: int64(strings.Index(doc, "<url></url>")), Rule: "entry-loc-required", Msg: "the entry has no loc"}
 	if last == nil || *last != want {
 		t.Errorf("got %+v, want %+v", last, want)
 	}

@@ -14,19 +14,19 @@ const (
 	MaxBytes   = 50_000_000
 )
 
-// ErrFull means that an entry would take a document over its limits: 50,000 entries or
-// 50,000,000 bytes (1.1 §7). Nothing was written, and the document can be closed; the
-// entry belongs in the next one.
+// ErrFull means that the document would exceed the limits of 50,000 entries and 50,000,000
+// bytes (1.1 §7) with the given entry. The entry was not written and belongs in the next
+// document. The full document can be closed.
 var ErrFull = errors.New("document is full")
 
 // Encoder writes one document as a stream, in constant memory. The same values give the
 // same bytes. An invalid header or entry is an [*EncodeError]: a value that cannot be
 // written, or an element that is missing or misplaced in a document of this kind (1.1 §7 to
-// §14). It does not check relations between entries, such as their order, nor whether a
-// short relation type is registered.
+// §14). An Encoder checks neither relations between entries, such as their order, nor
+// whether a short relation type is registered.
 type Encoder struct {
 	w          countingWriter
-	zip        *gzip.Writer // compressor in front of w; nil if not compressed
+	zip        *gzip.Writer // compressor that writes to w; nil if the document is not compressed
 	out        builder
 	header     Header
 	plain      bool // a plain sitemap
@@ -34,14 +34,14 @@ type Encoder struct {
 	maxBytes   int64
 	count      int
 	flushed    int64 // number of bytes already passed to w
-	err        error // error of w, or of a call after Close
+	err        error // error of w, or the error for calls after Close
 }
 
-// EncoderOption is an option of NewEncoder.
+// EncoderOption is an option of [NewEncoder].
 type EncoderOption func(*Encoder)
 
-// WithMaxEntries lowers the number of entries after which Encode returns ErrFull; a value
-// outside 1 to [MaxEntries] is ignored.
+// WithMaxEntries lowers the number of entries after which Encode returns ErrFull. It
+// ignores values outside 1 to [MaxEntries].
 func WithMaxEntries(n int) EncoderOption {
 	return func(e *Encoder) {
 		if n > 0 && n < e.maxEntries {
@@ -63,7 +63,7 @@ func withRoom(n int64) EncoderOption {
 
 const flushAt = 64 << 10
 
-var errClosed = errors.New("encode entry: document is closed")
+var errClosed = errors.New("encode entry: the document is closed")
 
 // NewEncoder begins a document with header h. A header with neither metadata nor links
 // makes a plain sitemap, whose entries must have neither. Bytes reach w in portions
@@ -99,7 +99,7 @@ func (e *Encoder) Encode(en Entry) error {
 		size := len(e.out.b) - start
 		e.out.b = e.out.b[:start]
 		if e.count == 0 {
-			return fmt.Errorf("encode entry %q: its %d bytes fit into no document of %d", clip(en.Loc), size, MaxBytes)
+			return fmt.Errorf("encode entry %q: the entry has %d bytes, which do not fit into a document of %d bytes", clip(en.Loc), size, MaxBytes)
 		}
 		return ErrFull
 	}
@@ -133,8 +133,8 @@ func (e *Encoder) Close() error {
 // Count returns the number of entries written.
 func (e *Encoder) Count() int { return e.count }
 
-// Bytes returns the uncompressed size of the document including its closing tag. It is
-// the final size if no more is written, and after Close.
+// Bytes returns the uncompressed size that the document has if Close is called now, or that
+// it has after Close.
 func (e *Encoder) Bytes() int64 {
 	n := e.flushed + int64(len(e.out.b))
 	if e.err == errClosed {

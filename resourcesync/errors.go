@@ -12,11 +12,11 @@ type Kind uint8
 // Values of Kind. All but BadEntry end the document.
 const (
 	NotWellFormed   Kind = iota + 1 // not well-formed XML with namespaces
-	NotResourceSync                 // a document of another kind, or no document
+	NotResourceSync                 // something other than a ResourceSync document
 	LimitReached                    // larger than Limits allow
 	Incomplete                      // truncated, or followed by other content
 	Refused                         // a value or structure that the Tolerance does not allow
-	BadEntry                        // this entry cannot be used; the loop over Entries may continue
+	BadEntry                        // an entry cannot be used, but the loop over Entries may continue
 )
 
 func (k Kind) Error() string {
@@ -43,12 +43,12 @@ type DecodeError struct {
 	Kind   Kind
 	Line   int    // from 1
 	Column int    // from 1, in bytes of UTF-8
-	Offset int64  // from 0, in bytes of the decompressed document as UTF-8 without byte order mark; where the error was detected, which may be after its cause
+	Offset int64  // where the error was detected, which may be after its cause: from 0, in bytes of the decompressed document as UTF-8 without byte order mark
 	Rule   string // id of the broken rule, as used by package lint; may be ""
-	Quirk  Quirk  // number of the Sources' habit; 0 if it is none
+	Quirk  Quirk  // number of the known deviation; 0 if the error is about none
 	Msg    string
 	Err    error // a further cause, or nil
-	Size   bool  // for LimitReached: the document has more bytes or entries than Limits allow
+	Size   bool  // with kind LimitReached: the document has more bytes or entries than Limits allow
 }
 
 func (e *DecodeError) Error() string {
@@ -65,11 +65,11 @@ func (e *DecodeError) Is(target error) bool { return target == e.Kind }
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// clip shortens a value for a message.
+// clip shortens a value for a message to 80 bytes.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…" // the cut may be inside a character
+	return strings.ToValidUTF8(s[:most], "") + "…" // because the cut may be inside a character
 }

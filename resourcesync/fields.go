@@ -6,13 +6,13 @@ import "fmt"
 type entryReader struct {
 	d         *Decoder
 	e         *Entry
-	bad, rule string // why the entry cannot be used, and the id of the rule that it breaks
+	bad, rule string // reason why the entry cannot be used, and id of the broken rule
 
 	hasLoc, hasMD                 bool
 	hasLastMod, hasFreq, hasPrior bool
 }
 
-// read reads the entry whose start tag was last read.
+// read reads the rest of the entry whose start tag was last read.
 func (in *entryReader) read() error {
 	d := in.d
 	switch {
@@ -35,7 +35,7 @@ func (in *entryReader) read() error {
 	}
 }
 
-// child reads the element whose start tag was last read.
+// child reads the child of an entry whose start tag was last read.
 func (in *entryReader) child() error {
 	d := in.d
 	if d.form == formAtom {
@@ -69,8 +69,8 @@ func (in *entryReader) child() error {
 	return d.foreignChild()
 }
 
-// metadata reads the attributes of an rs:md, or of its counterpart in a draft. A second
-// rs:md may add attributes but must not contradict the first.
+// metadata reads the attributes of an rs:md, or of the element that has its role in a
+// draft. A second rs:md may add attributes, but must not contradict the first.
 func (in *entryReader) metadata() {
 	if !in.hasMD {
 		in.hasMD = true
@@ -81,10 +81,10 @@ func (in *entryReader) metadata() {
 	var more Metadata
 	in.d.metadata(&more)
 	if name := in.e.merge(&more); name != "" {
-		in.fault(rule, "two rs:md with "+name+"; expected one")
+		in.fault(rule, "the entry has two rs:md with "+name+"; expected one")
 		return
 	}
-	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "two rs:md; read as one"})
+	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "the entry has two rs:md; read as one"})
 }
 
 // fault stores the first reason why the entry cannot be used.
@@ -94,11 +94,11 @@ func (in *entryReader) fault(rule, why string) {
 	}
 }
 
-// verdict returns why the entry cannot be used, and the broken rule; "" if it can be
-// used.
+// verdict returns the reason why the entry cannot be used, and the broken rule. The reason
+// is "" if the entry can be used.
 func (in *entryReader) verdict() (rule, why string) {
 	if !in.hasLoc {
-		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "no loc; expected one")
+		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "the entry has no loc")
 	}
 	return in.rule, in.bad
 }
@@ -109,7 +109,7 @@ func (in *entryReader) loc() error {
 	case err != nil:
 		return err
 	case !ok && !in.hasLoc:
-		in.fault(ruleLoc, "loc has elements in it; expected a URI")
+		in.fault(ruleLoc, "loc contains elements; expected a URI")
 		in.hasLoc = true
 	default:
 		if in.d.padded {
@@ -129,7 +129,7 @@ const (
 // setLoc sets the URI of the entry.
 func (in *entryReader) setLoc(uri []byte) {
 	if in.hasLoc {
-		in.fault("entry-loc-single", "two loc; expected one")
+		in.fault("entry-loc-single", "the entry has two loc; expected one")
 		return
 	}
 	in.hasLoc = true
@@ -143,16 +143,17 @@ func (in *entryReader) setLoc(uri []byte) {
 	}
 }
 
-// text passes the text of an element that may occur only once to set.
+// text reads the text of an element that may occur only once, and passes the text to the
+// function set.
 func (in *entryReader) text(seen *bool, set func([]byte)) error {
 	text, ok, err := in.d.text()
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "elements where text was expected; read as absent"})
+		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element contains elements where text was expected; read as absent"})
 	case *seen:
-		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element for the second time; the first one counts"})
+		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element occurs a second time; the first one counts"})
 	default:
 		set(text)
 	}
@@ -203,7 +204,7 @@ func (d *Decoder) metadata(m *Metadata) {
 	}
 }
 
-// link reads an rs:ln into links. It ignores one without a usable href.
+// link reads an rs:ln and appends it to links, unless the rs:ln has no usable href.
 func (d *Decoder) link(links *[]Link) error {
 	if err := d.linkTag(links); err != nil {
 		return err
@@ -211,7 +212,8 @@ func (d *Decoder) link(links *[]Link) error {
 	return d.skip()
 }
 
-// linkTag reads the start tag of an rs:ln into links.
+// linkTag reads the start tag of an rs:ln and appends the link to links, unless it has no
+// usable href.
 func (d *Decoder) linkTag(links *[]Link) error {
 	var l Link
 	for i := range d.s.attrs {
@@ -275,14 +277,15 @@ func (d *Decoder) countLink(n int) error {
 	*size += int(d.s.base + int64(d.s.pos) - d.s.elem.at)
 	switch {
 	case n >= d.s.lim.Links:
-		return d.fail(LimitReached, "more than %d rs:ln in one place", d.s.lim.Links)
+		return d.fail(LimitReached, "more than %d rs:ln in the root or in one entry", d.s.lim.Links)
 	case *size > d.s.lim.LinkBytes:
-		return d.fail(LimitReached, "the rs:ln in one place take more than %d bytes", d.s.lim.LinkBytes)
+		return d.fail(LimitReached, "the rs:ln in the root or in one entry take more than %d bytes", d.s.lim.LinkBytes)
 	}
 	return nil
 }
 
-// empty reports, and notes, whether a is an empty attribute of the standard.
+// empty reports whether the standard defines an attribute that was found empty, and sends a
+// note if it does.
 func (d *Decoder) empty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]
 	if defined {
@@ -295,7 +298,8 @@ func (d *Decoder) empty(a *attr) bool {
 	return defined
 }
 
-// foreignAttr stores an attribute that the standard does not define.
+// foreignAttr returns an attribute that the standard does not define, and sends a note
+// unless it belongs to another vocabulary.
 func (d *Decoder) foreignAttr(a *attr) Attr {
 	rule := ""
 	switch {
@@ -312,7 +316,7 @@ func (d *Decoder) foreignAttr(a *attr) Attr {
 		}
 	}
 	if rule != "" {
-		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: rule, Msg: fmt.Sprintf("attribute %s is not defined; kept, and not used", clip(string(a.name)))})
+		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: rule, Msg: fmt.Sprintf("the standard does not define attribute %s; kept, but not used", clip(string(a.name)))})
 	}
 	return keptAttr(a)
 }
@@ -321,8 +325,8 @@ func keptAttr(a *attr) Attr {
 	return Attr{Space: a.uri, Name: string(a.local()), Value: string(a.value)}
 }
 
-// ruleOfAttr maps each attribute of the standard (1.1 §7) to the rule about its value;
-// "" if there is none.
+// ruleOfAttr maps each attribute that the standard defines (1.1 §7) to the rule about its
+// value, or to "" if there is no rule.
 var ruleOfAttr = map[string]string{
 	"capability": "root-capability-required",
 	"at":         "at-w3cdtf",
@@ -342,7 +346,8 @@ var ruleOfAttr = map[string]string{
 	"href":       "",
 }
 
-// place returns "root" or "entry", as used in rule ids, for the parent of the element.
+// place returns "root" or "entry" for the parent of the element, as it is used in ids of
+// rules.
 func (d *Decoder) place() string {
 	if d.inside {
 		return "entry"

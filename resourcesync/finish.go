@@ -5,45 +5,46 @@ import (
 	"slices"
 )
 
-// This file contains the checks that need the end of an entry or of the document.
+// This file contains the checks at the end of an entry and at the end of the document.
 
-// largest is the maximum size of a document (1.1 §7), in the larger of the two
-// meanings of 50 MB. An Encoder uses the smaller.
+// largest is the maximum size of a document, 50 MB (1.1 §7), in the larger of the two
+// meanings of MB. An Encoder uses the smaller meaning.
 const largest = 50 << 20
 
-// finish handles the end of the document.
+// finish checks the document as a whole, at its end.
 func (d *Decoder) finish() error {
 	d.state = ended
 	d.settleUps()
 	if size := d.s.base + int64(d.s.pos); size > largest {
-		d.tolerateRoot(Note{Rule: "limit-50mb", Msg: fmt.Sprintf("the document has %d bytes; expected %d at most", size, largest)})
+		d.tolerateRoot(Note{Rule: "limit-50mb", Msg: fmt.Sprintf("the document has %d bytes; expected at most %d", size, largest)})
 	}
 	if d.as == DialectDLib && d.header.Dialect != DialectDLib {
-		d.tolerateRoot(Note{Rule: "dlib-namespace", Msg: "no element in the ResourceSync namespace of D-Lib Magazine 2013"})
+		d.tolerateRoot(Note{Rule: "dlib-namespace", Msg: "the document has no element in the ResourceSync namespace of D-Lib Magazine 2013"})
 	}
 	switch {
 	case !d.hasMD:
 		if d.related {
-			d.tolerateRoot(Note{Rule: d.ruleHere("root-md-required", "dlib-root-md-capability"), Msg: "no rs:md in the root: what the document is for is not known"})
+			d.tolerateRoot(Note{Rule: d.ruleHere("root-md-required", "dlib-root-md-capability"), Msg: "the root has no rs:md, so the purpose of the document is unknown"})
 		}
 	case d.header.Capability != "":
 		d.checkTimes()
 	case !d.cannot("capability"):
-		d.tolerateRoot(Note{Rule: d.ruleHere("root-capability-required", "dlib-root-md-capability"), Msg: "no capability: what the document is for is not known"})
+		d.tolerateRoot(Note{Rule: d.ruleHere("root-capability-required", "dlib-root-md-capability"), Msg: "the root has no capability, so the purpose of the document is unknown"})
 	}
 	if d.header.Dialect == DialectDLib && !d.hasTop && d.header.Capability != CapabilityCapabilityList {
-		d.tolerateRoot(Note{Rule: "dlib-top-link", Legal: true, Msg: "no link top to the Capability List"})
+		d.tolerateRoot(Note{Rule: "dlib-top-link", Legal: true, Msg: "the root has no link with relation top to the Capability List"})
 	}
 	return d.verdict()
 }
 
-// tolerateRoot is like tolerate, for the root element.
+// tolerateRoot is like tolerate, for a deviation of the root element.
 func (d *Decoder) tolerateRoot(n Note) {
 	n.Line, n.Column = d.rootLine, d.rootColumn
 	d.tolerate(n)
 }
 
-// ruleHere returns the id of a rule for the edition of the document.
+// ruleHere returns dlib as the id of a rule if the document has a dialect of D-Lib
+// Magazine, and otherwise rule.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -51,7 +52,7 @@ func (d *Decoder) ruleHere(rule, dlib string) string {
 	return rule
 }
 
-// cantRead records that an attribute is present although it counts as absent.
+// cantRead records that an attribute is present but could not be read.
 func (d *Decoder) cantRead(name string) {
 	switch {
 	case d.inside:
@@ -63,8 +64,9 @@ func (d *Decoder) cantRead(name string) {
 
 func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, name) }
 
-// checkTimes notes the times that the rs:md of the root lacks, and those that a
-// document of its kind must not have (1.1 Appendix A). Drafts had other times.
+// checkTimes sends notes about times that the rs:md of the root lacks, and about times that
+// a document of this kind must not have (1.1 Appendix A). It skips drafts, which had other
+// times.
 func (d *Decoder) checkTimes() {
 	h := &d.header
 	if h.Dialect > Dialect10 {
@@ -86,30 +88,31 @@ func (d *Decoder) checkTimes() {
 		switch {
 		case book.need&a.of != 0:
 			if a.value.IsZero() && a.required && !d.cannot(a.name) {
-				n.Rule, n.Msg = book.kind+"-"+a.name+"-required", "no "+a.name
+				n.Rule, n.Msg = book.kind+"-"+a.name+"-required", "the root has no "+a.name
 				d.tolerateRoot(n)
 			}
 		case a.value.IsZero():
 		case book.need&(isSnapshot|isOfChanges) != 0:
-			n.Rule, n.Msg = "root-"+a.name+"-scope", a.name+" has no place in this kind of document"
+			n.Rule, n.Msg = "root-"+a.name+"-scope", "documents of this kind must not have the attribute "+a.name
 			d.tolerateRoot(n)
 		case book.need&knownKind != 0:
-			n.Rule, n.Msg, n.Legal = "root-time-attrs-undefined", a.name+" is not defined for this kind of document", true
+			n.Rule, n.Msg, n.Legal = "root-time-attrs-undefined", "the attribute "+a.name+" is not defined for documents of this kind", true
 			d.tolerateRoot(n)
 		}
 	}
 }
 
-// checkEntry notes missing and misplaced parts of the entry with the given start tag.
+// checkEntry sends notes about missing and misplaced parts of the entry with the given
+// start tag.
 func (in *entryReader) checkEntry(start *element) {
 	d, e := in.d, in.e
 	n := Note{Line: start.line, Column: start.column}
 	if d.header.listsChanges() && e.Change == "" && !d.badChange {
-		n.Quirk, n.Rule, n.Msg = QuirkNoChange, in.ruleOfChange(), "no change: what happened to the resource is not known"
+		n.Quirk, n.Rule, n.Msg = QuirkNoChange, in.ruleOfChange(), "the entry has no change, so it is unknown what happened to the resource"
 		d.tolerate(n)
 	}
 	if e.Capability != "" && e.Capability == d.header.Capability && d.header.Root == URLSet {
-		n.Quirk, n.Rule, n.Msg = QuirkNested, "", fmt.Sprintf("an entry of capability %q, as the document itself", clip(string(e.Capability)))
+		n.Quirk, n.Rule, n.Msg = QuirkNested, "", fmt.Sprintf("the entry has the capability of the document, %q", clip(string(e.Capability)))
 		d.remark(n)
 	}
 	if d.header.Dialect.isDLib() {
@@ -129,19 +132,19 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib checks what only D-Lib Magazine 2013 requires.
+// checkDLib checks what only the proposal in D-Lib Magazine 2013 requires of an entry.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect
 	switch d.header.Capability {
 	case CapabilityChangeList:
 		if d.header.listsChanges() && e.LastMod.IsZero() && e.Metadata.Datetime.IsZero() {
-			n.Rule, n.Msg = "dlib-changelist-lastmod-required", "no lastmod: when the change happened is not known"
+			n.Rule, n.Msg = "dlib-changelist-lastmod-required", "the entry has no lastmod, so it is unknown when the change happened"
 			d.tolerate(n)
 		}
 	case CapabilityResourceDumpManifest, CapabilityChangeDumpManifest:
 		if d.header.Root == URLSet && e.Path == "" && e.Change != Deleted && e.Link(RelPatch) == "" {
-			n.Rule, n.Msg = "dlib-manifest-path-required", "no path: where the bytes are is not known"
+			n.Rule, n.Msg = "dlib-manifest-path-required", "the entry has no path, so it is unknown where the bytes are"
 			d.tolerate(n)
 		}
 	}

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// foreignWriter writes elements of other vocabularies so that they keep their meaning
-// anywhere, as in exclusive canonical XML: each prefix is declared on the element that
-// uses it, comments are left out, and CDATA becomes text.
+// foreignWriter writes elements of other vocabularies so that they keep their meaning in
+// any document, as in exclusive canonical XML. It declares each prefix on the element that
+// uses it, leaves out comments, and writes CDATA as text.
 type foreignWriter struct {
 	b        []byte
-	rendered []binding // declarations written that are in scope
-	marks    []int     // number of prefixes before each open element
+	rendered []binding // written namespace declarations that are in scope
+	marks    []int     // number of declarations before each open element
 	names    []string  // names of the open elements
 }
 
-// keepForeign stores the element whose start tag was last read, with its content, in
-// d.kept.
+// keepForeign stores an element and its content in d.kept. The start tag of the element was
+// read before.
 func (d *Decoder) keepForeign() error {
 	w := &d.kept
 	w.rendered, w.marks, w.names = w.rendered[:0], w.marks[:0], w.names[:0]
@@ -45,7 +45,7 @@ func (d *Decoder) keepForeign() error {
 	return nil
 }
 
-// start writes the start tag that s has just read.
+// start writes the start tag that the scanner has just read.
 func (w *foreignWriter) start(s *scanner) {
 	el := &s.elem
 	w.marks = append(w.marks, len(w.rendered))
@@ -65,7 +65,7 @@ func (w *foreignWriter) start(s *scanner) {
 	}
 }
 
-// declare writes the declaration of a prefix unless it is already in scope.
+// declare writes the declaration of a prefix, unless the declaration is in scope already.
 func (w *foreignWriter) declare(prefix []byte, uri string) {
 	if uri == nsXML {
 		return
@@ -104,12 +104,12 @@ func (w *foreignWriter) end(empty bool) {
 	w.rendered, w.marks, w.names = w.rendered[:w.marks[last]], w.marks[:last], w.names[:last]
 }
 
-// foreignChecker checks XML that is written into a document unchanged.
+// foreignChecker checks XML that an Encoder writes into a document without change.
 type foreignChecker struct{ s scanner }
 
-// check returns an error if xml cannot be part of a document. It must consist of whole
-// elements that declare the prefixes they use, and each must be in a namespace other
-// than ours.
+// check returns an error unless the XML can be part of a document. The XML must consist of
+// whole elements that declare the prefixes they use, and each element must be in the
+// namespace of another vocabulary.
 func (c *foreignChecker) check(xml string) error {
 	const before, after = `<x xmlns="` + nsSitemap + `">`, `</x>`
 	c.s = scanner{

@@ -11,36 +11,36 @@ import (
 	"unicode/utf8"
 )
 
-// window is the part of a document that a scanner can see: buf[pos:end] are the next
-// bytes, all of them valid UTF-8 and characters allowed in XML.
+// window is the part of a document that is in the buffer of a scanner. The next bytes are
+// buf[pos:end], which are valid UTF-8 and consist of characters that XML allows.
 type window struct {
 	src   io.Reader
 	limit int64
 
 	buf  []byte
-	pos  int   // next byte to scan
+	pos  int   // index of the next byte to scan
 	end  int   // end of the checked bytes
-	full int   // end of the bytes read: buf[end:full] is the start of a character
+	full int   // end of the bytes that were read; buf[end:full] is an incomplete character
 	base int64 // offset of buf[0] in the document
-	err  error // error that ended the reading at end; io.EOF at the normal end of src
+	err  error // error that ended the reading; io.EOF at the normal end of src
 
-	mark      int   // lines have been counted up to buf[mark]
-	line      int   // line number at mark, from 1
-	lineStart int64 // offset of the start of that line
+	mark      int   // index up to which lines have been counted
+	line      int   // number of the line at mark, from 1
+	lineStart int64 // offset of the start of the line at mark
 }
 
 const firstBuffer = 32 << 10
 
 var (
-	errTooLarge = errors.New("document too large")
-	errEndless  = errors.New("document too large as it is stored")
-	errNotText  = errors.New("not a character that XML allows, in the encoding of the document")
-	errCutChar  = errors.New("the last character is cut")
+	errTooLarge = errors.New("the document is too large")
+	errEndless  = errors.New("the compressed document is too large")
+	errNotText  = errors.New("these bytes are not a character that XML allows, in the encoding of the document")
+	errCutChar  = errors.New("the last character is incomplete")
 )
 
-// more reads more bytes and keeps buf[pos:]. It returns false if there are none; err is
-// the reason. It reads at least half as many bytes as it keeps, so that scanning a
-// token again after each call takes linear time in all.
+// more reads more bytes, and keeps buf[pos:]. It returns false if there are no more bytes,
+// and then w.err is the reason. It reads at least half as many bytes as it keeps, so that
+// scanning a token again after each call takes linear time in total.
 func (w *window) more() bool {
 	w.count(w.pos)
 	w.full = copy(w.buf, w.buf[w.pos:w.full])
@@ -76,7 +76,8 @@ func (w *window) read() {
 	w.check(err)
 }
 
-// check advances end over the valid bytes and stores the reason why it stopped.
+// check moves w.end to the end of the valid bytes, and stores the reason in w.err if the
+// document ends there.
 func (w *window) check(readErr error) {
 	n, ok := validText(w.buf[w.end:w.full])
 	w.end += n
@@ -95,7 +96,7 @@ func (w *window) check(readErr error) {
 	}
 }
 
-// count continues the line count up to buf[i].
+// count counts the lines up to buf[i].
 func (w *window) count(i int) {
 	if i <= w.mark {
 		return
@@ -110,8 +111,9 @@ func (w *window) count(i int) {
 
 var newline = []byte{'\n'}
 
-// validText returns the length of the longest prefix of b that is UTF-8 with characters
-// of XML 1.0 §2.2. ok is false if the rest is not the start of such a character.
+// validText returns the length of the longest prefix of b that is valid UTF-8 and consists
+// of characters that XML allows (XML 1.0 §2.2). ok is false if the rest of b cannot become
+// such a character.
 func validText(b []byte) (n int, ok bool) {
 	i := 0
 	for i < len(b) {
@@ -137,10 +139,11 @@ func validText(b []byte) (n int, ok bool) {
 	return i, true
 }
 
-// open detects the form of r by its first bytes. It returns a reader of the text as
-// UTF-8, the encoding, and whether the text was compressed. It reads at most about
-// twice limit bytes of r. Text of the allowed size never needs more, even in UTF-16;
-// the bound is for compressed data, which may be endless and decompress to nothing.
+// open detects compression and encoding by the first bytes of a document. It returns a
+// reader of the text as UTF-8, the encoding, and whether the document was compressed. The
+// reader reads at most about 2 * limit bytes of r. A text of limit bytes never needs more,
+// even in UTF-16. The bound is for compressed data, which could be endless and decompress
+// to nothing.
 func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed bool, err error) {
 	const spare = 64 << 10
 	br := bufio.NewReaderSize(&steadyReader{r, 2*min(limit, math.MaxInt64/4) + spare}, 4096)
@@ -153,7 +156,7 @@ func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed boo
 		packed = true
 		br = bufio.NewReaderSize(gzipReader{zr}, 4096)
 		if head, _ = br.Peek(2); bytes.HasPrefix(head, gzipMagic) {
-			return nil, "", true, &DecodeError{Kind: NotResourceSync, Msg: "this is gzip inside gzip; expected XML, compressed once at most"}
+			return nil, "", true, &DecodeError{Kind: NotResourceSync, Msg: "the document is compressed with gzip twice; expected at most once"}
 		}
 	} else if len(head) == 0 && err != io.EOF {
 		return nil, "", false, err
@@ -162,8 +165,8 @@ func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed boo
 	return text, encoding, packed, err
 }
 
-// steadyReader returns an error if its reader repeatedly returns nothing, or more than
-// left bytes.
+// steadyReader returns an error if the underlying reader repeatedly returns no bytes, or
+// returns more than left bytes in total.
 type steadyReader struct {
 	r    io.Reader
 	left int64
@@ -184,7 +187,7 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// gzipReader marks decompression errors as the end of the readable data.
+// gzipReader adds to errors of decompression that they are about gzip.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {

@@ -1,6 +1,9 @@
 package resourcesync
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // EncodeError is the error of an Encoder for a value that cannot be written.
 type EncodeError struct {
@@ -23,16 +26,16 @@ type demand uint16
 
 const (
 	knownKind       demand = 1 << iota // the standard defines the kind
-	noIndex                            // there is no index of this kind
+	noIndex                            // the standard has no index of this kind
 	needsUp                            // the root must have a link up
-	isSnapshot                         // a snapshot: the root must have at, and neither from nor until
-	isOfChanges                        // a list of changes: the root must have from, and neither at nor completed
-	entriesHaveAt                      // entries may have at and completed
-	entriesHaveFrom                    // entries may have from and until
+	isSnapshot                         // a snapshot: the root must have the attribute at, and neither from nor until
+	isOfChanges                        // a list of changes: the root must have the attribute from, and neither at nor completed
+	entriesHaveAt                      // entries may have the attributes at and completed
+	entriesHaveFrom                    // entries may have the attributes from and until
 	needsCapability                    // each entry must have a capability
 	listsSets                          // entries may have only the capability of a Capability List
-	needsChange                        // each entry must have a change, and may link patches
-	needsPath                          // entries must have a path, except deletions; links may have one
+	needsChange                        // each entry must have a change, and may link to patches
+	needsPath                          // each entry except a deletion must have a path, and links may have a path
 )
 
 const (
@@ -42,8 +45,8 @@ const (
 	archiveOfIn  = knownKind | needsUp | entriesHaveFrom
 )
 
-// demands lists the requirements of each kind, as a urlset and as a sitemapindex (1.1
-// §8 to §13, Appendix A, Archives §3 to §6). Other kinds have none.
+// demands maps each capability to the requirements of documents, first as a urlset and then
+// as a sitemapindex (1.1 §8 to §13, Appendix A, Archives §3 to §6).
 var demands = map[Capability][2]demand{
 	CapabilityDescription:          {knownKind | listsSets, knownKind},
 	CapabilityCapabilityList:       {knownKind | needsUp | needsCapability, 0},
@@ -74,8 +77,8 @@ func ruleBookOf(h *Header) ruleBook {
 	return r
 }
 
-// header returns an error for the first missing or misplaced part of a header; nil if
-// it is valid.
+// header returns an error for the first missing or misplaced part of a header, or nil if
+// the header is valid.
 func (r *ruleBook) header(h *Header) *EncodeError {
 	if r.need&noIndex != 0 {
 		return &EncodeError{"capability", string(h.Capability), string(h.Capability) + "-root-urlset", "a manifest is a urlset, never an index"}
@@ -83,30 +86,22 @@ func (r *ruleBook) header(h *Header) *EncodeError {
 	if r.need&needsUp != 0 && h.Link(RelUp) == "" {
 		return &EncodeError{"up", "", r.kind + "-up-required", "expected a link with this relation"}
 	}
-	if r.need&isSnapshot != 0 {
-		switch {
-		case h.At.IsZero():
-			return &EncodeError{"at", "", r.kind + "-at-required", "expected the moment of the snapshot"}
-		case !h.From.IsZero():
-			return misplaced("from", h.From, "root-from-scope")
-		case !h.Until.IsZero():
-			return misplaced("until", h.Until, "root-until-scope")
-		}
+	var err *EncodeError
+	switch {
+	case r.need&isSnapshot != 0 && h.At.IsZero():
+		return &EncodeError{"at", "", r.kind + "-at-required", "expected the moment of the snapshot"}
+	case r.need&isSnapshot != 0:
+		err = cmp.Or(misplaced("from", h.From, "root-from-scope"), misplaced("until", h.Until, "root-until-scope"))
+	case r.need&isOfChanges != 0 && h.From.IsZero():
+		return &EncodeError{"from", "", r.kind + "-from-required", "expected the moment since when changes are listed"}
+	case r.need&isOfChanges != 0:
+		err = cmp.Or(misplaced("at", h.At, "root-at-scope"), misplaced("completed", h.Completed, "root-completed-scope"))
 	}
-	if r.need&isOfChanges != 0 {
-		switch {
-		case h.From.IsZero():
-			return &EncodeError{"from", "", r.kind + "-from-required", "expected the moment since when changes are listed"}
-		case !h.At.IsZero():
-			return misplaced("at", h.At, "root-at-scope")
-		case !h.Completed.IsZero():
-			return misplaced("completed", h.Completed, "root-completed-scope")
-		}
-	}
-	return inOrder(&h.Metadata)
+	return cmp.Or(err, inOrder(&h.Metadata))
 }
 
-// entry is like header, for an entry.
+// entry returns an error for the first missing or misplaced part of an entry, or nil if the
+// entry is valid.
 func (r *ruleBook) entry(e *Entry) *EncodeError {
 	if r.need&knownKind == 0 {
 		return inOrder(&e.Metadata)
@@ -139,25 +134,18 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 	return nil
 }
 
-// times checks at, completed, from and until of an entry.
+// times checks the attributes at, completed, from and until of an entry.
 func (r *ruleBook) times(m *Metadata) *EncodeError {
+	var err *EncodeError
 	if r.need&entriesHaveAt == 0 {
-		switch {
-		case !m.At.IsZero():
-			return misplaced("at", m.At, "entry-at-completed-scope")
-		case !m.Completed.IsZero():
-			return misplaced("completed", m.Completed, "entry-at-completed-scope")
-		}
+		const rule = "entry-at-completed-scope"
+		err = cmp.Or(misplaced("at", m.At, rule), misplaced("completed", m.Completed, rule))
 	}
 	if r.need&entriesHaveFrom == 0 {
-		switch {
-		case !m.From.IsZero():
-			return misplaced("from", m.From, "entry-from-until-scope")
-		case !m.Until.IsZero():
-			return misplaced("until", m.Until, "entry-from-until-scope")
-		}
+		const rule = "entry-from-until-scope"
+		err = cmp.Or(err, misplaced("from", m.From, rule), misplaced("until", m.Until, rule))
 	}
-	return inOrder(m)
+	return cmp.Or(err, inOrder(m))
 }
 
 func (r *ruleBook) capability(m *Metadata) *EncodeError {
@@ -204,7 +192,8 @@ func (r *ruleBook) link(l *Link) *EncodeError {
 	return nil
 }
 
-// missing returns the error for an attribute that rs:md lacks, or for a missing rs:md.
+// missing returns the error for an attribute that the rs:md of an entry lacks, or for a
+// missing rs:md.
 func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	rule := r.kind + "-" + field + "-required"
 	switch {
@@ -216,7 +205,7 @@ func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	return &EncodeError{field, "", rule, expected}
 }
 
-// inOrder checks that no interval ends before it begins.
+// inOrder checks that no interval of an rs:md ends before its start.
 func inOrder(m *Metadata) *EncodeError {
 	switch {
 	case m.Completed.Before(m.At):
@@ -227,7 +216,12 @@ func inOrder(m *Metadata) *EncodeError {
 	return nil
 }
 
+// misplaced returns the error for a time that documents of this kind must not have, or nil
+// if the time is absent.
 func misplaced(field string, value Datetime, rule string) *EncodeError {
+	if value.IsZero() {
+		return nil
+	}
 	return &EncodeError{field, value.String(), rule, "has no place in this kind of document"}
 }
 

@@ -1,22 +1,22 @@
 package resourcesync
 
-// Limits bound a Decoder. A field that is 0 takes its default, which is enough for
-// every document that the standard allows. Bytes and Entries do not affect memory,
-// since the Decoder holds one entry at a time; their defaults allow Sources that never
-// split a list.
+// Limits bound a Decoder. A field that is 0 takes its default, which is enough for every
+// document that the standard allows. Bytes and Entries do not affect memory, since the
+// Decoder holds one entry at a time. Their defaults are large, because some Sources never
+// divide a list.
 type Limits struct {
 	Bytes      int64 // size of the decompressed document as UTF-8; default 200 MiB
-	Entries    int   // default 1,000,000: twenty times the limit of the standard
+	Entries    int   // number of entries; default 1,000,000, twenty times the limit of the standard
 	Depth      int   // depth of nested elements; default 32
 	Attributes int   // number of attributes of one element; default 64
 	Token      int   // length in bytes of one tag, text, comment or processing instruction; default 64 KiB
 	URI        int   // length in bytes of a loc or href; default 8 KiB
-	Foreign    int   // number of foreign elements in one entry, or between two; default 10,000
-	// ForeignBytes bounds the stored elements of other vocabularies, for one entry and
-	// for the root; default 1 MiB.
+	Foreign    int   // number of elements from other vocabularies in one entry, or between two entries; default 10,000
+	// ForeignBytes is the length in bytes of the stored elements from other vocabularies,
+	// for each entry and for the root; default 1 MiB.
 	ForeignBytes int
 	Links        int // number of rs:ln in one entry or in the root; default 10,000
-	LinkBytes    int // length in bytes of their start tags; default 2 MiB
+	LinkBytes    int // length in bytes of the start tags of all rs:ln in one entry or in the root; default 2 MiB
 	Namespaces   int // number of namespace prefixes in scope at once; default 128
 }
 

@@ -12,10 +12,10 @@ import (
 // Until) or of an entry (the rest). The zero value of a field is absence.
 type Metadata struct {
 	Capability Capability
-	At         Datetime // snapshot documents: state of the set at this moment or later (1.1 §7)
-	Completed  Datetime // snapshot documents: when taking the snapshot ended
-	From       Datetime // change documents: changes since this moment are listed
-	Until      Datetime // change documents: closed at this moment; absent while open
+	At         Datetime // snapshots: the document has the state of the set at this moment or later (1.1 §7)
+	Completed  Datetime // snapshots: the moment when the snapshot was completed
+	From       Datetime // documents of changes: the document lists the changes since this moment
+	Until      Datetime // documents of changes: the document was closed at this moment; absent while changes may be added
 
 	Change   Change
 	Datetime Datetime // time of the change
@@ -23,20 +23,20 @@ type Metadata struct {
 	Length   Length   // of the representation
 	Type     string   // media type
 	Encoding string   // content coding
-	Path     string   // member of a package, with its leading slash
+	Path     string   // path of a member in a package, with a leading slash
 
 	Attrs []Attr
 }
 
-// isZero reports whether nothing is said.
+// isZero reports whether all fields are absent.
 func (m *Metadata) isZero() bool {
 	return m.Capability == "" && m.At.IsZero() && m.Completed.IsZero() && m.From.IsZero() && m.Until.IsZero() &&
 		m.Change == "" && m.Datetime.IsZero() && len(m.Digests) == 0 && !m.Length.Known() &&
 		m.Type == "" && m.Encoding == "" && m.Path == "" && len(m.Attrs) == 0
 }
 
-// merge adds the attributes of other. It returns the name of an attribute that has
-// different values in both, and then m must not be used; "" if there is none.
+// merge adds the attributes of other to m. If an attribute has different values in both,
+// merge returns its name, and m must not be used. Otherwise it returns "".
 func (m *Metadata) merge(other *Metadata) (differs string) {
 	mergeValue(&differs, "capability", &m.Capability, other.Capability)
 	mergeValue(&differs, "at", &m.At, other.At)
@@ -67,7 +67,8 @@ func (m *Metadata) merge(other *Metadata) (differs string) {
 	return differs
 }
 
-// mergeValue takes the value of the attribute name, whose zero value says nothing, unless there is another one.
+// mergeValue sets *mine to other if *mine is the zero value. If both are set and differ, it
+// sets *differs to the name of the attribute.
 func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
 	var nothing T
 	switch {
@@ -87,8 +88,8 @@ const MaxRemainder = 16 << 10
 // so programs carry it as one value, from the document to the readers of the copy. The zero
 // Remainder is empty.
 //
-// Its text is JSON with the names of the tags. A new attribute of rs:md becomes a field
-// here, one of rs:ln a field of Link.
+// [Remainder.Text] is JSON with the names in the struct tags. A new attribute of rs:md
+// becomes a field of Remainder, and a new attribute of rs:ln a field of Link.
 type Remainder struct {
 	Encoding   string     `json:"encoding,omitempty"`
 	ChangeFreq ChangeFreq `json:"changefreq,omitempty"`

@@ -2,8 +2,8 @@ package resourcesync
 
 import "slices"
 
-// Quirk numbers a habit of existing Sources that violates the standard but can be
-// understood. 0 is none.
+// Quirk is the number of a known deviation of existing Sources from the standard that can
+// be understood. 0 means none.
 type Quirk uint8
 
 // Quirks that a Decoder recognises.
@@ -11,10 +11,10 @@ const (
 	QuirkPrefix         Quirk = 1  // elements of the Sitemap protocol with a prefix
 	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
 	QuirkDialect        Quirk = 3  // the dialects of D-Lib Magazine 2013
-	QuirkMid2013        Quirk = 4  // modified on the rs:md of the root, or relation resourcesync instead of up
+	QuirkMid2013        Quirk = 4  // the attribute modified on the rs:md of the root, or the relation resourcesync instead of up
 	QuirkNested         Quirk = 5  // a urlset that lists documents of its own capability
 	QuirkPages          Quirk = 6  // pages linked by rel="next", without an index
-	QuirkConcatenated   Quirk = 7  // several concatenated documents
+	QuirkConcatenated   Quirk = 7  // several documents one after the other in one file
 	QuirkElementOrder   Quirk = 8  // rs:md or rs:ln before the loc of an entry, or after the entries
 	QuirkBrowser        Quirk = 9  // markup for browsers and validators: a style sheet or a schema
 	QuirkEncoding       Quirk = 10 // an encoding other than UTF-8
@@ -26,7 +26,7 @@ const (
 	QuirkLinkIncomplete Quirk = 25 // rs:ln without rel or href
 	QuirkRelationCase   Quirk = 26 // a relation type with capital letters
 	QuirkForeignAttr    Quirk = 27 // an attribute that the standard does not define
-	QuirkMoment         Quirk = 28 // at or from is missing or misplaced
+	QuirkMoment         Quirk = 28 // the attribute at or from is missing or misplaced
 	QuirkDatePartial    Quirk = 30 // a datetime of reduced precision (year, month, day or minute), read as an interval
 	QuirkDatetimeZone   Quirk = 31 // an offset that is missing (read as UTC) or is not Z, or a space instead of T
 	QuirkSpaceAround    Quirk = 39 // white space around a loc
@@ -65,12 +65,12 @@ const (
 
 // Note describes something unusual that a Decoder read, and how it was interpreted.
 type Note struct {
-	Quirk  Quirk  // 0 if it is a mistake rather than a known habit
+	Quirk  Quirk  // number of the known deviation; 0 if the note is about something else
 	Rule   string // id of the rule, as used by package lint; may be ""
 	Line   int    // line of the element, from 1
 	Column int    // column of its start tag, from 1, in bytes of UTF-8
-	Legal  bool   // the standard allows it
-	Msg    string // a sentence: the text found and how it was read
+	Legal  bool   // the standard allows what the note describes
+	Msg    string // for people: the text that was found, and how it was read
 }
 
 // Tolerance is the policy of a Decoder. It is called with each note; if it returns
@@ -83,12 +83,12 @@ func Lenient(Note) bool { return true }
 // Strict accepts only what the standard allows.
 func Strict(n Note) bool { return n.Legal }
 
-// Except returns the policy t without the given quirks, which are refused.
+// Except returns a policy that refuses the given quirks, and is otherwise like t.
 func (t Tolerance) Except(quirks ...Quirk) Tolerance {
 	return func(n Note) bool { return t(n) && (n.Quirk == 0 || !slices.Contains(quirks, n.Quirk)) }
 }
 
-// And returns the policy t that also tolerates the given quirks.
+// And returns a policy that tolerates the given quirks, and is otherwise like t.
 func (t Tolerance) And(quirks ...Quirk) Tolerance {
 	return func(n Note) bool { return t(n) || n.Quirk != 0 && slices.Contains(quirks, n.Quirk) }
 }

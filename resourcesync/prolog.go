@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration is allowed at pos: only white space
-// may be before it.
+// atDeclaration reports whether an XML declaration is allowed here. Only white space may be
+// before it.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
-// checkXMLDecl checks an XML declaration after <?xml: version, then optionally encoding
-// and standalone (XML 1.0 §2.8).
+// checkXMLDecl checks the part of an XML declaration after <?xml: the version, then
+// optionally encoding and standalone (XML 1.0 §2.8).
 func checkXMLDecl(b []byte) (encoding, why string) {
 	b, value, ok := cutPseudoAttr(b, "version")
 	if !ok {
@@ -41,8 +41,8 @@ func isEncodingName(s string) bool {
 	return n > 0 && n == len(s) && s[0] != '_' && strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// cutPseudoAttr removes white space and name="value" from the start of b; if b does not
-// start with them it returns b unchanged.
+// cutPseudoAttr removes white space and name="value" from the start of b. If b does not
+// start with these, cutPseudoAttr returns b unchanged.
 func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	t := bytes.TrimLeft(b, xmlSpace)
 	if len(t) == len(b) || !bytes.HasPrefix(t, []byte(name)) {

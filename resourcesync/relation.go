@@ -2,8 +2,8 @@ package resourcesync
 
 import "strings"
 
-// The link relations that the standard defines, with their sections. Others are
-// accepted (1.1 §7).
+// Link relations that the standard or existing Sources use, with the sections that define
+// them. Links may have other relations, too (1.1 §7).
 const (
 	RelUp          = "up"           // the document one level up, such as the Capability List (1.1 §6.2)
 	RelIndex       = "index"        // on a document: link to the index that lists it (1.1 §6.2)
@@ -23,8 +23,8 @@ const (
 	RelArchives    = "archives"     // the list of archived versions of the document (Archives §2.2)
 	RelSelf        = "self"         // the URI of the document itself; from Atom, used by existing Sources
 	RelNext        = "next"         // the next page of a list; used by existing Sources, not defined by the standard
-	RelPrev        = "prev"         // the previous page; like RelNext
-	RelSource      = "resourcesync" // from a web page to a Capability List (1.1 §6.3.3); in drafts of 2013 instead of up
+	RelPrev        = "prev"         // the previous page of a list; used by existing Sources, not defined by the standard
+	RelSource      = "resourcesync" // on a web page: link to a Capability List (1.1 §6.3.3); in drafts of 2013 used instead of up
 )
 
 // IsPatchType reports whether mediaType, ignoring parameters, is a patch format: bytes

@@ -26,14 +26,5 @@ func IsRelation(rel string) bool {
 		return true
 	}
 	scheme, rest, ok := strings.Cut(rel, ":")
-	if !ok || rest == "" || strings.ContainsAny(rel, " \t\r\n<>\"") {
-		return false
-	}
-	for i, c := range []byte(strings.ToLower(scheme)) {
-		letter := 'a' <= c && c <= 'z'
-		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(c))) {
-			return false
-		}
-	}
-	return scheme != ""
+	return ok && scheme != "" && rest != "" && isScheme(scheme) && !strings.ContainsAny(rel, " \t\r\n<>\"")
 }

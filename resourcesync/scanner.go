@@ -14,13 +14,14 @@ const (
 	tokEOF
 )
 
-// scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. It holds one
-// token at a time: tokens are slices of its buffer, valid until the next call of next.
+// scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. A token
+// consists of slices of the buffer of the scanner, which are valid until the next call of
+// next.
 type scanner struct {
 	window
 	lim Limits
 
-	names []byte // concatenated names of the open elements
+	names []byte // names of the open elements, one after the other
 	opens []openElement
 	ns    []binding
 
@@ -30,45 +31,45 @@ type scanner struct {
 	norm       []byte // normalised attribute values
 	collect    bool   // collect text in s.text
 	text       []byte // text kept
-	pendingEnd bool   // the start tag just returned was an empty-element tag
+	pendingEnd bool   // the last tag was an empty-element tag, so the next token is its end
 	rooted     bool   // the root element has begun
-	prolog     bool   // something came before the root element
+	prolog     bool   // a comment, an instruction or a declaration came before the root element
 	encoding   string // encoding of the document, as detected by open
 	declared   string // encoding in the XML declaration
 	leading    bool   // white space came before the XML declaration
 	styled     bool   // the document has a style sheet for browsers
-	loose      loose  // the first ignored text since the last reset
+	loose      loose  // the first text that was ignored since this field was cleared
 }
 
-// loose is text in a place where only elements belong.
+// loose is text at a place where only elements are allowed.
 type loose struct {
-	line, column int // line is 0 if there is none
+	line, column int // line is 0 if there is no such text
 	text         string
 }
 
-// openElement is an open element: where its name begins, and how many namespace
-// bindings preceded its own.
+// openElement is an element that is not closed yet. It has the index of its name in
+// scanner.names, and the number of namespace bindings before its own.
 type openElement struct{ name, ns int }
 
 // element is a start tag.
 type element struct {
 	at     int64 // offset of its <
-	line   int   // 0 until locate is called, like column
+	line   int   // line and column are 0 until locate is called
 	column int
 	space  space
 	uri    string
 	name   []byte // as written
-	colon  int    // length of the prefix; 0 if there is none
+	colon  int    // length of the namespace prefix; 0 if there is none
 	local  []byte // name without the prefix
 }
 
 // attr is an attribute of the start tag just read. Namespace declarations are excluded.
 type attr struct {
 	name  []byte // as written
-	colon int    // length of the prefix; 0 if there is none
+	colon int    // length of the namespace prefix; 0 if there is none
 	value []byte // normalised
 	space space
-	ns    int32 // id of the binding of its prefix
+	ns    int32 // id of the namespace of the attribute
 	uri   string
 }
 
@@ -80,7 +81,7 @@ func (a *attr) local() []byte {
 }
 
 // locate computes the line and column of the element. It is called only when they are
-// needed, at the latest before the bytes leave the buffer.
+// needed, or when the start tag leaves the buffer.
 func (s *scanner) locate() {
 	if s.elem.line == 0 && s.elem.name != nil {
 		s.count(int(s.elem.at - s.base))
@@ -93,9 +94,9 @@ func (s *scanner) more() bool {
 	return s.window.more()
 }
 
-// plainText returns the text up to the end tag of the open element, and consumes both,
-// if the element has only text that needs no replacement or check (no reference,
-// control character or "]"). Otherwise it does nothing.
+// plainText returns the text of the innermost open element, and moves after the end tag. It
+// does so only if the rest of the element is text without references, control characters
+// and "]". Otherwise it does nothing and ok is false.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
 	i := plainRun(b, ']')
@@ -108,8 +109,8 @@ func (s *scanner) plainText() (text []byte, ok bool) {
 	return b[:i], true
 }
 
-// endsHere returns the length of the end tag of the open element if b begins with that
-// tag in its usual form.
+// endsHere returns the length of the end tag of the innermost open element if b begins with
+// that tag in its usual form, and otherwise 0.
 func (s *scanner) endsHere(b []byte) int {
 	name := s.names[s.opens[len(s.opens)-1].name:]
 	n := len(name) + 2
@@ -178,7 +179,7 @@ func (s *scanner) skipSpace() {
 	s.pos += i
 }
 
-// longer reads more, because the token at pos is incomplete.
+// longer reads more bytes, because the token at pos is incomplete.
 func (s *scanner) longer() error {
 	if s.end-s.pos > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "a tag, text, comment or processing instruction is longer than %d bytes", s.lim.Token)
@@ -221,7 +222,8 @@ func (s *scanner) charData() error {
 	return nil
 }
 
-// noteLoose records the position of ignored text, unless the text is white space.
+// noteLoose stores ignored text and its position in s.loose, unless the text is white
+// space.
 func (s *scanner) noteLoose(at int, run []byte) {
 	if s.collect || s.loose.line > 0 {
 		return
@@ -234,12 +236,13 @@ func (s *scanner) noteLoose(at int, run []byte) {
 	if len(trimSpace(run)) == 0 {
 		return
 	}
-	s.locate() // the element before the text
+	s.locate() // compute the position of the element before the text
 	s.count(at)
 	s.loose = loose{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }
 
-// addText appends text, with references replaced, to s.text if it is wanted.
+// addText checks text and replaces its references. If s.collect is set it appends the
+// result to s.text.
 func (s *scanner) addText(run []byte) error {
 	if bytes.IndexByte(run, '&') < 0 && bytes.IndexByte(run, '\r') < 0 {
 		if s.collect {
@@ -257,7 +260,8 @@ func (s *scanner) addText(run []byte) error {
 	return s.checkText()
 }
 
-// checkText bounds the text of an element, which may come in several pieces.
+// checkText returns an error if the text of an element, which may come in several pieces,
+// is too long.
 func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
@@ -399,12 +403,12 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find returns the offset from pos at which what begins, searching from the offset
-// from. The occurrence ends the token at pos.
-func (s *scanner) find(from int, what string) (int, error) {
+// find searches the text end with which the token at pos ends. It starts at an offset from
+// pos, and returns the offset of the occurrence from pos.
+func (s *scanner) find(from int, end string) (int, error) {
 	for {
 		if b := s.buf[s.pos:s.end]; len(b) > from {
-			if i := bytes.Index(b[from:], []byte(what)); i >= 0 {
+			if i := bytes.Index(b[from:], []byte(end)); i >= 0 {
 				if from+i > s.lim.Token {
 					return 0, s.longer()
 				}
@@ -456,18 +460,17 @@ func (s *scanner) rootLen() int {
 	return len(s.names)
 }
 
-// concatenated returns the error for a further document at pos.
+// concatenated returns the error for a second document that begins at pos.
 func (s *scanner) concatenated(format string, args ...any) *DecodeError {
 	err := s.fail(Incomplete, s.pos, format, args...)
 	err.Quirk = QuirkConcatenated
 	return err
 }
 
-// ruleXML is the rule that a document must be well-formed, on which all other rules
-// depend.
+// ruleXML is the id of the rule that a document must be well-formed XML.
 const ruleXML = "xml-well-formed"
 
-// fail returns the error for buf[at].
+// fail returns an error whose position is that of buf[at].
 func (s *scanner) fail(kind Kind, at int, format string, args ...any) *DecodeError {
 	s.count(at)
 	offset := s.base + int64(at)

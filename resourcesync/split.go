@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Draft is a document that a [Series] is writing. Either Commit or Discard is called,
-// exactly once and last.
+// Draft is a document that a [Series] is writing. The last call is either Commit or
+// Discard.
 type Draft interface {
 	io.Writer
 	// Commit completes a fully written document. If it returns an error, nothing of the
@@ -21,10 +21,10 @@ type Draft interface {
 
 // Part is a document written by a [Series].
 type Part struct {
-	Number  int   // from 1; 0 is the list itself, or its index
-	Entries int   // entries of a list (resources, changes or packages); of an index, its parts
+	Number  int   // number of the part, from 1; 0 is the list as one document, or the index of the parts
+	Entries int   // number of entries: resources, changes or packages of a list, or parts of an index
 	Bytes   int64 // uncompressed size of the document
-	Written int64 // stored size: less than Bytes if the document was compressed
+	Written int64 // stored size of the document, which is less than Bytes if it was compressed
 }
 
 // Series writes a list of any length: as one document if that is within the limits of
@@ -37,15 +37,15 @@ type Series struct {
 	// until.
 	Header Header
 
-	// URI returns the URI of a part; 0 is the list itself or its index, and parts count
-	// from 1.
+	// URI returns the URI of a part, from 1. Part 0 is the list as one document, or the
+	// index of the parts.
 	URI func(part int) string
 
-	// Create begins a document. Number 0 is created first. If one document is not
-	// enough it is discarded, and created again last, for the index.
+	// Create begins a document. Part 0 is created first, for the whole list. If one
+	// document is not enough, part 0 is discarded, and created again last, for the index.
 	Create func(part int) (Draft, error)
 
-	MaxEntries int  // largest number of entries in a list or part; 0 is the limit, 50,000
+	MaxEntries int  // largest number of entries in a document other than the index; 0 means 50,000
 	Gzip       bool // compress the documents with gzip
 }
 
@@ -56,14 +56,14 @@ var errChanged = errors.New("the entries changed while they were read")
 // then the list or its index, so that a reader who fetches them in this order never finds a
 // dangling link. Memory does not grow with the number of entries.
 //
-// Whether one document is enough shows only when it is full, and parts have other
-// headers. Then entries are read again from the start: twice in all, a list of
-// changes three times. They have to be the same each time. An error that entries
-// yield ends the writing and is returned; so a caller cancels.
+// If one document is not enough, Encode reads the entries again from the start, since parts
+// have other headers: twice in total, and three times for a list of changes. The entries
+// must be the same each time. Encode stops at an error that the sequence of entries yields,
+// and returns it, so a caller can cancel.
 //
-// After an error the unfinished document was discarded. Parts that were committed before
-// are left to the caller. The error is [ErrFull] if the list is of a kind without index,
-// such as the manifest of a package, or needs more parts than an index can list.
+// After an error the unfinished document has been discarded. The caller decides about parts
+// that were committed before. The error is [ErrFull] if the list is of a kind without
+// index, such as the manifest of a package, or needs more parts than an index can list.
 func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 	if s.Header.Root != URLSet {
 		return nil, &EncodeError{"root", "sitemapindex", "index-children-are-urlset", "expected the header of a urlset: an index lists no others"}
@@ -164,16 +164,17 @@ func (d *seriesDocument) end() (Part, error) {
 	return Part{d.number, d.enc.Count(), d.enc.Bytes(), d.enc.Written()}, nil
 }
 
-// cut is the end of a part of a list of changes.
+// cut states where a part of a list of changes ends.
 type cut struct {
 	entries int      // number of entries in the part
-	until   Datetime // until of the part, which is from of the next one
+	until   Datetime // attribute until of the part, which is also the attribute from of the next part
 }
 
-// measure finds the bounds of each part in advance, since its header precedes its
-// entries.
+// measure finds the bounds of each part in advance, since the header of a part is written
+// before its entries.
 func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
-	// The times in the headers of the parts are not known yet: leave room for them.
+	// The times in the headers of the parts are not known yet, so space is reserved for
+	// them.
 	const room = 256
 	options := []EncoderOption{WithMaxEntries(s.MaxEntries), withRoom(room)}
 	enc, err := NewEncoder(io.Discard, s.headerOfPart(s.Header.From, Datetime{}), options...)
@@ -223,7 +224,8 @@ func timesOf(e *Entry) (first, last Datetime) {
 	return first, last
 }
 
-// headerOfPart returns the header of a part; from and until are used only for changes.
+// headerOfPart returns the header of a part. It uses the given times only for a list of
+// changes.
 func (s *Series) headerOfPart(from, until Datetime) Header {
 	h := s.Header
 	if h.Capability == "" {
@@ -239,9 +241,9 @@ func (s *Series) headerOfPart(from, until Datetime) Header {
 // partWriter divides entries into parts.
 type partWriter struct {
 	s     *Series
-	cuts  []cut // ends of the parts; nil: a part ends when it is full
+	cuts  []cut // ends of the parts; if nil, a part ends when it is full
 	doc   *seriesDocument
-	parts []Part // parts completed before doc
+	parts []Part // the parts that are complete
 }
 
 func (w *partWriter) writeAll(entries iter.Seq2[Entry, error]) error {
@@ -282,7 +284,7 @@ func (w *partWriter) complete() bool {
 	return w.cuts != nil && w.doc.enc.Count() == w.cuts[len(w.parts)].entries
 }
 
-// next completes the part and begins another.
+// next completes the current part and begins the next one.
 func (w *partWriter) next() error {
 	if w.doc != nil {
 		if err := w.end(); err != nil {
@@ -314,7 +316,8 @@ func (w *partWriter) discard() {
 	}
 }
 
-// interval returns the from and until of part i, counted from 0, of a list of changes.
+// interval returns the attributes from and until of a part of a list of changes. The first
+// part has the index 0.
 func (w *partWriter) interval(i int) (from, until Datetime) {
 	if w.cuts == nil {
 		return w.s.Header.From, w.s.Header.Until
@@ -326,7 +329,8 @@ func (w *partWriter) interval(i int) (from, until Datetime) {
 	return from, w.cuts[i].until
 }
 
-// listed yields the entries of the index: the parts, with the times of their headers.
+// listed yields the entries of the index, which are the parts with the times of their
+// headers.
 func (w *partWriter) listed(yield func(Entry, error) bool) {
 	h := &w.s.Header
 	need := demands[h.Capability][SitemapIndex]

@@ -3,8 +3,8 @@ package resourcesync
 import "strings"
 
 const (
-	uriByte   = 1 << iota // may occur unescaped in a URI (RFC 3986 §2)
-	tokenByte             // may occur in a name of RFC 6838 §4.2
+	uriByte   = 1 << iota // the byte may occur unescaped in a URI (RFC 3986 §2)
+	tokenByte             // the byte may occur in the name of a media type (RFC 6838 §4.2)
 )
 
 var syntaxClass = func() (t [256]byte) {
@@ -23,7 +23,8 @@ var syntaxClass = func() (t [256]byte) {
 	return t
 }()
 
-// isAbsoluteURI reports whether s is a URI with a scheme and something after it.
+// isAbsoluteURI reports whether s is a URI in ASCII that has a scheme and is not empty
+// after the scheme.
 func isAbsoluteURI(s string) bool {
 	i := strings.IndexByte(s, ':')
 	if i <= 0 || i == len(s)-1 || !isScheme(s[:i]) {
@@ -125,8 +126,8 @@ func ruleOfPath(s string) string {
 	return "path-no-traversal"
 }
 
-// ruleOfSpace returns the id of the rule that an attribute breaks if its namespace is
-// not that of another vocabulary.
+// ruleOfSpace returns the id of the rule that an attribute breaks if it is in no namespace,
+// or in a namespace of this standard.
 func ruleOfSpace(uri string) string {
 	if spaceOf(uri) == spaceNone {
 		return "ext-attr-prefix"

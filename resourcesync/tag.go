@@ -47,11 +47,11 @@ func spaceOf(uri string) space {
 	return spaceForeign
 }
 
-// binding is a namespace prefix in scope.
+// binding is a namespace prefix that is in scope, with its namespace.
 type binding struct {
 	prefix, uri string
 	space       space
-	id          int32 // id of the namespace URI while it is in scope
+	id          int32 // number that is the same for all bindings of one namespace URI
 }
 
 // startTag reads the start tag at pos into s.elem and s.attrs.
@@ -73,8 +73,8 @@ func (s *scanner) startTag() error {
 	}
 }
 
-// scanTag reads the tag at the start of b and returns its length. It returns 0 if b
-// ends inside the tag. If why is not "", n is the position of the mistake.
+// scanTag reads the tag at the start of b and returns its length, or 0 if b ends inside the
+// tag. In case of a mistake, why describes it and n is its position.
 func (s *scanner) scanTag(b []byte) (n int, why string) {
 	nameEnd, colon, why := scanQName(b, 1)
 	if nameEnd == len(b) {
@@ -116,7 +116,8 @@ func (s *scanner) scanTag(b []byte) (n int, why string) {
 	}
 }
 
-// scanAttr reads the attribute at b[i] and returns its end; 0 if b ends before it.
+// scanAttr reads the attribute that begins at b[i] and returns the index of its end, or 0
+// if the attribute is incomplete in b.
 func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	start := i
 	i, colon, why := scanQName(b, start)
@@ -162,8 +163,8 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	return end + 1, ""
 }
 
-// addAttr appends an attribute in place, since attributes are the most frequent items.
-// It stores at most one more than allowed, which is enough to report the error.
+// addAttr appends an attribute to s.attrs. It ignores attributes beyond the first one that
+// exceeds the limit.
 func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	n := len(s.attrs)
 	if n > s.lim.Attributes {
@@ -178,8 +179,8 @@ func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	s.declares = s.declares || a.declares()
 }
 
-// scanQName reads a name with at most one colon from b[i]. It returns its end and the
-// length of its prefix.
+// scanQName reads the name that begins at b[i] and may have one colon. It returns the index
+// of its end and the length of its prefix.
 func scanQName(b []byte, i int) (end, colon int, why string) {
 	end = i + scanName(b[i:])
 	switch {
@@ -269,7 +270,7 @@ func (s *scanner) declare() (why string) {
 	return ""
 }
 
-// declares reports whether a is xmlns or xmlns:prefix.
+// declares reports whether the attribute is a namespace declaration, xmlns or xmlns:prefix.
 func (a *attr) declares() bool {
 	return len(a.name) >= 5 && string(a.name[:5]) == "xmlns" && (len(a.name) == 5 || a.colon == 5)
 }
@@ -298,7 +299,8 @@ func undeclared(prefix []byte) string {
 	return fmt.Sprintf("prefix %q is not declared", clip(string(prefix)))
 }
 
-// bind brings a prefix into scope; "" is the default namespace.
+// bind adds the binding of a prefix to the scope. The prefix "" means the default
+// namespace.
 func (s *scanner) bind(prefix, uri string) (why string) {
 	switch {
 	case prefix == "xmlns", uri == nsXMLNS, (prefix == "xml") != (uri == nsXML):
@@ -314,8 +316,8 @@ func (s *scanner) bind(prefix, uri string) (why string) {
 	return ""
 }
 
-// lookup finds the innermost binding of a prefix; nil if there is none. The empty
-// prefix is always bound.
+// lookup returns the innermost binding of a prefix, or nil if there is none. The empty
+// prefix always has a binding.
 func (s *scanner) lookup(prefix []byte) *binding {
 	for i := len(s.ns) - 1; i >= 0; i-- {
 		if b := &s.ns[i]; b.prefix == string(prefix) {
@@ -336,9 +338,9 @@ var (
 	xmlNamespace = binding{"xml", nsXML, spaceForeign, 0}
 )
 
-// appendUnescaped appends text or an attribute value with references replaced and line
-// ends normalised (XML 1.0 §2.11, §3.3.3). If why is not "", at is the position of
-// the mistake.
+// appendUnescaped appends text or an attribute value with references replaced and line ends
+// normalised (XML 1.0 §2.11, §3.3.3). In case of a mistake, why describes it and at is its
+// position.
 func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why string) {
 	for i := 0; i < len(src); i++ {
 		c := src[i]
@@ -383,7 +385,7 @@ func appendLines(dst, src []byte) []byte {
 
 // scanReference reads the reference at the start of b and returns its length.
 func scanReference(b []byte) (r rune, n int, why string) {
-	const longest = 64 // long enough for leading zeros
+	const longest = 64 // enough for a number with many leading zeros
 	end := bytes.IndexByte(b[:min(len(b), longest)], ';')
 	if end < 0 {
 		return 0, 0, "& without a reference; expected &amp;"

@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // NoteTally collects the notes of a Decoder by kind, so that a document with the same
@@ -11,18 +12,7 @@ import (
 //
 //	var tally NoteTally
 //	dec := NewDecoder(r, WithNotes(tally.Take))
-type NoteTally struct {
-	kinds []noteCount
-	index map[noteKind]int
-}
-
-// noteKind identifies notes of the same kind: same quirk and rule, of which there are
-// few.
-type noteKind struct {
-	quirk Quirk
-	rule  string
-	legal bool
-}
+type NoteTally struct{ kinds []noteCount }
 
 type noteCount struct {
 	first Note
@@ -31,14 +21,11 @@ type noteCount struct {
 
 // Take adds a note.
 func (t *NoteTally) Take(n Note) {
-	kind := noteKind{n.Quirk, n.Rule, n.Legal}
-	i, known := t.index[kind]
-	if !known {
-		if t.index == nil {
-			t.index = map[noteKind]int{}
-		}
+	i := slices.IndexFunc(t.kinds, func(k noteCount) bool {
+		return k.first.Quirk == n.Quirk && k.first.Rule == n.Rule && k.first.Legal == n.Legal
+	})
+	if i < 0 {
 		i = len(t.kinds)
-		t.index[kind] = i
 		t.kinds = append(t.kinds, noteCount{first: n})
 	}
 	t.kinds[i].n++
@@ -56,7 +43,8 @@ func (t *NoteTally) All() iter.Seq2[Note, int] {
 	}
 }
 
-// Repeated returns the message of a note that occurred the given number of times.
+// Repeated returns the message of a note, with the number of further notes of the same kind
+// if the note occurred several times.
 func (n Note) Repeated(times int) string {
 	if times < 2 {
 		return n.Msg

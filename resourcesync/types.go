@@ -38,15 +38,8 @@ const (
 // Known reports whether c is one of the capabilities above. Others are accepted (1.1
 // §9 lets communities define their own).
 func (c Capability) Known() bool {
-	switch c {
-	case CapabilityDescription, CapabilityCapabilityList,
-		CapabilityResourceList, CapabilityResourceDump, CapabilityResourceDumpManifest,
-		CapabilityChangeList, CapabilityChangeDump, CapabilityChangeDumpManifest,
-		CapabilityResourceListArchive, CapabilityResourceDumpArchive,
-		CapabilityChangeListArchive, CapabilityChangeDumpArchive:
-		return true
-	}
-	return false
+	_, known := demands[c]
+	return known
 }
 
 // Change is the value of rs:md/@change (1.1 §12.1).
@@ -74,7 +67,7 @@ const (
 	Never   ChangeFreq = "never"
 )
 
-// Known reports whether c is one of the values above.
+// Known reports whether the Sitemap protocol defines the value.
 func (c ChangeFreq) Known() bool {
 	switch c {
 	case Always, Hourly, Daily, Weekly, Monthly, Yearly, Never:
@@ -100,38 +93,28 @@ func ParsePriority(s string) (Priority, error) {
 // IsZero reports whether the priority is absent.
 func (p Priority) IsZero() bool { return p.text == "" }
 
-// Float64 returns the number, 0 if it is absent.
+// Float64 returns the number, or 0 if the priority is absent.
 func (p Priority) Float64() float64 {
 	f, _ := strconv.ParseFloat(p.text, 64) // the value was validated when it was parsed
 	return f
 }
 
-// String returns the number as written, "" if it is absent.
+// String returns the number as written, or "" if the priority is absent.
 func (p Priority) String() string { return p.text }
 
 // MarshalText returns the same text as String.
 func (p Priority) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// UnmarshalText parses text with ParsePriority; an empty text means absence.
-func (p *Priority) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*p = Priority{}
-		return nil
-	}
-	v, err := ParsePriority(string(text))
-	if err == nil {
-		*p = v
-	}
-	return err
-}
+// UnmarshalText parses text like [ParsePriority]. An empty text means absence.
+func (p *Priority) UnmarshalText(text []byte) error { return unmarshalText(p, text, ParsePriority) }
 
-// Length is a number of bytes; the zero value is unknown.
+// Length is a number of bytes. The zero value means that the number is unknown.
 type Length struct {
 	n     int64
 	known bool
 }
 
-// Bytes returns the known length n; a negative n is unknown.
+// Bytes returns the length of n bytes. A negative n means an unknown length.
 func Bytes(n int64) Length {
 	if n < 0 {
 		return Length{}
@@ -150,7 +133,7 @@ func (l Length) Int64() int64 {
 	return l.n
 }
 
-// MarshalText returns the decimal number, "" if the length is unknown.
+// MarshalText returns the decimal number, or "" if the length is unknown.
 func (l Length) MarshalText() ([]byte, error) {
 	if !l.known {
 		return nil, nil
@@ -172,7 +155,7 @@ func (l *Length) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the number; null if the length is unknown.
+// MarshalJSON returns the number, or null if the length is unknown.
 func (l Length) MarshalJSON() ([]byte, error) {
 	if !l.known {
 		return []byte("null"), nil
@@ -207,28 +190,28 @@ type Link struct {
 	Type     string   `json:"type,omitempty"`
 	Encoding string   `json:"encoding,omitempty"`
 	Path     string   `json:"path,omitempty"`
-	Pri      int      `json:"pri,omitempty"` // 1 (first choice) to 999999; 0 is absent
+	Pri      int      `json:"pri,omitempty"` // priority among links of one relation, from 1 (first choice) to 999999; 0 means absent
 	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
 // Header holds the root element of a document and the rs:md and rs:ln of the root. A
 // header without capability and links is that of a plain sitemap.
 type Header struct {
-	Dialect Dialect // dialect of the document that was read; an Encoder writes 1.1
+	Dialect Dialect // dialect of the document that was read; ignored by an Encoder, which writes 1.1
 	Root    Root
 	Metadata
 	Links []Link
 
 	RootAttrs []Attr // attributes of the root element itself, such as xsi:schemaLocation
-	Foreign   string // child elements from other vocabularies; see Entry
+	Foreign   string // child elements of the root from other vocabularies, as in Entry.Foreign
 }
 
 // Link returns the href of the first link with relation rel, or "".
 func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
-// Kind returns the kind of the document as used in rule ids: the capability, followed
-// by "-index" for a sitemapindex. It is "" if the capability is absent or not defined
-// by the standard: then only the rules for all kinds apply.
+// Kind returns the kind of the document as used in rule ids: the capability, followed by
+// "-index" for a sitemapindex. It is "" if the capability is absent or not defined by the
+// standard. Then only the rules for all kinds of documents apply.
 func (h *Header) Kind() string {
 	switch {
 	case !h.Capability.Known():
@@ -280,7 +263,8 @@ func KeyOf(uri string) Key {
 	return Key(uri[:i] + "\x00" + uri[i:])
 }
 
-// Split returns the directory, which ends with a slash or is empty, and the rest.
+// Split returns the directory of the URI, which ends with a slash or is empty, and the rest
+// of the URI.
 func (k Key) Split() (dir, rest string) {
 	dir, rest, _ = strings.Cut(string(k), "\x00")
 	return dir, rest

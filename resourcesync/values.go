@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// This file parses values. An unreadable value counts as absent and is noted.
+// This file parses the values of attributes and elements. A value that cannot be read
+// counts as absent, and a note is sent.
 
-// uri reads a URI, or returns why it cannot be used. It notes unusual but harmless
-// URIs.
+// uri reads a URI, or returns the reason why the URI cannot be used. It sends a note about
+// a URI that is relative or has characters that should be escaped.
 func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	if len(b) <= d.s.lim.URI {
 		uri = string(b)
@@ -31,7 +32,7 @@ func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	return uri, ""
 }
 
-// badURI returns why b cannot be used as a URI; "" if it can.
+// badURI returns the reason why b cannot be used as a URI, or "" if it can.
 func (d *Decoder) badURI(b []byte) string {
 	if len(b) == 0 {
 		return "is empty; expected a URI"
@@ -60,8 +61,8 @@ func (d *Decoder) relation(b []byte) string {
 	return folded
 }
 
-// word returns b as a string. For frequent values it returns the same string each time,
-// to save memory.
+// word returns b as a string. For the same bytes it returns the same string if possible, to
+// save memory.
 func (d *Decoder) word(b []byte) string {
 	const most, longest = 256, 128
 	if w, ok := d.words[string(b)]; ok {
@@ -95,10 +96,10 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 	return Datetime{}
 }
 
-// notUTC notes a time that is not in the recommended form (1.1 §7).
+// notUTC sends a note about a time that does not have the recommended form (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
-	if d.quiet {
-		return
+	if d.note == nil && d.tolerance == nil {
+		return // nobody would see the note
 	}
 	n := Note{Quirk: QuirkDatetimeZone, Rule: name + "-utc-recommended", Msg: fmt.Sprintf("%s %s is not in UTC", name, v)}
 	if !v.Complete() {
@@ -107,9 +108,9 @@ func (d *Decoder) notUTC(name string, v Datetime) {
 	d.remark(n)
 }
 
-// hash parses a list of digests. An unusable digest counts as absent: it neither
-// confirms nor contradicts. The digests of several entries share an array; it is so
-// small that any one of them may keep it in memory.
+// hash parses a list of digests. An unusable digest counts as absent. The digests of
+// several entries share an array, which is so small that it does not matter if one entry
+// keeps it in memory.
 func (d *Decoder) hash(b []byte) Digests {
 	const several = 15 // array size of about one KiB
 	if d.digests == nil || len(d.digests)+2 > several {
@@ -142,7 +143,7 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // white space written as character references
+	if bytes.ContainsAny(b, xmlSpace) { // this is white space that was written as character references
 		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests with other white space than blanks between them"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)
@@ -259,7 +260,8 @@ func (d *Decoder) priority(b []byte) Priority {
 	return p
 }
 
-// path stores a path unchanged: package pack interprets it.
+// path returns a path unchanged, since package pack interprets paths. It sends a note if
+// the path is invalid.
 func (d *Decoder) path(b []byte) string {
 	path := string(b)
 	rooted := path

@@ -10,7 +10,7 @@ import (
 // MismatchError means that bytes differ from those that a document describes.
 type MismatchError struct {
 	What string // "length", or the name of a hash algorithm
-	Want string // the value in the document
+	Want string // the value that the document states
 	Got  string // what came
 }
 
@@ -18,11 +18,11 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s differs: expected %s, got %s", e.What, e.Want, e.Got)
 }
 
-// NewVerifyReader returns a reader of r that returns a [*MismatchError] instead of
-// io.EOF unless the bytes read have the given length and all of the digests (1.1 §7).
-// A negative length is unknown. It never returns more than length bytes: it fails as
-// soon as there are more. It can compute other digests as well: see
-// [VerifyReader.Digests].
+// NewVerifyReader returns a reader that reads r. At the end of r it returns a
+// [*MismatchError] instead of io.EOF unless the bytes have the given length and all of the
+// given digests (1.1 §7). A negative length means an unknown length. The reader never
+// returns more than length bytes, and fails if r has more. It also computes digests of the
+// algorithms in also: see [VerifyReader.Digests].
 func NewVerifyReader(r io.Reader, length int64, ds Digests, also ...Algorithm) *VerifyReader {
 	v := &VerifyReader{r: r, length: length}
 	var algs []Algorithm
@@ -48,7 +48,7 @@ type VerifyReader struct {
 	want   Digests
 	hasher *Hasher
 	n      int64
-	err    error // returned by every further Read
+	err    error // error that every further Read returns
 }
 
 // Digests returns the digests of the bytes read so far, for all computed algorithms.
@@ -67,7 +67,7 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	}
 	n, err := v.r.Read(p)
 	v.n += int64(n)
-	v.hasher.Write(p[:n]) // a Hasher never fails
+	v.hasher.Write(p[:n]) // the Write of a Hasher never fails
 	if err == io.EOF {
 		err = v.verdict()
 	}
@@ -75,8 +75,8 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF checks for a byte beyond the stated length. It returns a MismatchError if
-// there is one, and the verdict at the end.
+// expectEOF tries to read a byte after the stated length. It returns a MismatchError if
+// there is one, and otherwise the result of the verification.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])
@@ -86,12 +86,13 @@ func (v *VerifyReader) expectEOF() error {
 	case err == io.EOF:
 		v.err = v.verdict()
 	default:
-		v.err = err // nil: a reader may return nothing once; the caller reads again
+		v.err = err // nil if the reader returned no byte and no error, so that the caller reads again
 	}
 	return v.err
 }
 
-// verdict returns io.EOF at the end of the bytes if they match, otherwise an error.
+// verdict returns io.EOF if all bytes match the stated length and digests, and otherwise an
+// error.
 func (v *VerifyReader) verdict() error {
 	if v.length >= 0 && v.n != v.length {
 		return &MismatchError{"length", strconv.FormatInt(v.length, 10), strconv.FormatInt(v.n, 10)}

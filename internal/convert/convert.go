@@ -1,10 +1,10 @@
 // Package convert converts a ResourceSync document of any dialect into a valid document of
 // 1.1, and reports each decision that it had to make.
 //
-// A document is read once, its entries into a temporary file, since the header of the
-// result (at, from, whether lastmod is the time of a change) depends on all of them. The
-// result is also made in a temporary file, sorted, and read back strictly before its first
-// byte is written: all of it or nothing.
+// Document reads a document once and stores its entries in a temporary file, because the
+// header of the result depends on all entries. It writes the sorted result to another
+// temporary file and reads that file with a strict Decoder. Only a valid result is copied
+// to the output, so the output is complete or empty.
 package convert
 
 import (
@@ -22,17 +22,17 @@ type Options struct {
 	Name    string                // name of the document in errors, usually its path
 	Dialect *resourcesync.Dialect // the dialect that the document must have; nil allows any
 
-	BaseURL *url.URL              // absolute base of relative URIs; if nil, entries with relative URIs are left out
-	Up      string                // the up link, if the document has none and 1.1 requires one
-	At      resourcesync.Datetime // at for a snapshot without one
-	From    resourcesync.Datetime // from for a change document without one
+	BaseURL *url.URL              // absolute URL with which relative URIs are resolved; if nil, entries with relative URIs are left out
+	Up      string                // target of the up link that is added if the document has none and 1.1 requires one
+	At      resourcesync.Datetime // value of the attribute at, for a snapshot that has none
+	From    resourcesync.Datetime // value of the attribute from, for a document of changes that has none
 
 	Gzip bool   // compress the result
-	Temp string // directory for temporary files; default is the system's
+	Temp string // directory for temporary files; the default is the system's directory
 
-	// Open opens a part of a nested manifest by its path below the package root:
-	// separated by slashes, without a leading one, and never leading out. If nil,
-	// nested manifests are refused.
+	// Open opens a part of a manifest that is divided into several documents. The path is
+	// relative to the root of the package, has slashes as separators, and never leads out
+	// of the package. If Open is nil, such a manifest is refused.
 	Open func(path string) (io.ReadCloser, error)
 
 	// Decide is called with every decision, in order.
@@ -44,17 +44,17 @@ type Level string
 
 // The levels, as in package lint.
 const (
-	Info    Level = "info"    // unusual but also legal in 1.1: nothing had to be decided
-	Warning Level = "warning" // from another dialect, converted as 1.1 requires
-	Error   Level = "error"   // an entry was left out because 1.1 has no place for it
+	Info    Level = "info"    // something unusual that 1.1 allows, so there was nothing to decide
+	Warning Level = "warning" // something that 1.1 does not allow, and that was converted or dropped
+	Error   Level = "error"   // an entry was left out because 1.1 cannot express it
 )
 
 // Decision is a choice that the conversion made because the document was ambiguous or
 // differed from 1.1.
 type Decision struct {
-	Part  string // path of the part of a nested manifest; "" for the document itself
-	Line  int    // line, from 1; 0 if it concerns the document as a whole
-	Rule  string // id of the rule concerned; may be ""
+	Part  string // path of the part, for a manifest that is divided into parts; "" for the document itself
+	Line  int    // line, from 1; 0 if the decision concerns the document as a whole
+	Rule  string // id of the rule that was broken; may be ""
 	Level Level
 	URI   string // loc of an entry that was left out, if it has one
 	Text  string // the value read and the value written
@@ -72,7 +72,7 @@ func (d Decision) String() string {
 	return s
 }
 
-// Report describes the result.
+// Report describes a conversion.
 type Report struct {
 	Dialect   resourcesync.Dialect // dialect of the document
 	Header    resourcesync.Header  // as written
@@ -85,7 +85,7 @@ type Report struct {
 // RefusedError is the reason why a document cannot be converted. Nothing was written.
 type RefusedError struct {
 	Name         string
-	Line, Column int // 0 if it concerns the document as a whole
+	Line, Column int // 0 if the error concerns the document as a whole
 	Rule         string
 	Msg          string
 	Hint         string // what the user can do next; may be ""
@@ -114,16 +114,16 @@ type converter struct {
 	nature nature
 	header resourcesync.Header // header of the result
 
-	oldTimes        bool                            // lastmod is the time of a change, as before 1.1
-	recast          bool                            // entries get another capability:
-	entryCapability resourcesync.Capability         // this one
-	listed          map[resourcesync.Capability]int // for a Capability List: line of the entry of each capability
+	oldTimes        bool // lastmod is the time of a change, as before 1.1
+	recast          bool // the capability of each entry is replaced by entryCapability
+	entryCapability resourcesync.Capability
+	listed          map[resourcesync.Capability]int // in a Capability List, the line of the entry for each capability
 }
 
-// Document converts the document in in to version 1.1 and writes it to out. It writes
-// nothing unless the conversion succeeds; unusable entries are left out and counted.
-// The error is a [*RefusedError] unless reading, writing or a temporary file failed, or
-// ctx is done.
+// Document reads a document, converts it to version 1.1 and writes the result to out.
+// Unusable entries are left out and counted. If the conversion fails nothing is written.
+// The error is a [*RefusedError] unless reading, writing or a temporary file failed, or ctx
+// is done.
 func Document(ctx context.Context, in io.Reader, out io.Writer, o Options) (Report, error) {
 	c := &converter{o: o, listed: map[resourcesync.Capability]int{}}
 	err := c.convert(ctx, in, out)
@@ -142,7 +142,7 @@ func (c *converter) convert(ctx context.Context, in io.Reader, out io.Writer) (e
 	return c.write(ctx, d, out)
 }
 
-// decide reports a decision.
+// decide counts a decision and passes it to Options.Decide.
 func (c *converter) decide(d Decision) {
 	if d.Level != Info {
 		c.report.Decisions++
@@ -152,7 +152,17 @@ func (c *converter) decide(d Decision) {
 	}
 }
 
-// refuse returns the error for the document as a whole.
+// noteEntry reports a decision about an entry, or about the document if the item is empty.
+func (c *converter) noteEntry(it item, rule, format string, args ...any) {
+	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
+}
+
+// noteDocument reports a decision about the document as a whole.
+func (c *converter) noteDocument(rule, format string, args ...any) {
+	c.noteEntry(item{}, rule, format, args...)
+}
+
+// refuse returns the error for a document that cannot be converted.
 func (c *converter) refuse(rule, hint, format string, args ...any) error {
 	return &RefusedError{Name: c.o.Name, Rule: rule, Hint: hint, Msg: fmt.Sprintf(format, args...)}
 }

@@ -4,18 +4,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 
 	"instep/resourcesync"
 )
 
-// of reports a decision about an entry, or about the document if item is zero.
-func (c *converter) of(it item, rule, format string, args ...any) {
-	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
-}
-
-// mend converts an entry to 1.1. It returns the reason if that is impossible, otherwise
-// "".
+// mend converts an entry to 1.1. If that is impossible it returns the broken rule and the
+// reason, and otherwise "".
 func (c *converter) mend(it *item) (rule, why string) {
 	e := &it.Entry
 	loc, changed, why := c.uri(e.Loc)
@@ -23,7 +19,7 @@ func (c *converter) mend(it *item) (rule, why string) {
 		return "loc-absolute-uri", why
 	}
 	if changed {
-		c.of(*it, "loc-absolute-uri", "loc %q; written as %s", clip(e.Loc), clip(loc))
+		c.noteEntry(*it, "loc-absolute-uri", "loc %q; written as %s", clip(e.Loc), clip(loc))
 	}
 	e.Loc = loc
 	c.entryTimes(it)
@@ -33,34 +29,37 @@ func (c *converter) mend(it *item) (rule, why string) {
 	if rule, why := c.capability(e); why != "" {
 		return rule, why
 	}
-	e.Attrs = withoutOurs(e.Attrs, func(a resourcesync.Attr) { c.of(*it, ruleOf(a), "%s, which 1.1 does not have; dropped", shown(a)) })
-	if rule, why := c.path(it); why != "" {
-		return rule, why
+	e.Attrs = withoutOurs(e.Attrs, func(a resourcesync.Attr) {
+		c.noteEntry(*it, ruleOf(a), "%s, which 1.1 does not have; dropped", shown(a))
+	})
+	if c.nature.manifest && e.Path == "" && e.Link(resourcesync.RelPatch) != "" && e.Change != resourcesync.Deleted {
+		return c.nature.name + "-path-required", "the bitstream of the entry is a patch, but a manifest of 1.1 must have the whole resource"
 	}
+	e.Path = c.packagePath(*it, e.Path)
 	e.Links = c.links(e.Links, *it, true)
 	return "", ""
 }
 
-// capability rejects a second entry for the same capability in a Capability List, and
-// an entry of a urlset that has the capability of the urlset: such a document is a list
-// and an index of lists at once.
+// capability rejects a second entry for the same capability in a Capability List. It also
+// rejects an entry that has the capability of its urlset, because such a document would be
+// both a list and an index of lists.
 func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
 	switch {
 	case e.Capability == "":
 		return "", ""
 	case c.header.Root == resourcesync.URLSet && e.Capability == c.header.Capability:
-		return "root-element-urlset-or-sitemapindex", fmt.Sprintf("it is of capability %s, as the document, and other entries are not", e.Capability)
+		return "root-element-urlset-or-sitemapindex", fmt.Sprintf("the entry has the capability of the document, %s, but other entries do not", e.Capability)
 	case c.header.Capability != resourcesync.CapabilityCapabilityList:
 		return "", ""
 	}
 	if before, ok := c.listed[e.Capability]; ok {
-		return "capabilitylist-one-entry-per-capability", fmt.Sprintf("there is one of capability %s at line %d already; 1.1 has one, which may be an index", e.Capability, before)
+		return "capabilitylist-one-entry-per-capability", fmt.Sprintf("the entry in line %[2]d has the capability %[1]s, too; 1.1 allows one, which may be an index", e.Capability, before)
 	}
 	c.listed[e.Capability] = e.Line
 	return "", ""
 }
 
-// entryTimes determines the times of an entry.
+// entryTimes sets the times of an entry, and removes times that 1.1 does not allow.
 func (c *converter) entryTimes(it *item) {
 	e, m := &it.Entry, &c.header.Metadata
 	if c.oldTimes && e.Datetime.IsZero() {
@@ -70,44 +69,35 @@ func (c *converter) entryTimes(it *item) {
 		}
 	}
 	if c.nature.changes && (e.Datetime.Before(m.From) || e.Datetime.After(m.Until)) {
-		c.dropOf(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of from and until of the document")
+		c.dropEntryTime(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of from and until of the document")
 	}
 	const scope = "which entries of this kind of document don't have"
 	if !c.nature.entryAt {
-		c.dropOf(it, &e.At, "entry-at-completed-scope", "at", scope)
-		c.dropOf(it, &e.Completed, "entry-at-completed-scope", "completed", scope)
+		c.dropEntryTime(it, &e.At, "entry-at-completed-scope", "at", scope)
+		c.dropEntryTime(it, &e.Completed, "entry-at-completed-scope", "completed", scope)
 	}
 	if !c.nature.entryFrom {
-		c.dropOf(it, &e.From, "entry-from-until-scope", "from", scope)
-		c.dropOf(it, &e.Until, "entry-from-until-scope", "until", scope)
+		c.dropEntryTime(it, &e.From, "entry-from-until-scope", "from", scope)
+		c.dropEntryTime(it, &e.Until, "entry-from-until-scope", "until", scope)
 	}
 	if e.Completed.Before(e.At) {
-		c.dropOf(it, &e.Completed, "completed-not-before-at", "completed", "before at")
+		c.dropEntryTime(it, &e.Completed, "completed-not-before-at", "completed", "before at")
 	}
 	if e.Until.Before(e.From) {
-		c.dropOf(it, &e.Until, "until-not-before-from", "until", "before from")
+		c.dropEntryTime(it, &e.Until, "until-not-before-from", "until", "before from")
 	}
 }
 
-// dropOf removes a time from an entry.
-func (c *converter) dropOf(it *item, t *resourcesync.Datetime, rule, name, why string) {
+// dropEntryTime removes a time from an entry.
+func (c *converter) dropEntryTime(it *item, t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
-		c.of(*it, rule, "%s %s, %s; dropped", name, t, why)
+		c.noteEntry(*it, rule, "%s %s, %s; dropped", name, t, why)
 		*t = resourcesync.Datetime{}
 	}
 }
 
-// path determines the path of an entry.
-func (c *converter) path(it *item) (rule, why string) {
-	e := &it.Entry
-	if c.nature.manifest && e.Path == "" && e.Link(resourcesync.RelPatch) != "" && e.Change != resourcesync.Deleted {
-		return c.nature.name + "-path-required", "its bitstream is a patch, and a manifest of 1.1 has the whole resource"
-	}
-	e.Path = c.packagePath(*it, e.Path)
-	return "", ""
-}
-
-// packagePath returns a path with exactly one leading slash; "" if it is not valid.
+// packagePath returns the path with exactly one leading slash, or "" if the path is not
+// valid.
 func (c *converter) packagePath(it item, path string) string {
 	if path == "" {
 		return ""
@@ -115,42 +105,88 @@ func (c *converter) packagePath(it item, path string) string {
 	name := strings.TrimLeft(path, "/")
 	switch {
 	case !c.nature.manifest:
-		c.of(it, "path-scope", "path %q outside of a manifest; dropped", clip(path))
+		c.noteEntry(it, "path-scope", "path %q outside of a manifest; dropped", clip(path))
 		return ""
 	case !inPackage(name):
-		c.of(it, "path-no-traversal", "path %q, which no file of a package has; dropped", clip(path))
+		c.noteEntry(it, "path-no-traversal", "path %q, which no file in a package can have; dropped", clip(path))
 		return ""
 	case path != "/"+name:
-		c.of(it, "path-leading-slash", "path %q; written as %q", clip(path), clip("/"+name))
+		c.noteEntry(it, "path-leading-slash", "path %q; written as %q", clip(path), clip("/"+name))
 	}
 	return "/" + name
 }
 
-// inPackage reports whether name, without a leading slash, is a valid path in a
-// package.
+// inPackage reports whether a name is a valid path in a package. The name has no leading
+// slash.
 func inPackage(name string) bool {
 	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
 }
 
-// links converts links, and leaves out those that cannot be followed.
+// withoutOurs removes attributes without prefix or with the prefix of ResourceSync. 1.1
+// does not define them, and it allows other attributes only with the prefix of another
+// vocabulary.
+func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
+	if !slices.ContainsFunc(attrs, looksOurs) {
+		return attrs
+	}
+	var out []resourcesync.Attr
+	for _, a := range attrs {
+		if looksOurs(a) {
+			dropped(a)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func looksOurs(a resourcesync.Attr) bool {
+	return a.Space == "" || strings.HasPrefix(a.Space, "http://www.openarchives.org/rs/")
+}
+
+func ruleOf(a resourcesync.Attr) string {
+	if a.Space == "" {
+		return "ext-attr-prefix"
+	}
+	return "ext-attr-namespace"
+}
+
+func shown(a resourcesync.Attr) string {
+	name := a.Name
+	if a.Space != "" {
+		name = "rs:" + name
+	}
+	return fmt.Sprintf("%s=%q", name, clip(a.Value))
+}
+
+// clip shortens a value for a message to 80 bytes.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// links converts links, and leaves out the links that nobody could follow.
 func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []resourcesync.Link {
 	var out []resourcesync.Link
 	for _, l := range links {
 		href, changed, why := c.uri(l.Href)
 		switch {
 		case why != "":
-			c.of(it, "ln-href-absolute-uri", "%s link: %s; dropped", clip(l.Rel), why)
+			c.noteEntry(it, "ln-href-absolute-uri", "%s link: %s; dropped", clip(l.Rel), why)
 			continue
 		case changed:
-			c.of(it, "ln-href-absolute-uri", "href %q; written as %s", clip(l.Href), clip(href))
+			c.noteEntry(it, "ln-href-absolute-uri", "href %q; written as %s", clip(l.Href), clip(href))
 			l.Href = href
 		}
 		l.Attrs = withoutOurs(l.Attrs, func(a resourcesync.Attr) {
-			c.of(it, ruleOf(a), "%s of a link, which 1.1 does not have; dropped", shown(a))
+			c.noteEntry(it, ruleOf(a), "%s of a link, which 1.1 does not have; dropped", shown(a))
 		})
 		l.Path = c.packagePath(it, l.Path)
 		if rule, why := c.patchLink(&l, ofEntry); why != "" {
-			c.of(it, rule, "patch link %s; dropped", why)
+			c.noteEntry(it, rule, "link to a patch %s; dropped", why)
 			continue
 		}
 		out = append(out, l)
@@ -158,12 +194,12 @@ func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []re
 	return out
 }
 
-// patchLink returns why a link to a patch is forbidden (1.1 §14.4); "" if it is not.
+// patchLink returns why 1.1 forbids a link to a patch (§14.4), or "" if 1.1 allows it.
 func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why string) {
 	switch {
 	case l.Rel != resourcesync.RelPatch:
 	case !ofEntry || !c.nature.changes:
-		return "ln-patch-scope", "where no change is listed"
+		return "ln-patch-scope", "outside of the entry of a change"
 	case l.Type == "":
 		return "ln-patch-type-required", "without its type"
 	case c.nature.manifest && l.Path == "":
@@ -172,7 +208,8 @@ func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why str
 	return "", ""
 }
 
-// uri returns s as an absolute ASCII URI, or the reason why that is impossible.
+// uri converts a reference to an absolute URI in ASCII. If that is impossible it returns
+// the reason.
 func (c *converter) uri(s string) (out string, changed bool, why string) {
 	out = encoded(s)
 	if hasScheme(out) {
@@ -183,21 +220,20 @@ func (c *converter) uri(s string) (out string, changed bool, why string) {
 	}
 	rel, err := url.Parse(out)
 	if err != nil {
-		return "", false, fmt.Sprintf("%q is no URI", clip(s))
+		return "", false, fmt.Sprintf("%q is not a URI", clip(s))
 	}
 	return c.o.BaseURL.ResolveReference(rel).String(), true, ""
 }
 
-// hasScheme reports whether s begins with a scheme and so is an absolute URI (RFC 3986
-// §4.2).
+// hasScheme reports whether a reference begins with a scheme, which makes it an absolute
+// URI (RFC 3986 §4.2).
 func hasScheme(s string) bool {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" {
 		return false
 	}
 	for i, b := range []byte(scheme) {
-		letter := b|0x20 >= 'a' && b|0x20 <= 'z'
-		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(b))) {
+		if !isLetter(b) && (i == 0 || strings.IndexByte("0123456789+-.", b) < 0) {
 			return false
 		}
 	}
@@ -208,25 +244,21 @@ func hasScheme(s string) bool {
 // and percent signs that begin no escape.
 func encoded(s string) string {
 	var b strings.Builder
-	from := 0
 	for i := range len(s) {
 		if uriByte(s[i]) && (s[i] != '%' || i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2])) {
-			continue
+			b.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", s[i])
 		}
-		b.WriteString(s[from:i])
-		fmt.Fprintf(&b, "%%%02X", s[i])
-		from = i + 1
 	}
-	if from == 0 {
-		return s
-	}
-	b.WriteString(s[from:])
 	return b.String()
 }
 
 func uriByte(b byte) bool {
-	return b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9' || b > ' ' && strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", b) >= 0
+	return isLetter(b) || b >= '0' && b <= '9' || b > ' ' && strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", b) >= 0
 }
+
+func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
 
 func isHex(b byte) bool {
 	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'f'

@@ -2,18 +2,12 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"instep/resourcesync"
 )
 
-// about reports a decision about the document as a whole.
-func (c *converter) about(rule, format string, args ...any) {
-	c.decide(Decision{Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
-}
-
-// settle determines the header of the result.
+// settle converts the header of the document to the header of the result.
 func (c *converter) settle(d *document) error {
 	c.header = d.header
 	if err := c.dialect(d); err != nil {
@@ -36,7 +30,7 @@ func (c *converter) settle(d *document) error {
 	return nil
 }
 
-// dialect checks that the document has the requested dialect, and determines whether
+// dialect checks that the document has the requested dialect. It also determines whether
 // lastmod is the time of a change, as it was before 1.1.
 func (c *converter) dialect(d *document) error {
 	want, is := c.o.Dialect, d.header.Dialect
@@ -52,7 +46,7 @@ func (c *converter) dialect(d *document) error {
 		is = resourcesync.Dialect10
 	}
 	if want != nil && *want != is {
-		return c.refuse("", "--dialect auto takes it as what it is", "the document is of dialect %v; expected %v", is, *want)
+		return c.refuse("", "--dialect auto accepts a document of any dialect", "the document is of dialect %v; expected %v", is, *want)
 	}
 	c.report.Dialect = is
 	c.oldTimes = is != resourcesync.Dialect11 && natureOf(&d.header).changes
@@ -60,26 +54,26 @@ func (c *converter) dialect(d *document) error {
 		return nil
 	}
 	if as10 && !d.earliestUndated.IsZero() {
-		c.about(natureOf(&d.header).name+"-lastmod-required", "lastmod but no datetime; read as 1.0, where lastmod is the time of a change, and written as datetime")
+		c.noteDocument(natureOf(&d.header).name+"-lastmod-required", "lastmod but no datetime; read as 1.0, where lastmod is the time of a change, and written as datetime")
 	}
 	d.earliestDatetime = earlier(d.earliestDatetime, d.earliestUndated)
 	return nil
 }
 
-// kind determines the kind of document that results.
+// kind sets the root element and the capability of the result.
 func (c *converter) kind(d *document) error {
 	h := &c.header
 	if h.Capability == "" {
 		if d.beyond || !h.From.IsZero() || !h.Until.IsZero() {
-			return c.refuse("root-capability-required", "", "the document does not say its capability, and it is no plain sitemap")
+			return c.refuse("root-capability-required", "", "the document has no capability, and it is no plain sitemap")
 		}
 		h.Capability = resourcesync.CapabilityResourceList
-		c.about("root-capability-required", "no capability, as in a plain sitemap; written as a Resource List%s", indexed(h.Root))
+		c.noteDocument("root-capability-required", "no capability, as in a plain sitemap; written as a Resource List%s", indexed(h.Root))
 	}
 	if h.Root == resourcesync.URLSet && d.items.Len() > 0 && d.withCapability == d.items.Len() && !d.differ && d.capability == h.Capability {
 		h.Root = resourcesync.SitemapIndex
-		c.recast = true // entries become links to documents, without attributes of their own
-		c.about("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
+		c.recast = true // entries become links to documents, without a capability of their own
+		c.noteDocument("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
 	}
 	if h.Root != resourcesync.SitemapIndex {
 		return nil
@@ -89,11 +83,11 @@ func (c *converter) kind(d *document) error {
 	case h.Capability == resourcesync.CapabilityCapabilityList:
 		h.Root, h.Capability = resourcesync.URLSet, resourcesync.CapabilityDescription
 		c.recast, c.entryCapability = true, resourcesync.CapabilityCapabilityList
-		c.about("capabilitylist-index-discouraged", "a Capability List Index; written as a Source Description")
+		c.noteDocument("capabilitylist-index-discouraged", "a Capability List Index; written as a Source Description")
 	case isArchive && old2013:
 		h.Root = resourcesync.URLSet
 		c.recast, c.entryCapability = true, resourcesync.Capability(archived)
-		c.about("dlib-archives-as-sitemapindex", "an archive as sitemapindex; written as a urlset with entries of capability %s", archived)
+		c.noteDocument("dlib-archives-as-sitemapindex", "an archive as sitemapindex; written as a urlset with entries of capability %s", archived)
 	}
 	return nil
 }
@@ -105,74 +99,29 @@ func indexed(r resourcesync.Root) string {
 	return ""
 }
 
-// rootAttrs removes root attributes that 1.1 does not have, and returns the value of
-// modified.
+// rootAttrs removes attributes of the root that 1.1 does not have. It returns the value of
+// the attribute modified.
 func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	h := &c.header
 	for _, a := range h.Attrs {
 		if a.Space == "" && a.Name == "modified" {
-			modified, _ = resourcesync.ParseDatetime(a.Value) // an unreadable value counts as absent
+			modified, _ = resourcesync.ParseDatetime(a.Value) // a value that cannot be parsed counts as absent
 		}
 	}
 	drop := func(a resourcesync.Attr) {
-		c.about(ruleOf(a), "%s of the document, which 1.1 does not have; dropped", shown(a))
+		c.noteDocument(ruleOf(a), "%s of the document, which 1.1 does not have; dropped", shown(a))
 	}
 	h.Attrs = withoutOurs(h.Attrs, drop)
 	h.RootAttrs = withoutOurs(h.RootAttrs, drop)
 	return modified
 }
 
-// withoutOurs removes attributes that look like the standard's but are not: 1.1 allows only
-// prefixed attributes of other vocabularies.
-func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
-	if !slices.ContainsFunc(attrs, looksOurs) {
-		return attrs
-	}
-	var out []resourcesync.Attr
-	for _, a := range attrs {
-		if looksOurs(a) {
-			dropped(a)
-			continue
-		}
-		out = append(out, a)
-	}
-	return out
-}
-
-func looksOurs(a resourcesync.Attr) bool {
-	return a.Space == "" || strings.HasPrefix(a.Space, "http://www.openarchives.org/rs/")
-}
-
-func ruleOf(a resourcesync.Attr) string {
-	if a.Space == "" {
-		return "ext-attr-prefix"
-	}
-	return "ext-attr-namespace"
-}
-
-func shown(a resourcesync.Attr) string {
-	name := a.Name
-	if a.Space != "" {
-		name = "rs:" + name
-	}
-	return fmt.Sprintf("%s=%q", name, clip(a.Value))
-}
-
-// clip shortens a value for a message.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
-// rootFields removes attributes that only entries may have.
+// rootFields removes attributes from the root that only entries may have.
 func (c *converter) rootFields() {
 	m := &c.header.Metadata
 	drop := func(is bool, name string) {
 		if is {
-			c.about("table3-root-md", "%s of the document, which only entries have; dropped", name)
+			c.noteDocument("table3-root-md", "%s of the document, which only entries have; dropped", name)
 		}
 	}
 	drop(m.Change != "", "change")
@@ -187,8 +136,8 @@ func (c *converter) rootFields() {
 	}
 }
 
-// rootTimes determines at and from, and removes times that documents of this kind do
-// not have.
+// rootTimes sets the attributes at and from of the root, and removes times that documents
+// of this kind do not have.
 func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	none := fmt.Sprintf("which a %s does not have", n.name)
@@ -212,7 +161,8 @@ func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error
 	return nil
 }
 
-// requiredTime sets at or from, if documents of this kind must have it and it is missing.
+// requiredTime sets the attribute at or from, if it is missing although documents of this
+// kind must have it.
 func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) error {
 	m, n := &c.header.Metadata, &c.nature
 	switch {
@@ -233,33 +183,35 @@ func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) er
 	return nil
 }
 
-// dropTime removes a time from the document.
+// dropTime removes a time from the root of the document.
 func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	if !t.IsZero() {
-		c.about(rule, "%s %s of the document, %s; dropped", name, t, why)
+		c.noteDocument(rule, "%s %s of the document, %s; dropped", name, t, why)
 		*t = resourcesync.Datetime{}
 	}
 }
 
-// candidate is a time that may be used if one is missing.
+// candidate is a time that may be used for a missing attribute, with a description for
+// people.
 type candidate struct {
 	time resourcesync.Datetime
 	what string
 }
 
-// missing uses the first candidate that has a time. No time is ever invented.
+// missing sets an attribute to the first candidate that has a time. It returns an error if
+// there is none, because no time is ever invented.
 func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, from []candidate) error {
 	for _, f := range from {
 		if !f.time.IsZero() {
 			*t = f.time
-			c.about(rule, "no %s; written as %s, %s", name, f.time, f.what)
+			c.noteDocument(rule, "no %s; written as %s, %s", name, f.time, f.what)
 			return nil
 		}
 	}
-	return c.refuse(rule, flag+" gives it", "the %s has no %s, and nothing in it tells one", c.nature.name, name)
+	return c.refuse(rule, flag+" gives it", "the %s has no %s, and contains no time that could be used instead", c.nature.name, name)
 }
 
-// rootLinks converts the links of the document, and ensures the up link.
+// rootLinks converts the links of the document, and adds the up link if that is missing.
 func (c *converter) rootLinks() error {
 	h := &c.header
 	h.Links = c.links(h.Links, item{}, false)
@@ -272,9 +224,9 @@ func (c *converter) rootLinks() error {
 		if h.Capability == resourcesync.CapabilityCapabilityList {
 			target = "the Source Description"
 		}
-		return c.refuse(rule, "--up URL gives it", "the %s has no up link, by which 1.1 leads to %s", c.nature.name, target)
+		return c.refuse(rule, "--up URL gives it", "the %s has no up link; 1.1 requires one to %s", c.nature.name, target)
 	}
 	h.Links = append([]resourcesync.Link{{Rel: resourcesync.RelUp, Href: c.o.Up}}, h.Links...)
-	c.about(rule, "no up link; written as %s, as given", c.o.Up)
+	c.noteDocument(rule, "no up link; written as %s, as given", c.o.Up)
 	return nil
 }

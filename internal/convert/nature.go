@@ -2,27 +2,27 @@ package convert
 
 import "instep/resourcesync"
 
-// times states which times the root of a document may have (1.1 Appendix A).
+// times is the group of times that the root of a document may have (1.1 Appendix A).
 type times uint8
 
 const (
-	anyTimes      times = iota // the capability is not defined by the standard
-	noTimes                    // neither at nor from
+	anyTimes      times = iota // any time, because the standard does not define the capability
+	noTimes                    // none of the attributes at, completed, from and until
 	snapshotTimes              // at, completed
 	changeTimes                // from, until
 )
 
-// nature states how the rules for kinds of documents differ.
+// nature has the properties in which the kinds of documents differ.
 type nature struct {
-	name      string // name of the kind, as at the start of rule ids
+	name      string // name of the kind, with which ids of rules begin
 	times     times
-	required  bool // at or from is required
+	required  bool // the attribute at or from is required
 	up        bool // the up link is required
-	entryAt   bool // entries may have at and completed
-	entryFrom bool // entries may have from and until
-	manifest  bool // entries must have a path
+	entryAt   bool // entries may have the attributes at and completed
+	entryFrom bool // entries may have the attributes from and until
+	manifest  bool // entries must have the attribute path
 	changes   bool // entries are changes, sorted by datetime
-	windows   bool // entries are sorted by from
+	windows   bool // entries are sorted by the attribute from
 }
 
 // natureOf returns the nature of documents with the root and capability of h.

@@ -6,18 +6,17 @@ import (
 	"instep/resourcesync"
 )
 
-// compare orders times by their first moment. A time of reduced precision comes before
-// the complete time with the same first moment. Unlike Datetime.Before this is a total
-// order; the two agree.
+// compare orders times by their first moment. A time of reduced precision comes before the
+// complete time with the same first moment. compare is a total order, unlike
+// Datetime.Before, and never contradicts Before.
 func compare(a, b resourcesync.Datetime) int {
 	if n := a.Time().Compare(b.Time()); n != 0 {
 		return n
 	}
 	switch {
-	case a.Complete() != b.Complete():
-		if b.Complete() {
-			return -1
-		}
+	case b.Complete() && !a.Complete():
+		return -1
+	case a.Complete() && !b.Complete():
 		return 1
 	case a.Before(b):
 		return -1
@@ -27,13 +26,13 @@ func compare(a, b resourcesync.Datetime) int {
 	return 0
 }
 
-// piece is an entry of the result: where its bytes are, and the data that determine
+// piece is an encoded entry. It has the position of its bytes, and the values that decide
 // whether and where it is written.
 type piece struct {
 	start, size int64
-	when        resourcesync.Datetime // time by which pieces are sorted; may be absent
-	path        resourcesync.Key      // key of its path in a package; "" if it has none
-	bitstream   resourcesync.Key      // key of its digests and length; "" unless both are stated
+	when        resourcesync.Datetime // time by which the pieces are sorted; may be absent
+	path        resourcesync.Key      // key of the path in a package; "" if the entry has no path
+	bitstream   resourcesync.Key      // key of the digests and the length; "" unless the entry states both
 	line        int
 	part        string
 }
@@ -47,9 +46,8 @@ const (
 	sorted
 )
 
-// arrange sorts pieces by time. A list with the newest entry first is reversed,
-// including entries with equal times; others are sorted stably. A piece without a time
-// stays behind its predecessor.
+// arrange sorts pieces by time. It reverses a list that has the newest entry first, and
+// sorts any other list stably. A piece without time stays behind its predecessor.
 func arrange(pieces []piece) arrangement {
 	if forward(pieces) {
 		return kept
@@ -59,24 +57,17 @@ func arrange(pieces []piece) arrangement {
 		return reversed
 	}
 	slices.Reverse(pieces)
-	old := slices.Clone(pieces)
-	keys, order := make([]resourcesync.Datetime, len(old)), make([]int, len(old))
-	var last resourcesync.Datetime
-	for i := range old {
-		if !old[i].when.IsZero() {
-			last = old[i].when
+	for i := 1; i < len(pieces); i++ {
+		if pieces[i].when.IsZero() {
+			pieces[i].when = pieces[i-1].when
 		}
-		keys[i], order[i] = last, i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return compare(keys[i], keys[j]) })
-	for to, from := range order {
-		pieces[to] = old[from]
-	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return compare(a.when, b.when) })
 	return sorted
 }
 
-// forward reports whether the pieces are in the order that the standard requires: none
-// is before its predecessor.
+// forward reports whether the pieces are in the order that the standard requires, so that
+// no time is before the previous one.
 func forward(pieces []piece) bool {
 	var last resourcesync.Datetime
 	for i := range pieces {
@@ -91,8 +82,9 @@ func forward(pieces []piece) bool {
 	return true
 }
 
-// clashes returns the indexes of pieces whose path a later piece uses for another
-// bitstream: a package has only one bitstream per path (1.1 §13.2).
+// clashes returns the indexes of pieces that must be left out, because a later piece has
+// the same path and another bitstream. A package has only one bitstream per path (1.1
+// §13.2).
 func clashes(pieces []piece) []int {
 	var out []int
 	holders := map[resourcesync.Key][]int{}

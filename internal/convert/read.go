@@ -17,7 +17,7 @@ import (
 // item is a parsed entry.
 type item struct {
 	Entry resourcesync.Entry
-	Part  string // path of the part that contains it; "" for the document itself
+	Part  string // path of the part that contains the entry; "" for the document itself
 }
 
 // document is a parsed document.
@@ -26,18 +26,14 @@ type document struct {
 	items  *spool.Log[item]
 	bad    int // number of entries that could not be read
 
-	// Facts about the entries that are needed before the first one is written.
+	// Facts about all entries, which are needed before the first entry is written.
 	withDatetime, withLastMod, withCapability int64
-	capability                                resourcesync.Capability // capability of an entry
-	differ                                    bool                    // entries differ in their capability
+	capability                                resourcesync.Capability // capability of the last entry that has one
+	differ                                    bool                    // not all entries have the same capability
 	beyond                                    bool                    // an entry has an attribute that Resource Lists do not have
 	latestLastMod, earliestFrom               resourcesync.Datetime
 	earliestDatetime                          resourcesync.Datetime
 	earliestUndated                           resourcesync.Datetime // earliest lastmod of entries without datetime
-}
-
-func (c *converter) newDocument() *document {
-	return &document{items: spool.NewLog[item](c.o.Temp)}
 }
 
 // Close releases the temporary file.
@@ -55,7 +51,7 @@ func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, erro
 
 // read reads one document completely.
 func (c *converter) read(ctx context.Context, r io.Reader, part string) (*document, error) {
-	d := c.newDocument()
+	d := &document{items: spool.NewLog[item](c.o.Temp)}
 	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.note(part, n) }))
 	for e, err := range dec.Entries() {
 		if err == nil {
@@ -107,7 +103,7 @@ func (d *document) add(it item) error {
 	return d.items.Append(it)
 }
 
-// earlier returns the earlier of two times; one may be absent.
+// earlier returns the earlier of two times, of which one may be absent.
 func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	if a.IsZero() || !b.IsZero() && compare(b, a) < 0 {
 		return b
@@ -115,20 +111,20 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note reports the notes of the Decoder, except those that concern decisions made here.
+// note reports a note of the Decoder, unless the conversion decides about the noted value.
 func (c *converter) note(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return
 	}
 	level := Warning
-	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // such values are written differently
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // values with these notes are written differently
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
 }
 
-// decidedHere are quirks for which the Decoder returns the value as written, so that
-// the conversion decides.
+// decidedHere has the quirks for which the Decoder returns the value as written and the
+// conversion decides how to write it.
 var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkNested, resourcesync.QuirkNoChange, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
@@ -165,23 +161,22 @@ func isManifest(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityResourceDumpManifest || c == resourcesync.CapabilityChangeDumpManifest
 }
 
-// nested reports whether the document is a manifest whose entries are in further
-// documents. In 1.1 a manifest is always a single document (1.1 §11.2).
+// nested reports whether the document is the index of a manifest that is divided into
+// several documents. In 1.1 a manifest is always a single document (§11.2).
 func (d *document) nested() bool {
 	return d.header.Root == resourcesync.SitemapIndex && isManifest(d.header.Capability)
 }
 
-// maxDepth is the largest depth of nested manifests.
+// maxDepth is the largest depth of the indexes of a manifest.
 const maxDepth = 4
 
-// merge reads the parts of a nested manifest into one document.
+// merge reads all parts of a divided manifest into one document.
 func (c *converter) merge(ctx context.Context, index *document) (*document, error) {
 	if c.o.Open == nil {
-		return nil, c.refuse(ruleRoot(index), "give it as a file in the root of its package", "the manifest is in several documents, and there is no package to read them from")
+		return nil, c.refuse(ruleRoot(index), "unpack the package, and give the path of the manifest in its root", "the manifest is divided into several documents, which must be read from its package")
 	}
-	c.decide(Decision{Rule: ruleRoot(index), Level: Warning, Text: "a manifest in several documents; written as one"})
-	whole := c.newDocument()
-	whole.header = index.header
+	c.decide(Decision{Rule: ruleRoot(index), Level: Warning, Text: "a manifest that is divided into several documents; written as one"})
+	whole := &document{items: spool.NewLog[item](c.o.Temp), header: index.header}
 	whole.header.Root = resourcesync.URLSet
 	seen := map[string]bool{path.Base(strings.ReplaceAll(c.o.Name, `\`, "/")): true}
 	if err := c.addParts(ctx, whole, index, "", 1, seen); err != nil {
@@ -192,11 +187,11 @@ func (c *converter) merge(ctx context.Context, index *document) (*document, erro
 
 func ruleRoot(d *document) string { return string(d.header.Capability) + "-root-urlset" }
 
-// addParts adds the entries of all parts of index to whole.
+// addParts adds the entries of all parts that an index lists to the whole document.
 func (c *converter) addParts(ctx context.Context, whole, index *document, at string, depth int, seen map[string]bool) error {
 	rule := ruleRoot(index)
 	if index.bad > 0 {
-		return c.refuse(rule, "", "%d of the documents of the manifest can't be told", index.bad)
+		return c.refuse(rule, "", "%d entries of the index of the manifest can't be read", index.bad)
 	}
 	for it, err := range index.items.All() {
 		if err != nil {
@@ -206,9 +201,9 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, at str
 		switch {
 		case why != "":
 		case seen[name]:
-			why = fmt.Sprintf("part %q was met before", name)
+			why = fmt.Sprintf("part %q was read before", name)
 		case depth > maxDepth:
-			why = fmt.Sprintf("part %q: manifests lie more than %d deep", name, maxDepth)
+			why = fmt.Sprintf("part %q: the indexes of the manifest are nested more than %d deep", name, maxDepth)
 		}
 		if why != "" {
 			return &RefusedError{Name: c.o.Name, Line: it.Entry.Line, Rule: rule, Msg: why}
@@ -221,11 +216,12 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, at str
 	return nil
 }
 
-// addPart adds the entries of one part and of its nested parts.
+// addPart adds the entries of one part to the whole document. A part may be an index of
+// further parts.
 func (c *converter) addPart(ctx context.Context, whole *document, name string, depth int, seen map[string]bool) (err error) {
 	f, err := c.o.Open(name)
 	if err != nil {
-		return &RefusedError{Name: c.o.Name, Rule: ruleRoot(whole), Msg: fmt.Sprintf("part %q of the manifest can't be opened", name), Hint: "is the package complete, and FILE in its root?", Err: err}
+		return &RefusedError{Name: c.o.Name, Rule: ruleRoot(whole), Msg: fmt.Sprintf("part %q of the manifest can't be opened", name), Hint: "check that the package is complete and that FILE is in its root", Err: err}
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	part, err := c.read(ctx, f, name)
@@ -234,14 +230,14 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	}
 	defer func() { err = errors.Join(err, part.Close()) }()
 	if part.header.Capability != whole.header.Capability {
-		return c.refuse(ruleRoot(whole), "", "part %q is of capability %q; expected %q", name, part.header.Capability, whole.header.Capability)
+		return c.refuse(ruleRoot(whole), "", "part %q has the capability %q; expected %q", name, part.header.Capability, whole.header.Capability)
 	}
 	if part.nested() {
 		return c.addParts(ctx, whole, part, name, depth+1, seen)
 	}
 	for it, err := range part.items.All() {
 		if err == nil && whole.items.Len() >= resourcesync.MaxEntries {
-			err = c.refuse("limit-50000-items", "", "the parts of the manifest have more than %d entries together; 1.1 has one manifest a package", resourcesync.MaxEntries)
+			err = c.refuse("limit-50000-items", "", "the parts of the manifest have more than %d entries in total; 1.1 allows only one manifest per package", resourcesync.MaxEntries)
 		}
 		if err == nil {
 			err = whole.add(it)
@@ -253,22 +249,22 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	return nil
 }
 
-// partName returns the path of a part relative to the root of the package: its path
-// attribute, or its loc, which is relative to the document whose path is at.
-func partName(e *resourcesync.Entry, at string) (name, why string) {
+// partName returns the path of a part relative to the root of the package. That is the
+// attribute path of the entry, or its loc resolved against the path of the index.
+func partName(e *resourcesync.Entry, index string) (name, why string) {
 	name = strings.TrimPrefix(e.Path, "/")
 	if name == "" && !hasScheme(e.Loc) {
 		rel, err := url.PathUnescape(e.Loc)
 		if err != nil {
-			return "", fmt.Sprintf("%q names no part of the manifest: %v", e.Loc, err)
+			return "", fmt.Sprintf("%q is not the path of a part of the manifest: %v", e.Loc, err)
 		}
 		name = strings.TrimPrefix(rel, "/")
 		if name == rel {
-			name = path.Join(path.Dir(at), rel)
+			name = path.Join(path.Dir(index), rel)
 		}
 	}
 	if !inPackage(name) {
-		return "", fmt.Sprintf("%q names no part of the manifest inside its package: expected a path, or a relative loc", e.Loc)
+		return "", fmt.Sprintf("%q is not the path of a part in the package; expected a path or a relative loc", e.Loc)
 	}
 	return name, ""
 }

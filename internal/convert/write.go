@@ -12,40 +12,43 @@ import (
 	"instep/resourcesync"
 )
 
-// write writes the result: first in document order, to find the position of each entry,
-// then sorted by time.
+// write writes the result. It first encodes the entries in document order, which shows the
+// position of each entry, and then copies them sorted by time.
 func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
+	head, tail, err := c.frame()
+	if err != nil {
+		return err
+	}
 	unordered := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, unordered.Close()) }()
-	pieces, err := c.encode(ctx, d, unordered)
+	pieces, err := c.encode(ctx, d, unordered, int64(len(head)))
 	if err != nil {
 		return err
 	}
 	pieces = c.order(pieces)
 	result := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, result.Close()) }()
-	if err := c.assemble(ctx, unordered, pieces, result); err != nil {
+	if err := c.assemble(ctx, head, unordered, pieces, tail, result); err != nil {
 		return err
 	}
 	if err := c.prove(ctx, result.Reader(), len(pieces)); err != nil {
 		return err
 	}
 	c.report.Entries = int64(len(pieces))
-	return c.deliver(ctx, result.Reader(), out)
+	if c.report.Bytes, err = io.Copy(out, result.Reader()); err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return nil
 }
 
-// encode encodes every usable entry, and reports its line.
-func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]piece, error) {
-	head, _, err := c.frame()
-	if err != nil {
-		return nil, err
-	}
+// encode writes a document with every usable entry, and returns where the entries are in
+// it. The first one begins at the given offset.
+func (c *converter) encode(ctx context.Context, d *document, w io.Writer, offset int64) ([]piece, error) {
 	enc, err := resourcesync.NewEncoder(w, c.header)
 	if err != nil {
 		return nil, err
 	}
 	var pieces []piece
-	at := int64(len(head))
 	for it, err := range d.items.All() {
 		if err == nil {
 			err = context.Cause(ctx)
@@ -71,14 +74,14 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]pie
 			return nil, err
 		}
 		p := c.pieceOf(&it)
-		p.start, p.size = at, enc.Bytes()-before
-		at += p.size
+		p.start, p.size = offset, enc.Bytes()-before
+		offset += p.size
 		pieces = append(pieces, p)
 	}
 	return pieces, enc.Close()
 }
 
-// shortly returns a short form of an Encoder's error.
+// shortly returns the error of an Encoder as a short text.
 func shortly(e *resourcesync.EncodeError) string {
 	if e.Value == "" {
 		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)
@@ -88,14 +91,14 @@ func shortly(e *resourcesync.EncodeError) string {
 
 // tooLarge returns the error for a document that would exceed the limits of 1.1.
 func (c *converter) tooLarge(d *document, written int) error {
-	const hint = "convert it in parts, and group them by an index"
+	const hint = "divide the document into parts with an index, and convert each part"
 	if written >= resourcesync.MaxEntries {
 		return c.refuse("limit-50000-items", hint, "the document has %d entries; 1.1 allows %d in one", d.items.Len(), resourcesync.MaxEntries)
 	}
-	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes, with %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
+	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes after %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
 }
 
-// pieceOf extracts the data of an entry that determine order and paths.
+// pieceOf returns a piece with the values of an entry that decide about order and paths.
 func (c *converter) pieceOf(it *item) piece {
 	e := &it.Entry
 	p := piece{line: e.Line, part: it.Part}
@@ -116,7 +119,8 @@ func (c *converter) pieceOf(it *item) piece {
 	return p
 }
 
-// order sorts pieces, and leaves out those whose path belongs to another bitstream.
+// order sorts the pieces, and leaves out those whose path a later piece uses for another
+// bitstream.
 func (c *converter) order(pieces []piece) []piece {
 	rule := c.nature.name + "-order"
 	if c.nature.changes {
@@ -124,9 +128,9 @@ func (c *converter) order(pieces []piece) []piece {
 	}
 	switch arrange(pieces) {
 	case reversed:
-		c.about(rule, "newest first; written oldest first")
+		c.noteDocument(rule, "newest first; written oldest first")
 	case sorted:
-		c.about(rule, "not in order of time; written oldest first")
+		c.noteDocument(rule, "not in order of time; written oldest first")
 	}
 	gone := clashes(pieces)
 	if len(gone) == 0 {
@@ -136,7 +140,7 @@ func (c *converter) order(pieces []piece) []piece {
 	for i, p := range pieces {
 		if len(gone) > 0 && gone[0] == i {
 			gone = gone[1:]
-			c.leaveOut(p.part, p.line, "manifest-path-unique", "", "a later entry gives its path to another bitstream")
+			c.leaveOut(p.part, p.line, "manifest-path-unique", "", "a later entry uses the same path for another bitstream")
 			continue
 		}
 		out = append(out, p)
@@ -144,13 +148,14 @@ func (c *converter) order(pieces []piece) []piece {
 	return out
 }
 
-// frame encodes the result without entries, split at the place of the entries.
+// frame encodes the result without entries. It returns the bytes before the entries and the
+// bytes after them.
 func (c *converter) frame() (head, tail []byte, err error) {
 	var empty bytes.Buffer
 	enc, err := resourcesync.NewEncoder(&empty, c.header)
 	var bad *resourcesync.EncodeError
 	if errors.As(err, &bad) {
-		return nil, nil, c.refuse(bad.Rule, "", "the document can't be one of 1.1: %s", shortly(bad))
+		return nil, nil, c.refuse(bad.Rule, "", "the header can't be converted to 1.1: %s", shortly(bad))
 	}
 	if err == nil {
 		err = enc.Close()
@@ -162,11 +167,11 @@ func (c *converter) frame() (head, tail []byte, err error) {
 	return empty.Bytes()[:cut], empty.Bytes()[cut:], nil
 }
 
-// assemble copies the pieces to w in order.
-func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []piece, w io.Writer) error {
-	head, tail, err := c.frame()
-	if err != nil {
-		return err
+// assemble writes the result: head, the pieces of unordered in their order, and tail.
+func (c *converter) assemble(ctx context.Context, head []byte, unordered io.ReaderAt, pieces []piece, tail []byte, out io.Writer) error {
+	w := out
+	if c.o.Gzip {
+		w = gzip.NewWriter(out) // without name and time, so that the bytes are always the same
 	}
 	if _, err := w.Write(head); err != nil {
 		return err
@@ -180,18 +185,23 @@ func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []pie
 			buf = make([]byte, p.size)
 		}
 		buf = buf[:p.size]
-		if n, err := from.ReadAt(buf, p.start); n < len(buf) {
+		if n, err := unordered.ReadAt(buf, p.start); n < len(buf) {
 			return err
 		}
 		if _, err := w.Write(buf); err != nil {
 			return err
 		}
 	}
-	_, err = w.Write(tail)
-	return err
+	if _, err := w.Write(tail); err != nil {
+		return err
+	}
+	if zip, ok := w.(*gzip.Writer); ok {
+		return zip.Close()
+	}
+	return nil
 }
 
-// prove reads the result strictly, so that no invalid result is written.
+// prove reads the result with a strict Decoder, so that no invalid result is written.
 func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 	dec := resourcesync.NewDecoder(r, resourcesync.WithTolerance(resourcesync.Strict))
 	n := 0
@@ -201,7 +211,7 @@ func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 		}
 		var de *resourcesync.DecodeError
 		if errors.As(err, &de) {
-			return &RefusedError{Name: c.o.Name, Rule: de.Rule, Msg: "what would be written is not clean 1.1", Err: err}
+			return &RefusedError{Name: c.o.Name, Rule: de.Rule, Msg: "the result is not valid in 1.1", Err: err}
 		}
 		if err != nil {
 			return err
@@ -209,42 +219,7 @@ func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 		n++
 	}
 	if n != entries {
-		return fmt.Errorf("read back what is to be written: %d entries; expected %d", n, entries)
+		return fmt.Errorf("read the result back: %d entries; expected %d", n, entries)
 	}
 	return nil
-}
-
-// deliver writes the result to out.
-func (c *converter) deliver(ctx context.Context, r io.Reader, out io.Writer) error {
-	counted := &counter{w: out}
-	defer func() { c.report.Bytes = counted.n }()
-	w := io.Writer(counted)
-	var zip *gzip.Writer
-	if c.o.Gzip {
-		zip = gzip.NewWriter(counted) // no name and time, so that the bytes are always the same
-		w = zip
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	_, err := io.Copy(w, r)
-	if err == nil && zip != nil {
-		err = zip.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("write the document: %w", err)
-	}
-	return nil
-}
-
-// counter counts the bytes written.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }

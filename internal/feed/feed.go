@@ -1,6 +1,5 @@
-// Package feed reads Atom (RFC 4287) and RSS 2.0 feeds entry by entry, with a limit on
-// the size of each. It reads titles, links and times of entries and skips their
-// content.
+// Package feed reads Atom (RFC 4287) and RSS 2.0 feeds entry by entry, with a limit on the
+// size of an entry. It reads titles, links and times of entries and skips their content.
 package feed
 
 import (
@@ -45,8 +44,8 @@ type Link struct {
 	Type string
 }
 
-// Link returns the href of the first link with a relation; "" if there is none. A link
-// without relation counts as "alternate".
+// Link returns the href of the first link with the given relation, or "" if there is none.
+// A link without relation counts as "alternate".
 func (e *Entry) Link(rel string) string {
 	for _, l := range e.Links {
 		if l.Rel == rel || rel == "alternate" && l.Rel == "" {
@@ -64,18 +63,18 @@ const (
 )
 
 // ErrTooLarge means that an entry is larger than 1 MiB.
-var ErrTooLarge = errors.New("an entry of more than 1 MiB")
+var ErrTooLarge = errors.New("an entry of the feed has more than 1 MiB")
 
 // ErrNotFeed means that a document is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
-// Read reads a feed completely and calls each with every entry, which is valid until
-// each returns. If each returns an error the reading ends. The error wraps ErrNotFeed,
-// ErrTooLarge or an XML syntax error, or is that of src. Entries before the error have
-// been passed to each.
-func Read(src io.Reader, each func(*Entry) error) (Header, error) {
+// Read reads a whole feed and calls handle with every entry. The entry is valid until
+// handle returns. Read stops at the first error of handle. Its error wraps ErrNotFeed,
+// ErrTooLarge, an XML syntax error, or the error of src or handle. The entries before an
+// error have been handled.
+func Read(src io.Reader, handle func(*Entry) error) (Header, error) {
 	m := &meter{r: src, left: maxEntry}
-	r := &reader{d: xml.NewDecoder(m), m: m, each: each}
+	r := &reader{d: xml.NewDecoder(m), m: m, handle: handle}
 	err := r.read()
 	if m.err != nil {
 		err = m.err
@@ -86,8 +85,8 @@ func Read(src io.Reader, each func(*Entry) error) (Header, error) {
 	return r.h, nil
 }
 
-// meter limits how many bytes are read since it was last reset, and keeps the error of
-// the reader.
+// meter is a reader with a limit on the bytes of one entry. The limit begins anew when left
+// is set. It keeps the first error of the underlying reader.
 type meter struct {
 	r    io.Reader
 	left int64
@@ -111,10 +110,10 @@ func (m *meter) Read(p []byte) (int, error) {
 }
 
 type reader struct {
-	d    *xml.Decoder
-	m    *meter
-	h    Header
-	each func(*Entry) error
+	d      *xml.Decoder
+	m      *meter
+	h      Header
+	handle func(*Entry) error
 }
 
 func (r *reader) read() error {
@@ -135,19 +134,19 @@ func (r *reader) read() error {
 			r.h.Kind = RSS
 			return r.children(r.channel)
 		}
-		return fmt.Errorf("%w: its root element is %q", ErrNotFeed, start.Name.Local)
+		return fmt.Errorf("%w: the root element is %q", ErrNotFeed, start.Name.Local)
 	}
 }
 
 func notFeed(err error) error {
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: no element in it", ErrNotFeed)
+		return fmt.Errorf("%w: the document has no element", ErrNotFeed)
 	}
 	return fmt.Errorf("%w: %w", ErrNotFeed, err)
 }
 
-// children calls child for each child of an element. child must read the element to its
-// end.
+// children calls the function child for each child of an element. The function must read
+// that child up to its end tag.
 func (r *reader) children(child func(*xml.StartElement) error) error {
 	for {
 		r.m.left = maxEntry
@@ -189,7 +188,7 @@ func (r *reader) atom(start *xml.StartElement) error {
 	return r.d.Skip()
 }
 
-// channel reads a child of rss: its channel.
+// channel reads a child of the rss element, which normally is its channel.
 func (r *reader) channel(start *xml.StartElement) error {
 	if start.Name.Space != "" || start.Name.Local != "channel" {
 		return r.d.Skip()
@@ -212,7 +211,7 @@ func (r *reader) channel(start *xml.StartElement) error {
 	})
 }
 
-// entry reads the fields of an entry and passes it to each.
+// entry reads the fields of an entry and passes it to the handler.
 func (r *reader) entry(e *Entry, field func(*reader, *Entry, *xml.StartElement) error) error {
 	e.Line, _ = r.d.InputPos()
 	for {
@@ -226,7 +225,7 @@ func (r *reader) entry(e *Entry, field func(*reader, *Entry, *xml.StartElement) 
 				return err
 			}
 		case xml.EndElement:
-			return r.each(e)
+			return r.handle(e)
 		}
 	}
 }
@@ -274,7 +273,7 @@ func (r *reader) rssField(e *Entry, start *xml.StartElement) error {
 	return r.d.Skip()
 }
 
-// text reads the text of an element, excluding that of its children.
+// text reads the text of an element without the text of its children.
 func (r *reader) text(into *string) error {
 	var b strings.Builder
 	for {

@@ -7,44 +7,46 @@ import (
 	"slices"
 )
 
-// fileMemory is the number of bytes up to which a File stays in memory. A larger one is
-// stored in a file completely.
+// fileMemory is the number of bytes up to which a File stays in memory. A larger File is
+// stored completely on disk.
 const fileMemory = 1 << 20
 
 // ErrLimit means that a write to a File exceeded its limit.
 var ErrLimit = errors.New("too many bytes")
 
-// File stores bytes once for reading any number of times. Writing is not safe for
-// concurrent use; reading is, after writing has ended.
+// File stores bytes that are written once and read any number of times. Only one goroutine
+// may write at a time. After the last write, any number may read at the same time.
 type File struct {
 	scratch scratch
-	recent  []byte // all bytes, while there is no file
+	recent  []byte // all bytes, as long as there is no file
 	size    int64
 	limit   int64
 	closed  bool
 }
 
-// NewFile returns an empty File for up to limit bytes; limit <= 0 is no limit. Beyond 1
-// MiB the bytes are in a file in dir (default os.TempDir).
+// NewFile returns an empty File for at most limit bytes, or for any number of bytes if
+// limit is 0. A File of more than 1 MiB is stored in the directory dir (default
+// os.TempDir).
 func NewFile(dir string, limit int64) *File {
 	return &File{scratch: newScratch(dir), limit: limit}
 }
 
-// Grow reserves memory for n more bytes, if that many stay in memory. It is only a
-// hint: memory grows anyway.
+// Grow reserves memory for n more bytes, unless these would exceed the memory of a File.
+// Calling it is optional: Write grows the memory, too.
 func (f *File) Grow(n int64) {
 	if room := int64(fileMemory - len(f.recent)); n > 0 && n <= room && f.scratch.f == nil {
 		f.recent = slices.Grow(f.recent, int(n))
 	}
 }
 
-// Write appends p. If that exceeds the limit it writes nothing and returns an ErrLimit.
+// Write appends p. If the File would exceed its limit, Write appends nothing and returns an
+// error that wraps ErrLimit.
 func (f *File) Write(p []byte) (int, error) {
 	if f.closed {
 		return 0, errClosed
 	}
 	if f.limit > 0 && int64(len(p)) > f.limit-f.size {
-		return 0, fmt.Errorf("%w: at most %d expected", ErrLimit, f.limit)
+		return 0, fmt.Errorf("%w: expected at most %d", ErrLimit, f.limit)
 	}
 	if err := f.append(p); err != nil {
 		return 0, err

@@ -5,28 +5,28 @@ import (
 	"hash/maphash"
 )
 
-// Index maps keys, which are texts, to places of records in a Log. A limited number of
-// keys is in memory; with more, all are in a hash table in a temporary file. Then each
-// call reads one bucket of the table, and Set writes one slot. It is not safe for
+// Index maps text keys to the places of records in a Log. Up to a limit the keys are in
+// memory. Beyond the limit all keys are in a hash table in a temporary file: then each call
+// reads one bucket of the table, and Set writes one slot. An Index is not safe for
 // concurrent use.
 type Index struct {
 	scratch scratch
-	most    int               // largest number of keys in memory
-	few     map[keyHash]Place // all keys, while there is no file
+	limit   int               // limit of the number of keys in memory
+	few     map[keyHash]Place // all keys, as long as there is no file
 	seeds   [2]maphash.Seed   // of keyHash
 	buckets int64             // number of buckets in the file, a power of two
-	used    int64             // used slots in the file, including deleted keys
+	used    int64             // number of used slots in the file, including deleted ones
 	live    int64             // keys
-	bucket  [bucketSize]byte  // the bucket last read
+	bucket  [bucketSize]byte  // the bucket that was last read from the file
 	closed  bool
 }
 
-// keyHash replaces a key. The hash is seeded, so a Source cannot choose keys that
-// collide.
+// keyHash is a hash that replaces a key. It has a random seed, so a Source cannot choose
+// keys that collide.
 type keyHash [2]uint64
 
-// States of a slot. A slot holds a hash, a place and a state: never used, used, or
-// deleted.
+// Layout of the hash table. A slot holds the hash of a key, a place and a state: never
+// used, used, or deleted.
 const (
 	slotSize    = 32
 	bucketSlots = 32
@@ -41,13 +41,13 @@ const (
 	slotDeleted
 )
 
-// NewIndex returns an empty index that holds up to most keys in memory (default
-// 65,536), and more of them in a file in dir (default os.TempDir).
-func NewIndex(dir string, most int) *Index {
-	if most <= 0 {
-		most = 1 << 16
+// NewIndex returns an empty index. It holds up to limit keys in memory (default 65,536),
+// and a larger number in a file in the directory dir (default os.TempDir).
+func NewIndex(dir string, limit int) *Index {
+	if limit <= 0 {
+		limit = 1 << 16
 	}
-	return &Index{scratch: newScratch(dir), most: most, few: map[keyHash]Place{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	return &Index{scratch: newScratch(dir), limit: limit, few: map[keyHash]Place{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
 func (x *Index) hash(k string) keyHash {
@@ -57,7 +57,7 @@ func (x *Index) hash(k string) keyHash {
 // Len returns the number of keys.
 func (x *Index) Len() int64 { return x.live }
 
-// Get returns the place of a key; ok is false if the key is absent.
+// Get returns the place that belongs to a key. ok is false if the key is absent.
 func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	if x.closed {
 		return p, false, errClosed
@@ -74,14 +74,14 @@ func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	return placeIn(slot), true, nil
 }
 
-// Set sets the place of a key.
+// Set stores the place that belongs to a key.
 func (x *Index) Set(k string, p Place) error {
 	if x.closed {
 		return errClosed
 	}
 	h := x.hash(k)
 	if x.few != nil {
-		if _, again := x.few[h]; again || len(x.few) < x.most {
+		if _, again := x.few[h]; again || len(x.few) < x.limit {
 			x.few[h] = p
 			x.live = int64(len(x.few))
 			return nil
@@ -122,7 +122,8 @@ func (x *Index) Close() error {
 	return x.scratch.close()
 }
 
-// set writes a slot in the file. It first doubles the file if that is half full.
+// set writes a slot of the hash table. If half of the slots are used, it first doubles the
+// table.
 func (x *Index) set(h keyHash, p Place) error {
 	if 2*x.used >= x.buckets*bucketSlots {
 		if err := x.grow(); err != nil {
@@ -155,9 +156,9 @@ func placeIn(slot []byte) Place {
 	return Place{int64(binary.LittleEndian.Uint64(slot[16:])), int32(binary.LittleEndian.Uint32(slot[24:]))}
 }
 
-// find reads the slot of a hash, or the free slot for it, and returns its offset in the
-// file. A key is in the bucket that its hash selects or, if that is full, in one of the
-// following buckets.
+// find returns the slot of a hash, or the free slot for a new hash, with the offset of the
+// slot in the file. A key is in the bucket that its hash selects. If that bucket is full,
+// the key is in one of the following buckets.
 func (x *Index) find(h keyHash) (slot []byte, at int64, err error) {
 	for n := int64(h[0]) & (x.buckets - 1); ; n = (n + 1) & (x.buckets - 1) {
 		if _, err := x.scratch.ReadAt(x.bucket[:], n*bucketSize); err != nil {
@@ -173,7 +174,7 @@ func (x *Index) find(h keyHash) (slot []byte, at int64, err error) {
 	}
 }
 
-// spill moves the keys from memory to a file with room for four times as many.
+// spill moves the keys from memory to a hash table for four times as many keys.
 func (x *Index) spill() error {
 	next := x.table(1)
 	for next.buckets*bucketSlots < 4*int64(len(x.few)) {
@@ -189,7 +190,7 @@ func (x *Index) spill() error {
 	return x.become(next, err)
 }
 
-// grow moves the keys to a file of twice the size.
+// grow moves the keys to a hash table of twice the size.
 func (x *Index) grow() error {
 	next := x.table(2 * x.buckets)
 	err := next.scratch.extend(next.buckets * bucketSize)
@@ -205,12 +206,13 @@ func (x *Index) grow() error {
 	return x.become(next, err)
 }
 
-// table returns an empty index with a file of the given number of buckets.
+// table returns an empty index whose keys are in a file of the given number of buckets.
 func (x *Index) table(buckets int64) *Index {
 	return &Index{scratch: scratch{dir: x.scratch.dir, create: x.scratch.create}, seeds: x.seeds, buckets: buckets}
 }
 
-// become takes over the file of next. After an error it changes nothing.
+// become makes x use the file of next, unless filling next failed with err. Then become
+// closes next, leaves x unchanged and returns err.
 func (x *Index) become(next *Index, err error) error {
 	if err != nil {
 		_ = next.scratch.close()

@@ -19,24 +19,25 @@ type Key = resourcesync.Key
 
 const (
 	defaultBudget = 16 << 20
-	// keyOverhead is the memory for a key in addition to its bytes.
+	// keyOverhead is the number of bytes of memory that a key takes in addition to its
+	// text.
 	keyOverhead = 32
-	// mergeBuffers is the memory in bytes for the buffers when all runs are read at
-	// once.
+	// mergeBuffers is the memory in bytes for the read buffers of all runs together.
 	mergeBuffers   = 4 << 20
 	minMergeBuffer = 4 << 10
 	maxMergeBuffer = 64 << 10
 )
 
-// Keys is a set of keys of any size: in memory up to a budget, beyond that in sorted
-// runs in a temporary file. It is not safe for concurrent use.
+// Keys is a set of any number of keys. Up to a budget the keys are in memory, and beyond
+// the budget they are in sorted runs in a temporary file. It is not safe for concurrent
+// use.
 type Keys struct {
 	scratch scratch
-	budget  int // memory in bytes before a flush
-	held    int // bytes used in memory
+	budget  int // number of bytes in memory that causes a flush
+	held    int // number of bytes used in memory
 	added   int64
 	recent  []Key
-	twice   map[Key]bool // keys that were added again while in memory
+	twice   map[Key]bool // keys that were added again while they were in memory
 	runs    []run
 	closed  bool
 }
@@ -44,8 +45,8 @@ type Keys struct {
 // run is a part of the file with keys in ascending order.
 type run struct{ off, n int64 }
 
-// NewKeys returns an empty set that holds keys of up to budget bytes in memory (default
-// 16 MiB), and more of them in a file in dir (default os.TempDir).
+// NewKeys returns an empty set. It holds keys of up to budget bytes in memory (default 16
+// MiB), and the rest in a file in the directory dir (default os.TempDir).
 func NewKeys(dir string, budget int) *Keys {
 	if budget <= 0 {
 		budget = defaultBudget
@@ -53,7 +54,7 @@ func NewKeys(dir string, budget int) *Keys {
 	return &Keys{scratch: newScratch(dir), budget: budget}
 }
 
-// Add adds k to the set.
+// Add adds a key to the set.
 func (s *Keys) Add(k Key) error {
 	if s.closed {
 		return errClosed
@@ -110,21 +111,38 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 	if len(s.runs) == 0 {
 		return twice, nil
 	}
+	err := s.walk(func(k Key, again bool) bool {
+		if again {
+			twice[k] = true
+		}
+		return len(twice) < MaxRepeated
+	})
+	return twice, err
+}
+
+// walk passes the keys of all runs and of the memory in ascending order to take, until
+// take returns false. again means that a key equals the one before it.
+func (s *Keys) walk(take func(k Key, again bool) bool) error {
+	if s.closed {
+		return errClosed
+	}
+	s.sort()
 	m, err := s.merge()
 	var last Key
-	for first := true; err == nil && len(m) > 0 && len(twice) < MaxRepeated; first = false {
+	for first := true; err == nil && len(m) > 0; first = false {
 		k := m[0].key
-		if !first && k == last {
-			twice[k] = true
+		if !take(k, !first && k == last) {
+			return nil
 		}
 		last = k
 		err = m.advance()
 	}
-	return twice, err
+	return err
 }
 
-// flush writes the keys in memory as a sorted run: for each key the length of the prefix
-// that it shares with the one before it, the length of the rest, and the rest.
+// flush writes the keys in memory to the file as a sorted run. For each key it writes the
+// length of the prefix that the key shares with the key before it, the length of the rest
+// of the key, and the rest.
 func (s *Keys) flush() error {
 	s.sort()
 	r := run{off: s.scratch.size}
@@ -151,7 +169,7 @@ func (s *Keys) flush() error {
 	return nil
 }
 
-// shared returns the length of the common prefix of two keys.
+// shared returns the length of the longest common prefix of two keys.
 func shared(a, b Key) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -162,36 +180,17 @@ func shared(a, b Key) int {
 	return n
 }
 
-// Sorted yields the distinct keys in ascending order. It can be ranged over any number
-// of times, but not while keys are added.
+// Sorted yields each key once, in ascending order. A loop over Sorted may be repeated, but
+// no key may be added during a loop.
 func (s *Keys) Sorted() iter.Seq2[Key, error] {
 	return func(yield func(Key, error) bool) {
-		if s.closed {
-			yield("", errClosed)
-			return
-		}
-		s.sort()
-		m, err := s.merge()
-		if err != nil {
+		if err := s.walk(func(k Key, again bool) bool { return again || yield(k, nil) }); err != nil {
 			yield("", err)
-			return
-		}
-		var last Key
-		for first := true; len(m) > 0; {
-			k := m[0].key
-			if (first || k != last) && !yield(k, nil) {
-				return
-			}
-			first, last = false, k
-			if err := m.advance(); err != nil {
-				yield("", err)
-				return
-			}
 		}
 	}
 }
 
-// merge opens every run and the keys in memory.
+// merge returns a heap with a cursor for every run and one for the keys in memory.
 func (s *Keys) merge() (merger, error) {
 	var m merger
 	size := min(max(mergeBuffers/(len(s.runs)+1), minMergeBuffer), maxMergeBuffer)
@@ -213,14 +212,14 @@ func (s *Keys) merge() (merger, error) {
 	return open, nil
 }
 
-// cursor reads an ascending sequence of keys, from a run or from memory.
+// cursor reads keys in ascending order, from a run or from memory.
 type cursor struct {
 	key  Key
 	r    *bufio.Reader
 	keys []Key
 }
 
-// next moves to the next key; it returns false at the end.
+// next moves the cursor to its next key. It returns false if there is none.
 func (c *cursor) next() (bool, error) {
 	if c.r == nil {
 		if len(c.keys) == 0 {
@@ -238,7 +237,7 @@ func (c *cursor) next() (bool, error) {
 		more, err = binary.ReadUvarint(c.r)
 	}
 	if err == nil && n > uint64(len(c.key)) {
-		err = fmt.Errorf("expected one that shares at most %d bytes with the one before it, found %d", len(c.key), n)
+		err = fmt.Errorf("a key shares %[2]d bytes with the key before it, which has only %[1]d", len(c.key), n)
 	}
 	if err != nil {
 		return false, errBroken(err)
@@ -252,7 +251,7 @@ func (c *cursor) next() (bool, error) {
 	return true, nil
 }
 
-// errBroken returns the error for a file that differs from what was written.
+// errBroken returns the error for a file whose content differs from what was written to it.
 func errBroken(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -260,7 +259,7 @@ func errBroken(err error) error {
 	return fmt.Errorf("read back a key: %w", err)
 }
 
-// merger is a heap of cursors, sorted by their current keys.
+// merger is a heap of cursors, ordered by their current keys.
 type merger []*cursor
 
 func (m merger) Len() int           { return len(m) }
@@ -274,7 +273,7 @@ func (m *merger) Pop() any {
 	return c
 }
 
-// advance moves the first cursor to its next key.
+// advance moves the cursor with the smallest key to its next key.
 func (m *merger) advance() error {
 	ok, err := (*m)[0].next()
 	if err != nil {

@@ -14,25 +14,25 @@ import (
 
 var errClosed = errors.New("the spool is closed")
 
-// logMemory is the number of bytes up to which a log stays in memory. A longer one is
+// logMemory is the number of bytes up to which a log stays in memory. A longer log is
 // written to a file in portions of that size.
 const logMemory = 64 << 10
 
-// Log is a sequence of records that is written once and read in order, any number of times.
-// Records are stored as CBOR (RFC 8949): T consists of numbers, strings, slices, arrays,
-// pointers and structs with exported fields only, and of types that marshal themselves as
-// bytes or text. Several goroutines may read it at once, while none writes.
+// Log is a sequence of records that are written once and read in order any number of times.
+// Records are stored as CBOR (RFC 8949), so T may consist of numbers, strings, slices,
+// arrays, pointers, structs with exported fields only, and types that marshal themselves as
+// bytes or text. Several goroutines may read a Log at once, as long as none writes.
 type Log[T any] struct {
 	scratch scratch
-	first   []T          // the first records, unencoded
-	hold    int          // the largest number of these
-	recent  bytes.Buffer // encoded bytes not yet in the file
-	wrong   error        // reason why values of T cannot be stored
+	first   []T          // the first records, which are kept in memory without encoding
+	hold    int          // limit of the number of records in first
+	recent  bytes.Buffer // encoded records that are not in the file yet
+	wrong   error        // the error if values of T cannot be stored
 	added   int64
 	closed  bool
 }
 
-// Strings need not be UTF-8, and times keep their nanoseconds.
+// The options of CBOR. Strings need not be UTF-8, and times keep their nanoseconds.
 var (
 	encode = must(cbor.EncOptions{
 		Time: cbor.TimeRFC3339Nano, TextMarshaler: cbor.TextMarshalerTextString, NilContainers: cbor.NilContainerAsNull,
@@ -49,14 +49,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// NewLog returns an empty log. Beyond 64 KiB its records are in a file in dir (default
-// os.TempDir).
+// NewLog returns an empty log. A log of more than 64 KiB has its records in a file in the
+// directory dir (default os.TempDir).
 func NewLog[T any](dir string) *Log[T] {
 	return &Log[T]{scratch: newScratch(dir), wrong: lossless(reflect.TypeFor[T](), map[reflect.Type]bool{})}
 }
 
-// Hold keeps the first n records in memory without encoding them, which makes short
-// logs cheap. It must be called before the first Append.
+// Hold makes the log keep its first n records in memory without encoding them, so that a
+// short log is fast. It must be called before the first Append.
 func (l *Log[T]) Hold(n int) *Log[T] {
 	l.hold = n
 	return l
@@ -64,17 +64,17 @@ func (l *Log[T]) Hold(n int) *Log[T] {
 
 // Place is the position of a record in a Log.
 type Place struct {
-	Offset int64 // byte offset of the record; for a record kept by Hold, its index
-	Length int32 // length of the record in bytes; 0 for a record kept by Hold
+	Offset int64 // offset of the record in bytes, or the index of a record that Hold keeps in memory
+	Length int32 // length of the record in bytes, or 0 for a record that Hold keeps in memory
 }
 
-// Append adds a record.
+// Append adds a record at the end of the log.
 func (l *Log[T]) Append(record T) error {
 	_, err := l.AppendAt(record)
 	return err
 }
 
-// AppendAt adds a record and returns its place, for At.
+// AppendAt adds a record and returns its place, which can be passed to At.
 func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 	switch {
 	case l.closed:
@@ -103,8 +103,8 @@ func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 	return p, nil
 }
 
-// At returns the record at a place that AppendAt returned. It may be called between
-// calls of AppendAt. It reads the file at most once.
+// At returns the record at a place that AppendAt returned. It reads the file at most once.
+// Calls of At and AppendAt may alternate.
 func (l *Log[T]) At(p Place) (record T, err error) {
 	if l.closed {
 		return record, errClosed
@@ -130,8 +130,8 @@ func (l *Log[T]) At(p Place) (record T, err error) {
 // Len returns the number of records.
 func (l *Log[T]) Len() int64 { return l.added }
 
-// All yields the records in the order of Append. It can be ranged over any number
-// of times, but not while records are appended.
+// All yields the records in the order in which they were appended. A loop over All may be
+// repeated, but no record may be appended during a loop.
 func (l *Log[T]) All() iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		if err := l.each(func(_ Place, record T) bool { return yield(record, nil) }); err != nil {
@@ -141,7 +141,7 @@ func (l *Log[T]) All() iter.Seq2[T, error] {
 	}
 }
 
-// each passes the records with their places to take, until that returns false.
+// each calls take with every record and its place, until take returns false.
 func (l *Log[T]) each(take func(Place, T) bool) error {
 	if l.closed {
 		return errClosed

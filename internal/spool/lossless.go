@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// lossless returns the reason why values of a type could change when stored: unexported
-// fields are omitted, and the content of an interface is decoded as another type.
+// lossless returns an error if CBOR could change values of a type. CBOR omits unexported
+// fields, and decodes the content of an interface as another type.
 func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	if known[t] {
 		return nil
@@ -17,7 +17,7 @@ func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 		if t.Kind() == reflect.Struct {
 			for f := range t.Fields() {
 				if f.Anonymous && marshals(f.Type) {
-					return fmt.Errorf("%v has the form of its embedded %v, so a spool would lose the rest", t, f.Type)
+					return fmt.Errorf("%v is stored as its embedded %v, so a spool would lose its other fields", t, f.Type)
 				}
 			}
 		}
@@ -29,14 +29,14 @@ func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	case reflect.Struct:
 		for f := range t.Fields() {
 			if !f.IsExported() {
-				return fmt.Errorf("a spool would lose %v.%s", t, f.Name)
+				return fmt.Errorf("a spool would lose the unexported field %v.%s", t, f.Name)
 			}
 			if err := lossless(f.Type, known); err != nil {
 				return err
 			}
 		}
 	case reflect.Interface, reflect.Map, reflect.Func, reflect.Chan, reflect.UnsafePointer:
-		return fmt.Errorf("a %v can't be kept in a spool", t)
+		return fmt.Errorf("a spool can't store values of type %v", t)
 	}
 	return nil
 }

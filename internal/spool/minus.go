@@ -9,15 +9,15 @@ import (
 // ErrOrder means that a sequence passed to Minus is not in ascending order.
 var ErrOrder = errors.New("keys are not in ascending order")
 
-// Minus yields the keys of a that are not in b. Both must be in ascending order;
-// duplicates count once. The first error of either ends the sequence.
+// Minus yields the keys of a that are not in b. Both sequences must be in ascending order.
+// Duplicates count once. The first error of either sequence ends the result.
 func Minus(a, b iter.Seq2[Key, error]) iter.Seq2[Key, error] {
 	return MinusOf(a, own, b)
 }
 
 func own(k *Key) Key { return *k }
 
-// MinusOf is like Minus, for values that have a key.
+// MinusOf is like Minus, for a sequence of values that have a key.
 func MinusOf[V any](a iter.Seq2[V, error], key func(*V) Key, b iter.Seq2[Key, error]) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var zero V
@@ -43,8 +43,8 @@ func MinusOf[V any](a iter.Seq2[V, error], key func(*V) Key, b iter.Seq2[Key, er
 	}
 }
 
-// ascending yields the values of s, one per key, or an error at the first that is out
-// of order.
+// ascending yields the values of s, one for each key. It yields an error at the first value
+// that is out of order.
 func ascending[V any](side string, s iter.Seq2[V, error], key func(*V) Key) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var zero V

@@ -6,21 +6,22 @@ import (
 	"iter"
 )
 
-// sortBudget is the memory in bytes for the texts of an order.
+// sortBudget is the memory in bytes for the texts by which an order sorts.
 const sortBudget = 4 << 20
 
-// order sorts the places of records in a log, each by a text.
+// order sorts records of a log by texts. It stores only the texts and the places of the
+// records.
 type order struct {
 	keys *Keys
 	n    uint64
-	key  []byte // buffer: text and place of the last record
+	key  []byte // buffer for the text and the place of a record
 }
 
 func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)} }
 
-// add adds a record to the order. The caller has appended its text to o.key[:0]:
-// allocating a buffer for each record would need half as much memory again for a
-// million records.
+// add adds a record to the order. The caller must have appended the text to o.key[:0],
+// because a new buffer for each record would take half as much memory again for a million
+// records.
 func (o *order) add(text []byte, p Place) error {
 	text = binary.BigEndian.AppendUint64(text, o.n)
 	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))
@@ -29,7 +30,8 @@ func (o *order) add(text []byte, p Place) error {
 	return o.keys.Add(Key(o.key))
 }
 
-// placeSize is the number of bytes that add appends to a text.
+// placeSize is the number of bytes that add appends to the text of a record: a number and
+// the place.
 const placeSize = 20
 
 func placeOf(k Key) Place {
@@ -39,7 +41,7 @@ func placeOf(k Key) Place {
 
 func (o *order) close() error { return o.keys.Close() }
 
-// inOrder yields the records of a log in an order.
+// inOrder yields the records of a log, sorted by the given order.
 func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for k, err := range o.keys.Sorted() {
@@ -60,12 +62,12 @@ type Sorter[T any] struct {
 	order *order
 }
 
-// NewSorter returns an empty Sorter. It holds 64 KiB of records and 4 MiB of their
-// texts in memory, and the rest in files in dir (default os.TempDir).
+// NewSorter returns an empty Sorter. It holds 64 KiB of records and 4 MiB of their texts in
+// memory, and the rest in files in the directory dir (default os.TempDir).
 func NewSorter[T any](dir string) *Sorter[T] { return &Sorter[T]{NewLog[T](dir), newOrder(dir)} }
 
-// Append adds a record with the text by which it is sorted. No text may be a prefix of
-// another.
+// Append adds a record with the text by which the record is sorted. No text may be a prefix
+// of another text.
 func (s *Sorter[T]) Append(text string, record T) error {
 	p, err := s.log.AppendAt(record)
 	if err != nil {
@@ -74,9 +76,9 @@ func (s *Sorter[T]) Append(text string, record T) error {
 	return s.order.add(append(s.order.key[:0], text...), p)
 }
 
-// All yields the records in ascending order of their texts; records with the same text
-// stay in the order of Append. It can be ranged over any number of times, but not while
-// records are appended.
+// All yields the records in ascending order of their texts, and records with the same text
+// in the order in which they were appended. A loop over All may be repeated, but no record
+// may be appended during a loop.
 func (s *Sorter[T]) All() iter.Seq2[T, error] { return inOrder(s.order, s.log) }
 
 // Close releases the memory and the files.

@@ -1,11 +1,11 @@
-// Package spool keeps long sequences in temporary files, so that no step of a
-// publication or a synchronisation holds a whole set in memory: sets of keys that
-// are read back sorted (Keys), logs of records that are read back in order (Log),
-// the last record of each key (Table, over an Index), and documents that are read only after
-// all of them came (File).
+// Package spool keeps long sequences in temporary files, so that no step of a publication
+// or a synchronisation holds a whole set in memory. Keys is a set of keys that are read in
+// sorted order. Log has records that are read in the order in which they were added. Table
+// has the last record of each key, and uses an Index. File has the bytes of a document that
+// is read only after all of its bytes came.
 //
-// Small sequences stay in memory and create no file. A file has no name from the start,
-// where the system supports that: it vanishes with the process.
+// Small sequences stay in memory and create no file. Where the system supports that, a file
+// loses its name when it is created, so the system deletes it when the process ends.
 package spool
 
 import (
@@ -58,7 +58,7 @@ func (s *scratch) writeAt(p []byte, off int64) error {
 	return nil
 }
 
-// extend creates a file of n zero bytes.
+// extend creates the file with n zero bytes.
 func (s *scratch) extend(n int64) error {
 	if err := s.open(); err != nil {
 		return err
@@ -82,22 +82,17 @@ func (s *scratch) open() error {
 // ReadAt implements io.ReaderAt.
 func (s *scratch) ReadAt(p []byte, off int64) (int, error) {
 	n, err := s.f.ReadAt(p, off)
-	return n, s.unread(err)
-}
-
-// unread adds to an error where reading failed.
-func (s *scratch) unread(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("read a temporary file in %q: %w", s.dir, err)
 	}
-	return err
+	return n, err
 }
 
-// section returns a reader of the n bytes from off.
+// section returns a reader of the n bytes of the file that begin at off.
 func (s *scratch) section(off, n int64) io.Reader { return io.NewSectionReader(s, off, n) }
 
 func (s *scratch) fail(doing string, err error) error {
-	return fmt.Errorf("%s a temporary file in %q (is the disk full? TMPDIR names another place): %w", doing, s.dir, err)
+	return fmt.Errorf("%s a temporary file in %q (if the disk is full, set TMPDIR to another directory): %w", doing, s.dir, err)
 }
 
 // close removes the file. The next write creates another one.
@@ -125,7 +120,7 @@ func createTemp(dir string) (file, error) {
 	return f, nil
 }
 
-// named is a file on a system that cannot remove an open file.
+// named is a file on a system that cannot remove an open file. Close removes it.
 type named struct{ *os.File }
 
 func (n named) Close() error {

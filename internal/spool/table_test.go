@@ -29,7 +29,7 @@ func TestTableKeepsTheLastRecordOfEachKey(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewTable(dir, rapid.IntRange(0, 30).Draw(t, "hold"), note.key)
-		s.index.most = rapid.IntRange(1, 30).Draw(t, "keys in memory")
+		s.index.limit = rapid.IntRange(1, 30).Draw(t, "keys in memory")
 		defer s.Close()
 		var model []note // in the order of Put
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
@@ -104,7 +104,7 @@ func TestTableOnADiskThatFails(t *testing.T) {
 	for fail := 1; fail <= 120; fail++ {
 		dir := t.TempDir()
 		s := NewTable(dir, 0, note.key)
-		s.index.most = 5
+		s.index.limit = 5
 		s.index.scratch = faultyScratch(dir, nth(fail), never)
 		failed := 0
 		for i := range 30 {
@@ -139,7 +139,7 @@ func TestTableOnADiskThatFails(t *testing.T) {
 func TestTableOnADiskThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	s := NewTable(dir, 0, note.key)
-	s.index.most = 5
+	s.index.limit = 5
 	broken := false
 	s.index.scratch = faultyScratch(dir, never, func() bool { return broken })
 	for i := range 30 {

@@ -12,19 +12,19 @@ import (
 type Sitemap struct {
 	URI   string // URI as written in the line
 	Line  int    // from 1
-	Exact bool   // the line is correct: the name is spelled "Sitemap", and the URI is absolute
+	Exact bool   // the line has the correct form: the name is spelled "Sitemap", and the URI is absolute
 	Text  string // the whole line, without comments
 }
 
-// Robots reads the Sitemap lines in the first most bytes of a robots.txt (1.1 §6.3.4).
-// It skips a line that is cut off there. The error is that of r.
-func Robots(r io.Reader, most int64) ([]Sitemap, error) {
-	text, err := io.ReadAll(io.LimitReader(r, most+1))
+// Robots reads the Sitemap lines of a robots.txt (1.1 §6.3.4) within its first limit bytes.
+// It skips a line that this limit cuts off. The only errors are those of r.
+func Robots(r io.Reader, limit int64) ([]Sitemap, error) {
+	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the Sitemap lines: %w", err)
 	}
-	if int64(len(text)) > most {
-		text = text[:bytes.LastIndexAny(text[:most], "\r\n")+1]
+	if int64(len(text)) > limit {
+		text = text[:bytes.LastIndexAny(text[:limit], "\r\n")+1]
 	}
 	var all []Sitemap
 	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(text), "\ufeff"))

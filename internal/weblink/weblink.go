@@ -20,15 +20,15 @@ type Link struct {
 	Rels []string // relation types, in lower case
 	Type string   // media type
 
-	// For Link headers: the subject of the link, if that is not the served resource (RFC
-	// 8288 §3.2).
+	// Anchor is the subject of a link in a Link header, if the subject is not the served
+	// resource (RFC 8288 §3.2).
 	Anchor string
 
 	Datetime string // datetime attribute of a link to a Memento (RFC 7089 §2.2)
 
 	// Of HTML pages:
 	Line int  // from 1
-	Head bool // the link is in the head of the page
+	Head bool // in HTML pages: the link is in the head
 }
 
 // Has reports whether rel is one of the relation types of the link.
@@ -50,25 +50,24 @@ type Page struct {
 	Links []Link // link elements, at most 1,000
 }
 
-// Resolve returns the absolute URI of href on the page at uri. It returns an error if
-// the reference cannot be parsed.
+// Resolve returns the absolute URI of a reference on the page at uri. It returns an error
+// if the reference cannot be parsed.
 func (p *Page) Resolve(uri, href string) (string, error) {
 	base, err := url.Parse(uri)
 	if err == nil && p.Base != "" {
 		base, err = base.Parse(p.Base)
 	}
+	if err == nil {
+		base, err = base.Parse(strings.TrimSpace(href))
+	}
 	if err != nil {
 		return "", fmt.Errorf("resolve %q: %w", href, err)
 	}
-	whole, err := base.Parse(strings.TrimSpace(href))
-	if err != nil {
-		return "", fmt.Errorf("resolve %q: %w", href, err)
-	}
-	return whole.String(), nil
+	return base.String(), nil
 }
 
-// HTML reads the link elements of a page. Any text can be read as a page; the error is
-// that of r, or about a tag longer than a megabyte.
+// HTML reads the link elements of a page. It accepts any text as a page. The only errors
+// are those of r, and one for a tag longer than 1 MiB.
 func HTML(r io.Reader) (Page, error) {
 	var p Page
 	err := Walk(r, func(t *Tag) {
@@ -95,8 +94,8 @@ type Tag struct {
 	attrs [][2]string
 }
 
-// Attr returns the value of an attribute; "" if the tag lacks it. If it is repeated the
-// first one counts, as in HTML.
+// Attr returns the value of an attribute, or "" if the tag lacks the attribute. If an
+// attribute is repeated, the first value counts, as in HTML.
 func (t *Tag) Attr(name string) string {
 	for _, a := range t.attrs {
 		if a[0] == name {
@@ -106,12 +105,12 @@ func (t *Tag) Attr(name string) string {
 	return ""
 }
 
-// unseen are elements whose text is not shown.
+// unseen has the elements whose text browsers do not show.
 var unseen = map[string]bool{"script": true, "style": true, "title": true, "template": true, "noscript": true}
 
-// Walk calls each with the start tags and the text of a page, in order. The Tag is
-// valid until each returns. The errors are those of HTML.
-func Walk(r io.Reader, each func(*Tag)) error {
+// Walk calls visit with the start tags and the text of a page, in order. The Tag is valid
+// until visit returns. The errors are those of HTML.
+func Walk(r io.Reader, visit func(*Tag)) error {
 	const longest = 1 << 20
 	z := html.NewTokenizer(r)
 	z.SetMaxBuf(longest)
@@ -132,7 +131,7 @@ func Walk(r io.Reader, each func(*Tag)) error {
 			if kind == html.StartTagToken && unseen[t.Name] {
 				hidden = t.Name
 			}
-			each(&t)
+			visit(&t)
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			if string(name) == "head" {
@@ -144,14 +143,15 @@ func Walk(r io.Reader, each func(*Tag)) error {
 		case html.TextToken:
 			if hidden == "" {
 				t.Name, t.attrs, t.Text = "", t.attrs[:0], string(z.Text())
-				each(&t)
+				visit(&t)
 			}
 		}
 		t.Line += lines
 	}
 }
 
-// inHead are the elements after which the head of a page may continue.
+// inHead has the elements that may be in the head of a page. Any other element ends the
+// head.
 var inHead = map[string]bool{
 	"html": true, "head": true, "title": true, "base": true, "link": true, "meta": true,
 	"style": true, "script": true, "noscript": true, "template": true,
@@ -179,11 +179,11 @@ func Header(values []string) []Link {
 	return links
 }
 
-// Parse parses up to most links in a text in the form of a Link header, or of
-// application/link-format, which may contain line breaks (RFC 6690 §2). It skips
-// invalid parts.
-func Parse(text string, most int) (links []Link) {
-	for text != "" && len(links) < most {
+// Parse parses the links in the value of a Link header, or in a document of type
+// application/link-format, which may contain line breaks (RFC 6690 §2). It returns at most
+// limit links and skips invalid parts.
+func Parse(text string, limit int) (links []Link) {
+	for text != "" && len(links) < limit {
 		var l Link
 		var ok bool
 		if l, text, ok = headerLink(text); ok {
@@ -193,7 +193,7 @@ func Parse(text string, most int) (links []Link) {
 	return links
 }
 
-// headerLink parses one link of a value and returns the rest of the value.
+// headerLink parses the first link of a Link header, and returns the rest of the header.
 func headerLink(v string) (l Link, rest string, ok bool) {
 	_, v, found := strings.Cut(v, "<")
 	if !found {
@@ -231,7 +231,8 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 	return l, "", true
 }
 
-// parameter parses name=value, with or without quotes, and returns the rest.
+// parameter parses one parameter of a link, name=value with or without quotes, and returns
+// the rest of the text.
 func parameter(v string) (name, value, rest string) {
 	i := strings.IndexAny(v, "=;,")
 	if i < 0 {

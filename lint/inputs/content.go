@@ -8,8 +8,8 @@ import (
 	"instep/lint"
 )
 
-// maxSpooled bounds the bytes read from standard input, a pipe or the network. It is
-// large because packages are.
+// maxSpooled bounds the bytes read from standard input, a pipe or the network. It is large
+// because packages are large.
 const maxSpooled = 1 << 30
 
 // content provides the bytes of an input, which can be read several times from any
@@ -43,7 +43,7 @@ func spoolAll(r io.Reader) (*spool.File, error) {
 	return f, nil
 }
 
-// ours remembers the error of a writer, to distinguish it from a read error.
+// ours stores the error of a writer, to distinguish it from an error of reading.
 type ours struct {
 	w   io.Writer
 	err error

@@ -14,8 +14,8 @@ func (l *Linter) content(ctx context.Context, uri string, c content) error {
 	return l.answer(ctx, uri, c, nil)
 }
 
-// answer checks an input according to its form; a is the HTTP response with which it
-// was served, nil if there is none.
+// answer checks an input according to its form. a describes the HTTP response that served
+// the input, or is nil if there was none.
 func (l *Linter) answer(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {

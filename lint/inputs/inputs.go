@@ -19,12 +19,12 @@ import (
 type Linter struct {
 	Checker lint.Checker // reports the findings
 	Report  Reporter     // receives everything but findings; required
-	Sample  int          // number of entries per served document that are requested: negative is all, 0 requests only the document
+	Sample  int          // number of entries per served document whose resources are requested: a negative number means all, and 0 means none
 
 	// Connect returns the client for a URL. It is called for the first URL of each
 	// origin, since credentials belong to one origin. Linter.Close closes the clients.
 	Connect      func(ctx context.Context, uri string) (*fetch.Client, error)
-	AllowOrigins []string         // further origins at which the Source of a site may be
+	AllowOrigins []string         // other origins that may serve the Source of a site
 	Now          func() time.Time // the clock; required for URLs
 
 	// Open opens an input that can be read only once: "-" is standard input, any other
@@ -56,20 +56,20 @@ type Reporter interface {
 	Failed(ctx context.Context, uri string, err error) error
 	// Unchecked is called for something that a document links and that was not checked.
 	Unchecked(uri string, err error)
-	// Note is called for a fact about an input that is not a finding.
+	// Note is called with a remark about an input that is not a finding.
 	Note(uri, text string)
-	// Found is called with the places where the Source of a site was searched; the last
-	// is where it was found.
+	// Found is called with the places where the Source of a site was searched. It was found
+	// at the last one.
 	Found(site string, tried []discover.Attempt)
 }
 
 // Input is a document that is being checked.
 type Input struct {
-	URI  string                        // opens it for reading from the first byte; nil if it is not a text with lines
-	Open func() (io.ReadCloser, error) // reads it from its first byte on; nil if it is no text with lines
+	URI  string
+	Open func() (io.ReadCloser, error) // opens the document from its first byte; nil if it is not a text with lines
 }
 
-// FatalError is an error on our side, such as a full disk. It ends the run.
+// FatalError is an error of this computer, such as a full disk. It ends the run.
 type FatalError struct{ Err error }
 
 func (e *FatalError) Error() string { return e.Err.Error() }

@@ -14,7 +14,7 @@ const mostFindings = 100_000
 
 // byDocument collects findings until they can be reported document by document.
 type byDocument struct {
-	uris  []string // sorted by first finding
+	uris  []string // the given URI, then the others in the order of their first findings
 	found map[string][]lint.Finding
 	n     int
 }
@@ -39,7 +39,7 @@ func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 	if l.Sample > 0 {
 		requests = 2 + 2*l.Sample
 	}
-	all := &byDocument{found: map[string][]lint.Finding{}}
+	all := &byDocument{uris: []string{uri}, found: map[string][]lint.Finding{uri: nil}}
 	checker := l.Checker
 	checker.Report = all.add
 	var stop error
@@ -58,18 +58,12 @@ func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 		return stop
 	}
 	l.Report.Note(uri, fmt.Sprintf("%d Resource Maps", rep.Maps))
-	return l.tell(ctx, uri, all)
+	return l.reportAll(ctx, all)
 }
 
-// tell reports findings document by document, beginning with the given URI.
-func (l *Linter) tell(ctx context.Context, given string, all *byDocument) error {
-	uris := []string{given}
+// reportAll reports the findings document by document.
+func (l *Linter) reportAll(ctx context.Context, all *byDocument) error {
 	for _, uri := range all.uris {
-		if uri != given {
-			uris = append(uris, uri)
-		}
-	}
-	for _, uri := range uris {
 		err := l.document(ctx, &Input{URI: uri}, func(context.Context, string, io.Reader) (lint.Document, error) {
 			for _, f := range all.found[uri] {
 				l.finding(f)

@@ -20,9 +20,10 @@ import (
 // few thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether a URL that could not be read is a site or one of its pages,
-// rather than a document. The server has or shows no page there (many answer 403 for a
-// folder without index.html), and the path is not that of a document.
+// isSite reports whether a URL that could not be read seems to be a site or one of its
+// pages. The server must have answered that it has no page there or does not show it, as
+// many servers do for a folder without index.html, and the path must not be that of a
+// document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
 	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
@@ -80,7 +81,7 @@ func (l *Linter) site(ctx context.Context, uri string, wall error) error {
 // siteDoc is a document of a Source to be checked.
 type siteDoc struct {
 	uri, kind string
-	whole     bool // check all of it, since it links to other documents
+	whole     bool // check the whole document, since it links to other documents
 }
 
 // siteDocuments returns the documents of a Source that lint checks, each once.
@@ -90,10 +91,10 @@ func siteDocuments(src *discover.Source) (docs []siteDoc) {
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
-	names := func(s *discover.Set) bool { // otherwise the set was found by the list alone
+	names := func(s *discover.Set) bool { // otherwise the set has no Capability List, and its URI is that of a list
 		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
 	}
-	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // in that case robots.txt was found instead of a description
+	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // in that case src.Description is the URI of a robots.txt
 		add(src.Description, resourcesync.CapabilityDescription, true)
 	}
 	for i := range src.Sets {
@@ -154,7 +155,7 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, most in
 	}
 	f, err = spoolAll(io.LimitReader(resp.Body, most))
 	if err == nil {
-		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error counts as the end of the document
+		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error counts as the end of the response
 		cut = n > 0
 	}
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())

@@ -80,14 +80,14 @@ func sum(data []byte) string {
 // checkBytes compares bytes with the expected length and sha-256.
 func checkBytes(uri string, m Metadata, data []byte) error {
 	if m.Length != "" && m.Length != fmt.Sprint(len(data)) {
-		return fmt.Errorf("%s: length %s is given, it has %d bytes", uri, m.Length, len(data))
+		return fmt.Errorf("%s: the entry states length %s, but the resource has %d bytes", uri, m.Length, len(data))
 	}
 	want := sha256Of(m)
 	if want == "" {
-		return fmt.Errorf("%s: no sha-256 is given", uri)
+		return fmt.Errorf("%s: the entry states no sha-256", uri)
 	}
 	if got := sum(data); got != want {
-		return fmt.Errorf("%s: sha-256 %s is given, it has %s", uri, want, got)
+		return fmt.Errorf("%s: the entry states sha-256 %s, but the bytes have %s", uri, want, got)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func sha256Of(m Metadata) string {
 	return ""
 }
 
-// parse parses a document, which only white space may follow.
+// parse parses a document. Only white space may follow the root element.
 func parse(uri string, data []byte) (*Document, error) {
 	d := &Document{URI: uri, raw: data}
 	dec := xml.NewDecoder(strings.NewReader(string(data)))
@@ -121,13 +121,13 @@ func parse(uri string, data []byte) (*Document, error) {
 			}
 			return nil, fmt.Errorf("%s: %q follows the root element", uri, text)
 		default:
-			return nil, fmt.Errorf("%s: something follows the root element", uri)
+			return nil, fmt.Errorf("%s: an element or a comment follows the root element", uri)
 		}
 	}
 }
 
-// change is one entry of a Change List or a Change Dump Manifest, or of a Resource Dump
-// Manifest, where it has neither kind nor time.
+// change is an entry of a Change List, a Resource List or the manifest of a dump. Entries
+// that are no changes have neither kind nor time.
 type change struct {
 	uri, kind, sum string
 	at             time.Time

@@ -49,12 +49,12 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 			return nil, fmt.Errorf("%s: %s: %w", uri, f.Name, err)
 		}
 		if files[f.Name] != nil {
-			return nil, fmt.Errorf("%s: two members called %s", uri, f.Name)
+			return nil, fmt.Errorf("%s: the package has two members called %s", uri, f.Name)
 		}
-		files[f.Name] = append(body, 0)[:len(body):len(body)] // never nil, even if empty
+		files[f.Name] = append(body, 0)[:len(body):len(body)] // not nil, even if the member is empty
 	}
 	if !bytes.Equal(files["manifest.xml"], contents) {
-		return nil, fmt.Errorf("%s: its manifest is not what contents leads to", uri)
+		return nil, fmt.Errorf("%s: the manifest in the package differs from the one that the link contents leads to", uri)
 	}
 	manifest, err := parse(uri+"!manifest.xml", contents)
 	if err != nil {
@@ -66,7 +66,7 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 	delete(files, "manifest.xml")
 	all, err := described(manifest, files)
 	if err == nil && len(files) > 0 {
-		err = fmt.Errorf("%s: %d members are not in the manifest", uri, len(files))
+		err = fmt.Errorf("%s: the manifest does not list %d members of the package", uri, len(files))
 	}
 	return all, err
 }

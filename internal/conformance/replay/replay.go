@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// State is the content of a set: the sha-256 of each resource by its URI.
+// State is the content of a set: it maps the URI of each resource to its sha-256.
 type State map[string]string
 
 // Replayed is a set rebuilt from one snapshot and the changes after it.
@@ -39,45 +39,43 @@ func (s *Set) Replay() ([]Replayed, error) {
 // ReplayOne rebuilds the set from its n-th snapshot; Resource Lists come first.
 func (s *Set) ReplayOne(n int) (Replayed, error) {
 	if n < len(s.Lists) {
-		return s.replayList(s.Lists[n])
+		return replay(s.Lists[n], resources, s.Changes, listed)
 	}
-	return s.replayDump(s.Dumps[n-len(s.Lists)])
+	return replay(s.Dumps[n-len(s.Lists)], s.unpack, s.ChangeDumps, s.unpack)
 }
 
-func (s *Set) replayList(snap Snapshot) (Replayed, error) {
+// replay rebuilds a set. Content reads the resources in a part of the snapshot, and
+// changes reads the changes in one of the lists.
+func replay(snap Snapshot, content func(*Document) ([]change, error), lists []Interval, changes func(*Document) ([]change, error)) (Replayed, error) {
 	r := Replayed{URI: snap.URI, At: snap.At, State: State{}}
 	for _, part := range snap.Parts {
-		for _, e := range part.URLs {
-			if r.State[e.Loc] != "" {
-				return r, fmt.Errorf("%s: %s is listed twice", part.URI, e.Loc)
-			}
-			r.State[e.Loc] = sha256Of(e.MD)
-		}
-	}
-	return r, s.follow(&r, s.Changes, func(d *Document) ([]change, error) { return listed(d) })
-}
-
-func (s *Set) replayDump(snap Snapshot) (Replayed, error) {
-	r := Replayed{URI: snap.URI, At: snap.At, State: State{}}
-	for _, part := range snap.Parts {
-		packed, err := s.unpack(part)
+		all, err := content(part)
 		if err != nil {
 			return r, err
 		}
-		for _, c := range packed {
+		for _, c := range all {
 			if r.State[c.uri] != "" {
-				return r, fmt.Errorf("%s: %s is packed twice", part.URI, c.uri)
+				return r, fmt.Errorf("%s: the resource %s is there twice", part.URI, c.uri)
 			}
 			r.State[c.uri] = c.sum
 		}
 	}
-	return r, s.follow(&r, s.ChangeDumps, s.unpack)
+	return r, r.follow(lists, changes)
 }
 
-// follow applies the changes at or after r.At, and checks that there is no gap.
-func (s *Set) follow(r *Replayed, lists []Interval, read func(*Document) ([]change, error)) error {
+// resources returns the resources in a Resource List.
+func resources(d *Document) (all []change, err error) {
+	for _, e := range d.URLs {
+		all = append(all, change{uri: e.Loc, sum: sha256Of(e.MD)})
+	}
+	return all, nil
+}
+
+// follow applies the changes since the snapshot, and checks that the lists reach back to
+// its time.
+func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, error)) error {
 	if len(lists) == 0 || lists[0].From.After(r.At) {
-		return fmt.Errorf("%s of %v: no list of changes reaches back to it", r.URI, r.At)
+		return fmt.Errorf("%s: no list of changes reaches back to the time of the snapshot, %v", r.URI, r.At)
 	}
 	for _, l := range lists {
 		if !l.Until.IsZero() && !l.Until.After(r.At) {
@@ -120,10 +118,10 @@ func listed(d *Document) ([]change, error) {
 			return nil, fmt.Errorf("%s: %s: %w", d.URI, e.Loc, err)
 		}
 		if at.Before(last) || !until.IsZero() && !at.Before(until) {
-			return nil, fmt.Errorf("%s: %s changed at %v, out of order or not before %v", d.URI, e.Loc, at, until)
+			return nil, fmt.Errorf("%s: the change of %s at %v is out of order, or not before the end of the list, %v", d.URI, e.Loc, at, until)
 		}
 		if !slices.Contains([]string{"created", "updated", "deleted"}, e.MD.Change) {
-			return nil, fmt.Errorf("%s: %s: change %q", d.URI, e.Loc, e.MD.Change)
+			return nil, fmt.Errorf("%s: %s: expected change created, updated or deleted, got %q", d.URI, e.Loc, e.MD.Change)
 		}
 		last = at
 		all = append(all, change{e.Loc, e.MD.Change, sha256Of(e.MD), at})

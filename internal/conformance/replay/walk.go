@@ -16,7 +16,7 @@ type Tree struct {
 // Set is a parsed Capability List.
 type Set struct {
 	CapabilityList string
-	Lists, Dumps   []Snapshot // current and archived, oldest first
+	Lists, Dumps   []Snapshot // the current and the archived snapshots, oldest first
 	Changes        []Interval // Change Lists, current and archived, oldest first
 	ChangeDumps    []Interval
 
@@ -78,7 +78,8 @@ func (w *walker) bytes(uri string) ([]byte, error) {
 	return data, nil
 }
 
-// document reads a document with a capability, once, and checks the links of its root.
+// document reads a document, unless it was read before. It checks the capability and the
+// links of the root.
 func (w *walker) document(uri, capability string) (*Document, error) {
 	if d := w.seen[uri]; d != nil {
 		return d, nil
@@ -127,7 +128,7 @@ func (w *walker) parts(d *Document) ([]*Document, error) {
 			return nil, err
 		}
 		if part.isIndex() {
-			return nil, fmt.Errorf("%s: an index within an index", part.URI)
+			return nil, fmt.Errorf("%s: this index is listed in another index", part.URI)
 		}
 		all = append(all, part)
 	}
@@ -143,7 +144,7 @@ func (w *walker) set(uri string) (*Set, error) {
 	offered := map[string]string{}
 	for _, e := range list.URLs {
 		if offered[e.MD.Capability] != "" {
-			return nil, fmt.Errorf("%s: %s is offered twice", uri, e.MD.Capability)
+			return nil, fmt.Errorf("%s: capability %s is listed twice", uri, e.MD.Capability)
 		}
 		offered[e.MD.Capability] = e.Loc
 	}
@@ -187,7 +188,7 @@ func (w *walker) snapshots(offered map[string]string, capability string) ([]Snap
 		}
 		at, err := moment(d.MD.At)
 		if err != nil || at.IsZero() {
-			return nil, fmt.Errorf("%s: at %q: %w", uri, d.MD.At, err)
+			return nil, fmt.Errorf("%s: the attribute at is %q: %w", uri, d.MD.At, err)
 		}
 		all = append(all, Snapshot{uri, at, parts})
 	}
@@ -220,9 +221,9 @@ func (w *walker) archived(uri, capability string) ([]string, error) {
 	return uris, nil
 }
 
-// intervals returns the current and the archived lists, and checks that there is no gap
-// in all of them or in the current ones. A list that is both current and archived may
-// be two documents, which then must agree.
+// intervals returns the current and the archived Change Lists or Change Dumps. It checks
+// that there is no gap between them, and none between the current ones. If a list is both
+// current and archived, the two documents must have the same entries.
 func (w *walker) intervals(offered map[string]string, capability string) ([]Interval, error) {
 	uris, err := w.archived(offered[capability+"-archive"], capability)
 	if err != nil {
@@ -256,34 +257,33 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 		case i < 0:
 			all = append(all, d)
 		case all[i].MD != d.MD || !reflect.DeepEqual(all[i].URLs, d.URLs):
-			return nil, fmt.Errorf("%s and %s tell of one time, and differ", d.URI, all[i].URI)
+			return nil, fmt.Errorf("%s and %s begin at the same time, but their entries differ", d.URI, all[i].URI)
 		}
 	}
-	// An archive that was started later may lack the oldest current lists.
+	// The archive may lack the oldest current lists, because it was started after them.
 	slices.SortStableFunc(all, func(a, b *Document) int {
-		from, _ := moment(a.MD.From) // contiguous reports the error
+		from, _ := moment(a.MD.From) // contiguous reports a time that cannot be parsed
 		later, _ := moment(b.MD.From)
 		return from.Compare(later)
 	})
 	return contiguous(all)
 }
 
-// contiguous checks that each list begins at the end of the previous one. During a
-// publication a reader may find a closed list whose successor is not listed yet; then
-// the last list is not open.
+// contiguous checks that each list begins at the end of the previous one. The last list may
+// be closed, because a publication closes a list before it adds the next one.
 func contiguous(docs []*Document) ([]Interval, error) {
 	var all []Interval
 	for _, d := range docs {
 		from, err := moment(d.MD.From)
 		if err != nil || from.IsZero() {
-			return nil, fmt.Errorf("%s: from %q: %w", d.URI, d.MD.From, err)
+			return nil, fmt.Errorf("%s: the attribute from is %q: %w", d.URI, d.MD.From, err)
 		}
 		until, err := moment(d.MD.Until)
 		if err != nil {
 			return nil, fmt.Errorf("%s: until: %w", d.URI, err)
 		}
 		if n := len(all); n > 0 && !all[n-1].Until.Equal(from) {
-			return nil, fmt.Errorf("a gap: %s ends at %v, %s begins at %v", all[n-1].URI, all[n-1].Until, d.URI, from)
+			return nil, fmt.Errorf("there is a gap between two lists: %s ends at %v, but %s begins at %v", all[n-1].URI, all[n-1].Until, d.URI, from)
 		}
 		all = append(all, Interval{d, from, until})
 	}
