@@ -3,7 +3,6 @@ package lint
 import (
 	"strings"
 
-	"instep/resourcesync"
 )
 
 // datetimeIn10 checks that a document of edition 1.0 has no datetime, which 1.0 does
@@ -20,7 +19,7 @@ func datetimeIn10(r *run, rule *Rule, e *entry) {
 func table3(r *run, rule *Rule) {
 	switch rule.ID {
 	case "table3-root-md":
-		if names := entryAttributes(&r.header.Metadata); len(names) > 0 {
+		if names := r.header.EntryAttributes(); len(names) > 0 {
 			r.atRoot(rule, "the rs:md of the root has %s, which Table 3 lists for entries", strings.Join(names, ", "))
 		}
 	case "table3-root-ln":
@@ -30,24 +29,6 @@ func table3(r *run, rule *Rule) {
 			}
 		}
 	}
-}
-
-// entryAttributes returns the names of those attributes that are allowed only in
-// entries.
-func entryAttributes(m *resourcesync.Metadata) []string {
-	var names []string
-	for _, a := range []struct {
-		name string
-		has  bool
-	}{
-		{"change", m.Change != ""}, {"datetime", !m.Datetime.IsZero()}, {"hash", len(m.Digests) > 0},
-		{"length", m.Length.Known()}, {"type", m.Type != ""}, {"encoding", m.Encoding != ""}, {"path", m.Path != ""},
-	} {
-		if a.has {
-			names = append(names, a.name)
-		}
-	}
-	return names
 }
 
 // typeRegistered reports media types with x-, which are for private use. The finding is

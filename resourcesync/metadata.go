@@ -35,6 +35,23 @@ func (m *Metadata) isZero() bool {
 		m.Type == "" && m.Encoding == "" && m.Path == "" && len(m.Attrs) == 0
 }
 
+// EntryAttributes returns the names of the attributes in m that only entries may have (1.1
+// Table 3).
+func (m *Metadata) EntryAttributes() (names []string) {
+	for _, a := range []struct {
+		name string
+		set  bool
+	}{
+		{"change", m.Change != ""}, {"datetime", !m.Datetime.IsZero()}, {"hash", len(m.Digests) > 0},
+		{"length", m.Length.Known()}, {"type", m.Type != ""}, {"encoding", m.Encoding != ""}, {"path", m.Path != ""},
+	} {
+		if a.set {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
 // merge adds the attributes of other to m. If an attribute has different values in both,
 // merge returns its name, and m must not be used. Otherwise it returns "".
 func (m *Metadata) merge(other *Metadata) (differs string) {

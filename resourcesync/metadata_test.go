@@ -169,6 +169,10 @@ func TestEachFieldOfMetadataCounts(t *testing.T) {
 		if m.isZero() {
 			t.Errorf("%s: Metadata with this field alone counts as empty", name)
 		}
+		root := []string{"Capability", "At", "Completed", "From", "Until", "Attrs"}
+		if names := m.EntryAttributes(); (len(names) == 0) != slices.Contains(root, name) {
+			t.Errorf("%s: attributes that only entries have: %q", name, names)
+		}
 		var merged Metadata
 		if differs := merged.merge(&m); differs != "" || !reflect.DeepEqual(merged, m) {
 			t.Errorf("%s: merged into nothing: %+v, %q", name, merged, differs)

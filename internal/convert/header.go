@@ -119,18 +119,9 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 // rootFields removes attributes from the root that only entries may have.
 func (c *converter) rootFields() {
 	m := &c.header.Metadata
-	drop := func(is bool, name string) {
-		if is {
-			c.noteDocument("table3-root-md", "%s of the document, which only entries have; dropped", name)
-		}
+	for _, name := range m.EntryAttributes() {
+		c.noteDocument("table3-root-md", "%s of the document, which only entries have; dropped", name)
 	}
-	drop(m.Change != "", "change")
-	drop(!m.Datetime.IsZero(), "datetime")
-	drop(len(m.Digests) > 0, "hash")
-	drop(m.Length.Known(), "length")
-	drop(m.Type != "", "type")
-	drop(m.Encoding != "", "encoding")
-	drop(m.Path != "", "path")
 	*m = resourcesync.Metadata{
 		Capability: m.Capability, At: m.At, Completed: m.Completed, From: m.From, Until: m.Until, Attrs: m.Attrs,
 	}
