@@ -2,7 +2,6 @@ package lint
 
 import (
 	"strings"
-
 )
 
 // datetimeIn10 checks that a document of edition 1.0 has no datetime, which 1.0 does
