@@ -29,6 +29,8 @@ func Run(t *testing.T, open func(t *testing.T) blob.Bucket) {
 		{"Take gives an object another key", testTake},
 		{"a taken object that is not put stays at its key", testTakeNothing},
 		{"Commit fails if a taken object was replaced", testTakeReplaced},
+		{"Sync before Commit changes nothing but the work left", testSync},
+		{"Link shares the bytes of another object", testLink},
 		{"Commit applies the calls in their order", testOrder},
 		{"a key that is only a prefix of others is absent", testPrefixIsAbsent},
 		{"a clash of a file and a directory loses no object", testClash},

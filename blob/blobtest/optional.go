@@ -1,0 +1,92 @@
+package blobtest
+
+import (
+	"errors"
+	"testing"
+
+	"instep/blob"
+)
+
+// testSync tests the batches of a bucket that implement blob.Syncer.
+func testSync(t *testing.T, b blob.Bucket) {
+	sync := func(batch blob.Batch) error {
+		s, ok := batch.(blob.Syncer)
+		if !ok {
+			t.Skip("SKIPPED: the batches of this bucket are no blob.Syncer")
+		}
+		return s.Sync(t.Context())
+	}
+	batch := begin(t, b)
+	batch.Put(create(t, batch, "before"), blob.Put{Key: "before"})
+	if err := sync(batch); err != nil {
+		t.Fatalf("Sync: %v", err)
+	}
+	want(t, b, map[string]string{})
+	batch.Put(create(t, batch, "after"), blob.Put{Key: "after"})
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatalf("Commit after Sync: %v", err)
+	}
+	want(t, b, map[string]string{"before": "before", "after": "after"})
+
+	batch = begin(t, b)
+	batch.Put(create(t, batch, "discarded"), blob.Put{Key: "before"})
+	if err := errors.Join(sync(batch), batch.Discard()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"before": "before", "after": "after"})
+}
+
+// testLink tests the batches of a bucket that implement blob.Linker, with the bucket itself
+// as the other one.
+func testLink(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a", "dir/b")
+	link := func(batch blob.Batch, key string) (blob.Object, error) {
+		l, ok := batch.(blob.Linker)
+		if !ok {
+			t.Skip("SKIPPED: the batches of this bucket are no blob.Linker")
+		}
+		o, err := l.Link(t.Context(), b, key)
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Skipf("SKIPPED: this bucket shares no bytes: %v", err)
+		}
+		return o, err
+	}
+	linked := func(batch blob.Batch, key string) blob.Object {
+		o, err := link(batch, key)
+		if err != nil {
+			t.Fatalf("Link %q: %v", key, err)
+		}
+		return o
+	}
+	batch := begin(t, b)
+	batch.Put(linked(batch, "a"), blob.Put{Key: "copy/of a"})
+	batch.Put(linked(batch, "a"), blob.Put{Key: "dir/b", Keep: "kept"})
+	linked(batch, "dir/b") // never put
+	for _, key := range []string{"none", "dir"} {
+		if _, err := link(batch, key); !errors.Is(err, blob.ErrNotExist) {
+			t.Errorf("Link %q: got %v, want ErrNotExist", key, err)
+		}
+	}
+	want(t, b, map[string]string{"a": "a", "dir/b": "dir/b"})
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"a": "a", "copy/of a": "a", "dir/b": "a", "kept": "dir/b"})
+
+	// each of the objects that share bytes can be replaced and deleted by itself
+	if err := tryPut(t, b, put{blob.Put{Key: "a"}, "new"}); err != nil {
+		t.Fatal(err)
+	}
+	batch = begin(t, b)
+	batch.Delete("copy/of a")
+	batch.Put(linked(batch, "kept"), blob.Put{Key: "unwanted"})
+	if err := batch.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	batch = begin(t, b)
+	batch.Delete("copy/of a")
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"a": "new", "dir/b": "a", "kept": "dir/b"})
+}
