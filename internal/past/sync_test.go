@@ -216,11 +216,11 @@ func TestMirrorOfAnyInstantIsTheSetAsItWas(t *testing.T) {
 func TestMirrorOfAMomentAfterTheLastPackageOfAChangeDump(t *testing.T) {
 	t.Setenv("INSTEP_SEED", "1795824091173246843") // some of its Change Dumps end after their last package
 	l := newLife(t, 400, func(o *sim.Options) { o.Dumps = true })
-	resp, err := http.Get(l.server.URL + "/resourcesync/changedump-index.xml") //nolint:noctx // of this test
+	resp, err := http.Get(l.server.URL + "/resourcesync/changedump-index.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
+	defer resp.Body.Close()
 	d := resourcesync.NewDecoder(resp.Body)
 	if _, err := d.Header(); err != nil {
 		t.Fatal(err)
