@@ -22,7 +22,7 @@ type auditReport struct {
 	form reportForm
 
 	mu  sync.Mutex // guards the fields below
-	err error      // the first write error
+	err error      // the first error of a write
 }
 
 // reportForm writes the parts of a report in one format. A value is used for one report.
@@ -46,7 +46,7 @@ type reportHead struct {
 	Program string    `json:"program"`
 	Go      string    `json:"go"`
 	System  string    `json:"system"`
-	Digest  string    `json:"digest"` // says which bytes the digest in the last line covers
+	Digest  string    `json:"digest"` // a text that says which bytes the digest in the last line of the report covers
 }
 
 // reportRow is the verdict on one resource in a report.
@@ -72,8 +72,8 @@ type reportTail struct {
 // reportSet describes a set in a report.
 type reportSet struct {
 	Set      string    `json:"set"`
-	At       time.Time `json:"at,omitzero"`       // time of the Source's documents
-	Followed time.Time `json:"followed,omitzero"` // time up to which the mirror has the Source's changes
+	At       time.Time `json:"at,omitzero"`       // the time of the Source's documents that were compared
+	Followed time.Time `json:"followed,omitzero"` // the time up to which the mirror has applied the changes of the Source
 	Partial  string    `json:"partial,omitempty"`
 	Gap      string    `json:"gap,omitempty"`
 }

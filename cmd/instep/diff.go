@@ -68,10 +68,10 @@ func (a *app) diffCommand() *cobra.Command {
 // differ compares the resources at two moments and counts the differences.
 type differ struct {
 	a                               *app
-	from, to                        time.Time // if to is zero, it means the present
+	from, to                        time.Time // the two moments; a zero to means the present
 	same, created, updated, deleted int64
-	sets, unknown                   int   // number of compared sets, and of sets whose state at one of the moments is unknown
-	err                             error // error for the first set whose state is unknown
+	sets, unknown                   int   // the number of compared sets, and the number of sets whose state at one of the moments is unknown
+	err                             error // the error for the first set whose state is unknown
 }
 
 func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {

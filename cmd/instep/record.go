@@ -145,7 +145,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // with a socket the answers have told the clients of failures
+	if n.failed > 0 && f.socket == "" { // clients that use a socket have learnt of failures from the answers
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -182,7 +182,7 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 		return
 	}
 	a.out.record(&changeRecord{Action: answer.Change, URI: answer.URI, Line: answer.Line})
-	a.out.flush() // the sender of the line waits for this output
+	a.out.flush() // the sender of the line waits for the answer, so the output cannot wait for more lines
 }
 
 // listenUnix listens on a Unix socket that only the user can open. It replaces an existing
@@ -200,7 +200,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		switch {
 		case err == nil:
 			return nil, errors.Join(usagef("--socket %s: another program listens on this socket", path), conn.Close())
-		case !abandoned(err): // for example, the socket belongs to another user
+		case !abandoned(err): // for example if the socket belongs to another user
 			return nil, usagef("--socket %s: the socket may belong to another program: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {

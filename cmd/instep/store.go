@@ -26,7 +26,7 @@ func (f *storeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default) has one file for each URI, flat has one file, named by its sha-256, for all resources with the same bytes")
 }
 
-// apply sets the options of the mirror that the flags are about.
+// apply sets, in the options of a mirror, those that the flags are about.
 func (f *storeFlags) apply(o *mirror.Options) error {
 	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
 	return choose("layout", f.layout)
