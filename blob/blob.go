@@ -81,10 +81,10 @@ type Batch interface {
 	Discard() error
 }
 
-// Syncer is implemented by a Batch that takes long to make objects durable. Sync makes
-// the objects closed so far durable, so that Commit has less work. It may run
-// concurrently with every method but Commit and Discard. After an error of Sync, Commit
-// fails, too.
+// Syncer is implemented by a Batch that needs much time to make objects durable. Sync
+// makes the objects durable that have been closed so far, so that Commit has less work. It
+// may run concurrently with every method but Commit and Discard. After Sync has failed,
+// Commit fails, too.
 type Syncer interface {
 	Sync(ctx context.Context) error
 }
@@ -109,9 +109,9 @@ type Put struct {
 	// A bucket that stores equal bytes only once may report another modification time.
 }
 
-// Object is an object being written. Close ends writing and must be called before Commit.
-// Discard removes the object; if it was Put, Commit fails. A taken object is already
-// closed.
+// Object is an object that is being written. Close ends the writing, and must be called
+// before the Commit of the batch. Discard removes the object; if Put was called for the
+// object, Commit then fails. An object that Take returned is already closed.
 type Object interface {
 	io.WriteCloser
 	Discard() error

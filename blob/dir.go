@@ -314,8 +314,8 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	return w.yield(infoOf(key, st), nil)
 }
 
-// Clean removes incomplete objects that interrupted runs left. No batch may be open, so
-// the caller must hold a lock.
+// Clean removes the incomplete objects that interrupted runs have left. No batch may be
+// open, not even in another process, so the caller must hold a lock.
 func (d *Dir) Clean(ctx context.Context) error {
 	if err := d.clean(ctx); err != nil {
 		return fmt.Errorf("remove left-over temporary files in %q: %w", d.o.Temp, err)

@@ -126,8 +126,8 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 }
 
 // name gives the object its key. A file without a name cannot replace an existing file
-// directly, so it first gets a temporary name and is then renamed. If replaces is true, a
-// file is known to exist at the key.
+// directly, so it first gets a temporary name and is then renamed. The argument replaces
+// means that the caller knows that there is a file at the key.
 func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
 		return n.rename(o.temp, key, ifAbsent)
@@ -148,7 +148,8 @@ func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	return n.place(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
 }
 
-// untouched returns an error unless a taken object is unchanged and still at its key.
+// untouched returns nil if a taken object is unchanged and still at its key, and otherwise
+// an error.
 func (n *naming) untouched(o *dirObject) error {
 	if err := n.dir(path.Dir(o.temp), false); err != nil {
 		return err

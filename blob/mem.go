@@ -194,7 +194,8 @@ func (b *memBatch) Discard() error {
 	return nil
 }
 
-// spend marks the batch as ended. It returns false if the batch had ended before.
+// spend marks the batch as ended by Commit or Discard. It returns false if the batch had
+// ended before.
 func (b *memBatch) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

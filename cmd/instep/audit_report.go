@@ -25,13 +25,14 @@ type auditReport struct {
 	err error      // the first error of a write
 }
 
-// reportForm writes the parts of a report in one format. A value is used for one report.
+// reportForm writes the parts of a report in one format. Each report needs a new reportForm.
 type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
-	// end writes the outcome.
+	// end writes the outcome of the audit.
 	end(w io.Writer, t reportTail) error
-	// digest writes the last line, with the digest of all bytes before that line.
+	// digest writes the last line of the report, which contains the digest of all bytes before
+	// that line.
 	digest(w io.Writer, sum string) error
 	close() error
 }

@@ -74,7 +74,8 @@ type ruleConfig struct {
 	Encoding   string       `yaml:"encoding"`
 	ChangeFreq string       `yaml:"changefreq"`
 	Links      []linkConfig `yaml:"links"`
-	// KeepLinks are the relations of links that entries copied from a mirror keep.
+	// KeepLinks are relations of links. Entries that are copied from a mirror keep their links
+	// that have one of these relations.
 	KeepLinks []string `yaml:"keep_links"`
 }
 
@@ -153,7 +154,7 @@ func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
 	return decodeSwitch(&a.On, n, (*plain)(a))
 }
 
-// decodeSwitch decodes a boolean, or a mapping of options, which means true.
+// decodeSwitch decodes a boolean or a mapping of options. A mapping has the same effect as true.
 func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	if n.Type() == ast.BoolType {
 		return yaml.NodeToValue(n, on)

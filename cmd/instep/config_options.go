@@ -222,7 +222,7 @@ func (c *configuration) assign(o option, texts []string, origin string) error {
 // setKey returns the full key of an option of the set with index i.
 func setKey(i int, key string) string { return fmt.Sprintf("sets[%d].%s", i, key) }
 
-// assign parses texts into the value behind a pointer.
+// assign parses texts, and stores the value in the variable to which the pointer points.
 func assign(pointer any, texts []string) (err error) {
 	switch p := pointer.(type) {
 	case *string:
@@ -243,7 +243,8 @@ func assign(pointer any, texts []string) (err error) {
 	return nil
 }
 
-// show formats the value behind a pointer as in a configuration file, and a zero value as "".
+// show returns the value to which a pointer points, in the form that it has in a configuration
+// file. It returns "" for a zero value.
 func show(pointer any) string {
 	if reflect.ValueOf(pointer).Elem().IsZero() {
 		return ""

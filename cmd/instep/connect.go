@@ -38,7 +38,7 @@ type sourceFlags struct {
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
 	ca, proxy, userAgent      string
-	retries                   *int // nil means the default of fetch.Options
+	retries                   *int // the number of retries; nil means the default of fetch.Options
 	timeout                   time.Duration
 	secretFlags
 }
@@ -95,7 +95,8 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	timeVar(cmd.Flags(), &f.maxTime, "max-time", 0, "begin no further transfer after this `TIME`, such as 90m (exit code 10)")
 }
 
-// left returns the remaining time of a run that has taken some time; 0 if there is no limit.
+// left returns how much of --max-time remains to a run that has already taken the given time. It
+// returns 0 if there is no --max-time.
 func (f *limitFlags) left(taken time.Duration) time.Duration {
 	if f.maxTime == 0 {
 		return 0
@@ -157,7 +158,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {
-		return o, usagef("SOURCE: %v", err) // the error quotes the URI without a password
+		return o, usagef("SOURCE: %v", err) // the text of the error contains the URI, but no password
 	}
 	for i, s := range f.allowOrigin {
 		u, err := fetch.Parse(s)

@@ -148,8 +148,8 @@ var causes = []cause{
 // notAgain is the part of a hint that says what --adopt saves.
 const notAgain = "files that are there and verified are not fetched again"
 
-// refusedDocument recognises that a document cannot be converted, and returns the hint in the
-// error, if it has one.
+// refusedDocument recognises the error that a document cannot be converted. It returns the hint
+// that the error contains, if there is one.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
@@ -158,7 +158,8 @@ func refusedDocument(err error) (hint string, ok bool) {
 	return cmp.Or(re.Hint, "give a ResourceSync document or a sitemap"), true
 }
 
-// unreachable recognises that the database that lists resources cannot be reached at present.
+// unreachable recognises the error that a database cannot be reached at present. The database is
+// one that lists resources to publish.
 func unreachable(err error) (hint string, ok bool) {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -166,7 +167,8 @@ func unreachable(err error) (hint string, ok bool) {
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary recognises that a Source is unreachable at present, or blocks this program.
+// temporary recognises the error that a Source is unreachable at present, or blocks this
+// program.
 func temporary(err error) (hint string, ok bool) {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {

@@ -153,7 +153,7 @@ func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string,
 	return nil
 }
 
-// lister prints a list of states or runs, up to a limit.
+// lister prints a list of states or runs, but no more lines than the limit of the list.
 type lister struct {
 	a     *app
 	limit int
@@ -187,7 +187,7 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time) error 
 	return nil
 }
 
-// states lists the states in the given sets; in all sets if none are given.
+// states lists the states of resources in the given sets, or in all sets if none are given.
 func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, show func(*mirror.Version)) error {
 	for v, err := range states {
 		if err != nil {

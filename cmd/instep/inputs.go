@@ -150,8 +150,9 @@ func (f *fromConfig) options(base string) fetch.Options {
 		PrivateHint: "to allow the address, add it to from.allow_private in the configuration:", AllowOrigins: f.origins()}
 }
 
-// inputOf returns the function publish.Set.Input of a set; nil if the set consists of the files
-// of the directory. The files and connections of the input stay open until the program ends.
+// inputOf returns the value of publish.Set.Input for a set. This is nil if the set consists of
+// the files of the directory. The files and connections of the input stay open until the program
+// ends.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.given()) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"instep/mirror"
 )
 
-// recognise finds out whether the directory is a mirror. The mirror is then the input of every
-// set that has no other input.
+// recognise finds out whether the directory to publish is a mirror. If it is, the mirror is the
+// input of every set for which no other input is configured.
 func (c *configuration) recognise() error {
 	if c.Dir == "" {
 		return nil
@@ -95,7 +95,7 @@ func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error))
 	}
 }
 
-// mirrorRuns returns the function watch.Options.Runs for the mirror that is published; nil if no
+// mirrorRuns returns the value of watch.Options.Runs for the mirror that is published; nil if no
 // mirror is published.
 func (c *configuration) mirrorRuns(now func() time.Time) func(context.Context) (string, error) {
 	for i := range c.Sets {

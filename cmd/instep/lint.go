@@ -135,7 +135,7 @@ func checkSchemes(args []string) error {
 	for _, arg := range args {
 		if inputs.IsURL(arg) {
 			if _, err := fetch.Parse(arg); err != nil {
-				return usagef("%v", err) // the error quotes the URL without a password
+				return usagef("%v", err) // the text of the error contains the URL, but no password
 			}
 		}
 	}

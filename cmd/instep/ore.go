@@ -349,7 +349,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 	return c.WithCache(l), l.URI, c.Close, nil
 }
 
-// notMap recognises the error for a URL at which there is no Resource Map.
+// notMap recognises the error that there is no Resource Map at a URL.
 func notMap(err error) (hint string, ok bool) {
 	return "instep ore find URL looks for the Resource Maps that a page, feed or Sitemap leads to", errors.Is(err, ore.ErrNotMap)
 }

@@ -92,7 +92,7 @@ type patchCounts struct {
 
 func num(n int64) *int64 { return &n }
 
-// positive returns a pointer to n; nil, which omits the field of a record, if n is 0.
+// positive returns a pointer to n, or nil if n is 0. A nil pointer omits the field of a record.
 func positive(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -100,8 +100,8 @@ func positive(n int64) *int64 {
 	return &n
 }
 
-// optional returns a pointer to n; nil, which omits the field of a record, if n is negative
-// because the number is unknown.
+// optional returns a pointer to n, or nil if n is negative, which means that the number is
+// unknown. A nil pointer omits the field of a record.
 func optional(n int64) *int64 {
 	if n < 0 {
 		return nil
@@ -177,8 +177,8 @@ func (o *output) writeAlways(r jsonRecord) {
 // isQuiet reports whether --quiet or --silent is given.
 func (o *output) isQuiet() bool { return o.quiet || o.silent }
 
-// end writes the summary of a command: a record, or a line for people. With --silent the
-// line is written only if the exit code is not 0.
+// end writes the summary of a command: a JSON record or, in the text output, the last line. With
+// --silent it writes the line only if the exit code is not 0.
 func (o *output) end(s summary, line string) {
 	o.last = s
 	if !o.json {
@@ -194,7 +194,7 @@ func (o *output) end(s summary, line string) {
 	o.flush()
 }
 
-// line writes a line for people to standard output.
+// line writes a line of the text output to standard output.
 func (o *output) line(format string, args ...any) {
 	if o.json || o.isQuiet() {
 		return
@@ -204,7 +204,7 @@ func (o *output) line(format string, args ...any) {
 	o.put(o.stdout, o.colour.stdout, escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
 }
 
-// put writes lines for people above the status line. The caller holds mu.
+// put writes lines of the text output above the status line. The caller holds the lock mu.
 func (o *output) put(w io.Writer, colour bool, text []byte) {
 	o.bar.clear()
 	if colour {

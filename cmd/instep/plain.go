@@ -124,8 +124,8 @@ func ofFetch(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// whenAgain returns when to send a request again to a host that asked to wait for a time, or
-// "later" if it asked for none.
+// whenAgain returns a text that says when to send a request again: after the time for which the
+// host asked to wait, or "later" if it asked for none.
 func whenAgain(wait time.Duration) string {
 	if wait <= 0 {
 		return "later"

@@ -39,7 +39,7 @@ type progressBar struct {
 	failedAt time.Time
 	rate     rateMeter
 
-	end  chan struct{} // closed by stop; nil if no progress is shown
+	end  chan struct{} // the channel that stop closes; nil if no progress is shown
 	idle sync.WaitGroup
 	once sync.Once
 }

@@ -136,7 +136,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		intake = func(taking context.Context) error {
 			err := r.Serve(taking, ln)
 			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-				return nil // a stop that the user asked for is not a failure
+				return nil // the user has stopped the command, which is not a failure
 			}
 			return err
 		}
@@ -156,7 +156,8 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	return nil
 }
 
-// recordCount counts the answers to pushed changes by their kind.
+// recordCount counts the answers to the changes that an application pushed, by the kind of the
+// answer.
 type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
 
 func (n *recordCount) count(answer rec.Answer) {

@@ -19,7 +19,7 @@ type runLog struct {
 	a *app
 }
 
-// newRun returns the log of a run that begins now. It writes nothing until start is called.
+// newRun returns the log of a run that begins now. Nothing is written until start is called.
 func (a *app) newRun(command, source, dir string) *runLog {
 	a.out.last = summary{} // with --watch the summary of an earlier run may still be there
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{

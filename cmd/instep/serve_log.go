@@ -160,7 +160,7 @@ func healthy(sites []*site, h http.Handler) http.Handler {
 	})
 }
 
-// taken reports whether a site has a file at healthPath.
+// taken reports whether one of the sites has a file at healthPath.
 func taken(sites []*site) bool {
 	for _, s := range sites {
 		for _, dir := range s.dirs {

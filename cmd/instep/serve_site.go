@@ -213,8 +213,8 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 	return err
 }
 
-// servedSets returns the sets of a configuration, each with a function that reports whether
-// the set contains a file.
+// servedSets returns the sets of a configuration. Each has a function that reports whether the
+// set contains the file at a path.
 func (c *configuration) servedSets() []source.ServedSet {
 	sets := make([]source.ServedSet, len(c.Sets))
 	for i := range c.Sets {

@@ -189,8 +189,9 @@ func asFlags(name string, values []string) string {
 	return strings.Join(given, " ")
 }
 
-// given returns the values of a flag as they are stored, with absolute names of files. It
-// leaves out empty values, and files that the next run could not read again.
+// given returns the values of a flag in the form in which they are stored, in which names of
+// files are absolute. It leaves out empty values, and files that the next run could not read
+// again.
 func (s *settings) given(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}
@@ -214,14 +215,14 @@ func (s *settings) given(name string) (values []string) {
 	return files
 }
 
-// withoutEmpty returns a list without empty texts, because a flag with an empty value chooses
-// nothing.
+// withoutEmpty returns a list without its empty texts, because a flag with an empty value
+// chooses nothing.
 func withoutEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == "" })
 }
 
-// next returns the settings to store for later runs, in which the given flags replace the
-// stored values.
+// next returns the settings to store for later runs. They are the stored settings, changed by
+// the flags that this run was given.
 func (s *settings) next() mirror.Settings {
 	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
 	for _, name := range keptFlags {

@@ -171,7 +171,7 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	if err != nil {
 		return nil, usagef("--fault: %v", err)
 	}
-	return append(faults, quirks...), nil // faults change values, and quirks change the form of the result
+	return append(faults, quirks...), nil // faults come first, since they change the values whose form in the documents quirks then change
 }
 
 // Limits of --every and --speed.
@@ -369,7 +369,7 @@ func (s *simulation) finish() error {
 	if s.flags.truth != "" {
 		ctx := context.Background()
 		if err := writeWhole(ctx, s.flags.truth, func(w io.Writer) error { return s.source.Truth(ctx, w) }); err != nil {
-			return fmt.Errorf("write the truth: %w", err)
+			return fmt.Errorf("write the file of --truth: %w", err)
 		}
 	}
 	took := s.now().Sub(s.begin)

@@ -59,8 +59,8 @@ func appendEscaped(out []byte, s string, escaped func(rune) bool) []byte {
 	return out
 }
 
-// escaping is a writer that escapes text with escapeSteering. Each write must end with a
-// complete character.
+// escaping is a writer that passes text on after it has escaped it with escapeSteering. Each
+// write must end with a complete character.
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(p []byte) (int, error) {
