@@ -79,7 +79,8 @@ type ruleConfig struct {
 	KeepLinks []string `yaml:"keep_links"`
 }
 
-// linkConfig is a link that a rule adds to entries, as a scan.Link.
+// linkConfig is a link that a rule adds to the entries of files. Its keys have the meanings of
+// the fields of scan.Link.
 type linkConfig struct {
 	Rel  string `yaml:"rel"`
 	Href string `yaml:"href"`

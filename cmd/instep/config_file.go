@@ -21,7 +21,7 @@ const maxConfigBytes = 1 << 20
 // configError reports an invalid configuration file.
 type configError struct {
 	file string
-	line int // 0 if the error is about the whole file
+	line int // the line of the error in the file; 0 if the error is about the whole file
 	err  error
 }
 

@@ -122,7 +122,7 @@ func (o option) variable() string {
 // the environment and the command line.
 type configuration struct {
 	siteConfig
-	file    *configFile       // nil if no file is given
+	file    *configFile       // the configuration file; nil if no file is given
 	origins map[string]string // the origin of each value, by key; a value without an origin is the default
 }
 

@@ -208,7 +208,8 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 	return nil
 }
 
-// withMirror opens the mirror, calls do, and closes the mirror, as a command does.
+// withMirror opens the mirror, calls do with it, and closes it, as each command does with a
+// mirror.
 func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination, *mirror.Mirror) error) (err error) {
 	var net traffic
 	client, err := d.connect(ctx, d.url, &sourceFlags{workers: 4}, &net)

@@ -30,7 +30,7 @@ type fromConfig struct {
 
 	Overlap      duration `yaml:"overlap"`    // the period that two successive harvests have in common; 0 means a day
 	FullEvery    duration `yaml:"full_every"` // the time between two harvests of all records
-	WithFiles    bool     `yaml:"with_files"` // also publish the files to which records link
+	WithFiles    bool     `yaml:"with_files"` // whether the files to which the records link are published, too
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
 	MaxDocument  size     `yaml:"max_document"` // the largest size of a list of resources in bytes
@@ -128,7 +128,7 @@ func (f *fromConfig) query(base string) scan.Query {
 	return scan.Query{Postgres: f.SQL.Postgres, SQLite: f.SQL.SQLite, SQL: f.SQL.Query, BaseURL: base}
 }
 
-// origins returns the allowed origins in the form of fetch.Origin.
+// origins returns the allowed origins in the form that fetch.Origin returns.
 func (f *fromConfig) origins() []string {
 	var all []string
 	for _, o := range f.AllowOrigins {

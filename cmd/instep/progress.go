@@ -310,7 +310,7 @@ func (s *progressState) line(columns int) string {
 // minName is the smallest number of columns in which a name is shown.
 const minName = 8
 
-// text returns all segments, for output of any width.
+// text returns all segments of the progress line as one text, whatever its width.
 func (s *progressState) text() string {
 	text := joinSegments(s.segments())
 	if s.current != "" {

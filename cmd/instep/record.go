@@ -106,7 +106,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // publishes changes that an earlier run recorded
+	if _, err := s.Publish(ctx, what); err != nil { // this publishes the changes that an earlier run recorded
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}

@@ -166,7 +166,7 @@ type versionRecord struct {
 	URI       string `json:"uri,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Trash     string `json:"trash,omitempty"`
-	Memento   bool   `json:"memento,omitempty"` // the state was fetched from the Source as a version
+	Memento   bool   `json:"memento,omitempty"` // whether the state is a version that was fetched from the Source
 	Bytes     *int64 `json:"bytes,omitempty"`
 	Set       string `json:"set,omitempty"`
 	From      string `json:"from,omitempty"`

@@ -104,7 +104,7 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	for i := range all[:min(len(all), detailed)] {
 		rec, err := runs.Load(state, all[i].ID)
 		if errors.Is(err, runs.ErrNoRun) {
-			continue // another run removed the record
+			continue // another run has removed the record in the meantime
 		}
 		if err != nil {
 			return nil, err

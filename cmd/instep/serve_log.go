@@ -23,7 +23,7 @@ const (
 type accessLog struct {
 	format string
 	now    func() time.Time
-	failed func(error) // called with the first write error
+	failed func(error) // the function that is called with the first error of writing the log
 
 	mu     sync.Mutex // guards the fields below
 	w      io.WriteCloser
