@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Errors that implementations wrap, for errors.Is.
+// Errors that implementations of Bucket return wrapped, to be recognised with errors.Is.
 var (
 	ErrNotExist = fs.ErrNotExist                           // no object has that key
-	ErrExist    = fs.ErrExist                              // Put.IfAbsent was set and the key is in use
+	ErrExist    = fs.ErrExist                              // Put.IfAbsent was set, and there is an object at the key
 	ErrKey      = errors.New("not a valid key")            // see ValidKey
-	ErrForeign  = errors.New("neither file nor directory") // at the key there is a symbolic link, device or other special file
+	ErrForeign  = errors.New("neither file nor directory") // there is a symbolic link, a device or another special file at the key
 	ErrClash    = errors.New("file against directory")     // a key needs a directory where an object is, or an object where a directory is
 )
 
@@ -31,11 +31,8 @@ type Info struct {
 // Bucket is a set of objects by key. A key is a slash-separated relative path that
 // ValidKey accepts. Whatever the key, an implementation touches nothing outside its root,
 // and follows no symbolic link out of it. All methods are safe for concurrent use. An
-// object becomes visible at its key completely or not at all. After Commit has returned
-// nil, its changes survive a power cut.
-//
-// All methods are safe for concurrent use. An object becomes visible at its key completely
-// or not at all. After Commit has returned nil, its changes survive a power cut.
+// object becomes visible at its key completely or not at all. After the Commit of a Batch
+// has returned nil, the changes of the Batch survive a power cut.
 type Bucket interface {
 	// Get opens the object at key for reading length bytes from offset. If length is
 	// negative or too large, reading ends at the end of the object. A negative offset is
@@ -58,11 +55,11 @@ type Batch interface {
 	// Create opens a new object, which has no key yet.
 	Create(ctx context.Context) (Object, error)
 	// Take returns the object at key without copying its bytes, so that one call of Put
-	// can give it another key. The object leaves its old key when the batch commits.
-	// Commit fails if the object has changed since Take. The object stays at its old key
-	// if Put names the same key, whatever IfAbsent and Keep are, or if the object or the
-	// batch is discarded. No two open batches may take the same key. If there is no
-	// object, the error is ErrNotExist.
+	// can give it another key. The object leaves its old key when the batch commits. It
+	// stays there if the object or the batch is discarded, or if Put names the old key,
+	// and then IfAbsent and Keep have no effect. Commit fails if the object has changed
+	// since Take. No two open batches may take the same key. If there is no object at key,
+	// the error is ErrNotExist.
 	Take(ctx context.Context, key string) (Object, error)
 	// Put gives an object its key when the batch commits.
 	Put(o Object, p Put)
@@ -73,48 +70,48 @@ type Batch interface {
 	// Delete removes the object at key when the batch commits. A missing object is not an
 	// error.
 	Delete(key string)
-	// Commit makes every object durable, then visible under its key, in the order of the
-	// Put, Move and Delete calls, then makes the names durable. After an error, some of
-	// these calls may have taken effect, each completely, and all of them can be repeated
-	// in another batch. The batch cannot be used again in either case, and leaves no
-	// temporary object.
+	// Commit makes the bytes of all objects durable, then applies the Put, Move and Delete
+	// calls in their order, then makes the names durable. If Commit fails, some of these
+	// calls may have taken effect, each completely, and all of them can be repeated in
+	// another batch. After Commit, failed or not, the batch cannot be used again, and it
+	// leaves no temporary object.
 	Commit(ctx context.Context) error
 	// Discard removes the batch's temporary objects and changes nothing else. After
 	// Commit it does nothing.
 	Discard() error
 }
 
-// Syncer is implemented by a Batch that takes long to make objects durable. Sync makes
-// the objects closed so far durable, so that Commit has less work. It may run
-// concurrently with every method but Commit and Discard. After an error of Sync, Commit
-// fails, too.
+// Syncer is implemented by a Batch that needs much time to make objects durable. Sync
+// makes the objects durable that have been closed so far, so that Commit has less work. It
+// may run concurrently with every method but Commit and Discard. After Sync has failed,
+// Commit fails, too.
 type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
 // Linker is implemented by a Batch that can share bytes with another Bucket.
 type Linker interface {
-	// Link returns an object with the bytes at key of another bucket, without copying
-	// them. The object can be Put once, as if it had been created and closed. Neither
-	// object may be written to afterwards. If these buckets cannot share bytes, the error
-	// is errors.ErrUnsupported, and the caller copies the bytes.
+	// Link returns an object that has the bytes of the object at key in the bucket from,
+	// without copying them. It can be Put once, as if it had been created and closed.
+	// Afterwards neither of the two objects may be written to. If the buckets cannot share
+	// bytes, the error is errors.ErrUnsupported, and the caller copies the bytes.
 	Link(ctx context.Context, from Bucket, key string) (Object, error)
 }
 
 // Put holds the options under which an object gets its key.
 type Put struct {
 	Key      string
-	IfAbsent bool   // fail with ErrExist if there is an object at Key
-	Keep     string // if not empty, the replaced object remains available under the key Keep; no reader ever finds Key without an object
-	// An existing object at Keep is not replaced, since it is the result of an
-	// interrupted run. Therefore each replacement needs a different Keep.
-	ModTime time.Time // the ModTime of Info; zero is the time of writing or, for a taken object, its old time
-	// A bucket that stores equal bytes only once may report another time than ModTime.
+	IfAbsent bool   // Commit fails with ErrExist if there is already an object at Key
+	Keep     string // a second key, at which the object that is replaced at Key remains available; "" if it need not remain. No reader ever finds Key without an object.
+	// If there is already an object at Keep, it stays, since an interrupted run has kept
+	// it there. Therefore each replacement needs a different Keep.
+	ModTime time.Time // the modification time of the object; zero means the time of writing or, for a taken object, the time that it has
+	// A bucket that stores equal bytes only once may report another modification time.
 }
 
-// Object is an object being written. Close ends writing and must be called before Commit.
-// Discard removes the object; if it was Put, Commit fails. A taken object is already
-// closed.
+// Object is an object that is being written. Close ends the writing, and must be called
+// before the Commit of the batch. Discard removes the object; if Put was called for the
+// object, Commit then fails. An object that Take returned is already closed.
 type Object interface {
 	io.WriteCloser
 	Discard() error

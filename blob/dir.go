@@ -18,10 +18,10 @@ import (
 
 // DirOptions are the options of OpenDir. The zero value is usable.
 type DirOptions struct {
-	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object may have a key inside this directory, or the key of one of its parents.
-	FileMode fs.FileMode // mode of new files, before umask; default 0640
-	DirMode  fs.FileMode // mode of new directories, before umask; default 0750
-	Workers  int         // number of parallel syncs; default 32
+	Temp     string      // the key of the directory for objects being written; default ".instep/tmp". No object may have a key inside this directory, or the key of this directory or of one of its parents.
+	FileMode fs.FileMode // the mode of new files, before umask; default 0640
+	DirMode  fs.FileMode // the mode of new directories, before umask; default 0750
+	Workers  int         // the number of files that are synced in parallel; default 32
 }
 
 // Dir is a Bucket in a directory, in which each object is the regular file at its key. A
@@ -36,20 +36,20 @@ type Dir struct {
 	o    DirOptions
 	disk durable.Disk
 
-	naming chan struct{}       // lock for changing names and for the fields below
-	known  map[string]struct{} // existing directories whose names are durable
+	naming chan struct{}       // the lock that a commit holds while it changes names; it also guards the field known
+	known  map[string]struct{} // the existing directories whose names survive a power cut
 
-	nameless chan struct{} // semaphore for open files without a name
+	nameless chan struct{} // a semaphore that limits the number of open files without a name
 
 	mu     sync.Mutex // guards the fields below
-	temp   *tempDir   // created when the first object is written; nil before
-	serial uint64     // number of the last temporary object
+	temp   *tempDir   // the directory of temporary files; nil until the first object is written
+	serial uint64     // the number of the last temporary file
 }
 
 var _ Bucket = (*Dir)(nil)
 
-// maxKnown is the capacity of Dir.known. A directory that was dropped from it is checked
-// once more.
+// maxKnown is the capacity of Dir.known, the set of directories whose names are durable. A
+// directory that is no longer in the set is checked again when it is needed.
 const maxKnown = 8192
 
 // OpenDir opens the existing directory at name.
@@ -78,8 +78,8 @@ func OpenDir(name string, o DirOptions) (*Dir, error) {
 	return d, nil
 }
 
-// Close releases the directory. If this Dir has created temporary objects, it removes
-// their directory if that is empty. No batch may be open.
+// Close releases the directory. If this Dir has created the directory for temporary
+// objects, and that is empty, Close removes it. No batch may be open.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,7 @@ func (d *Dir) Close() error {
 	return errors.Join(err, d.root.Close())
 }
 
-// check returns an ErrKey for a key that an object cannot have.
+// check returns an ErrKey if no object of this bucket can have the key.
 func (d *Dir) check(key string) error {
 	if err := ValidKey(key); err != nil {
 		return err
@@ -142,8 +142,8 @@ type rangeReader struct {
 	io.Closer
 }
 
-// span returns the part of a range, as passed to Get, that an object of the given size
-// has.
+// span returns the offset and length of the bytes that Get reads from an object of the
+// given size, if it is called with offset off and length n.
 func span(off, n, size int64) (int64, int64, error) {
 	if off < 0 {
 		return 0, 0, fmt.Errorf("offset %d is negative", off)
@@ -199,9 +199,9 @@ func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
 	return infoOf(key, st), nil
 }
 
-// absent converts an error about key. It returns ErrNotExist if there is no object
-// because key is a directory or a parent of key is a file, and ErrForeign if key or one
-// of its parents is a link or special file.
+// absent returns the error for a key at which no object could be opened, because of the
+// error err. It returns ErrNotExist if key is a directory or a parent of key is a file,
+// and ErrForeign if key or one of its parents is a link or special file.
 func (d *Dir) absent(key string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotExist
@@ -314,8 +314,8 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	return w.yield(infoOf(key, st), nil)
 }
 
-// Clean removes incomplete objects that interrupted runs left. No batch may be open, so
-// the caller must hold a lock.
+// Clean removes the incomplete objects that interrupted runs have left. No batch may be
+// open, not even in another process, so the caller must hold a lock.
 func (d *Dir) Clean(ctx context.Context) error {
 	if err := d.clean(ctx); err != nil {
 		return fmt.Errorf("remove left-over temporary files in %q: %w", d.o.Temp, err)

@@ -40,12 +40,12 @@ type dirObject struct {
 
 	mu     sync.Mutex // guards the fields below
 	f      *os.File   // nil when closed
-	temp   string     // key of the temporary file; "" while it has no name, and after it was renamed or removed
-	failed error      // the first failed Write, which makes the object incomplete
+	temp   string     // the key of the temporary file; "" if the file was created without a name, or was renamed or removed
+	failed error      // the error of the first failed Write, after which the object is incomplete
 	closed bool       // Close succeeded
 
-	nameless *os.File    // f if the file was created without a name; it remains open after Close until the batch ends
-	taken    fs.FileInfo // for a taken object, FileInfo of its file at the time of Take
+	nameless *os.File    // the file of the object if it was created without a name, otherwise nil; it remains open after Close until the batch ends
+	taken    fs.FileInfo // for a taken object, the FileInfo that its file had when Take was called; otherwise nil
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {

@@ -12,19 +12,20 @@ import (
 	"instep/internal/durable"
 )
 
-// naming changes the names of files for one commit. Its owner holds the lock Dir.naming.
+// naming changes the names of files for one commit. While a naming exists, the commit
+// holds the lock Dir.naming.
 type naming struct {
 	d       *Dir
 	parents durable.Parents
-	seen    map[string]struct{} // directories that were found or created, whose names may not be durable yet
-	touched map[string]struct{} // directories to sync
+	seen    map[string]struct{} // the directories that were found or created, and whose names may not be durable yet
+	touched map[string]struct{} // the directories to sync
 }
 
 func (d *Dir) newNaming() *naming {
 	return &naming{d: d, parents: durable.Parents{Root: d.root}, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
 }
 
-// end closes the cached directories.
+// end closes the directories that were kept open.
 func (n *naming) end() error { return n.parents.Forget() }
 
 // settle adds the directories to Dir.known, after their names were made durable.
@@ -99,7 +100,7 @@ func (n *naming) put(o *dirObject, s step) error {
 		return err
 	}
 	if o.taken != nil {
-		n.left(o.temp)
+		n.prune(o.temp)
 	}
 	o.temp = ""
 	return nil
@@ -125,8 +126,8 @@ func (n *naming) setModTime(o *dirObject, t time.Time) error {
 }
 
 // name gives the object its key. A file without a name cannot replace an existing file
-// directly, so it first gets a temporary name and is then renamed. If replaces is true, a
-// file is known to exist at the key.
+// directly, so it first gets a temporary name and is then renamed. The argument replaces
+// means that the caller knows that there is a file at the key.
 func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
 		return n.rename(o.temp, key, ifAbsent)
@@ -147,7 +148,8 @@ func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	return n.place(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
 }
 
-// untouched returns an error unless a taken object is unchanged and still at its key.
+// untouched returns nil if a taken object is unchanged and still at its key, and otherwise
+// an error.
 func (n *naming) untouched(o *dirObject) error {
 	if err := n.dir(path.Dir(o.temp), false); err != nil {
 		return err
@@ -165,7 +167,7 @@ func (n *naming) keep(key, keep string) (there bool, err error) {
 		return false, err
 	}
 	temp := n.d.tempKey() + keepSuffix
-	err = n.into(keep, func() error {
+	err = n.withDir(keep, func() error {
 		return n.d.disk.Keep(&n.parents, key, keep, temp, n.d.o.FileMode)
 	})
 	if errors.Is(err, fs.ErrExist) {
@@ -185,7 +187,7 @@ func (n *naming) move(from, to string) error {
 	if err := n.rename(from, to, false); err != nil {
 		return err
 	}
-	n.left(from)
+	n.prune(from)
 	return nil
 }
 
@@ -197,7 +199,7 @@ func (n *naming) delete(key string) error {
 	if err := n.d.disk.Remove(n.d.root, key); err != nil {
 		return err
 	}
-	n.left(key)
+	n.prune(key)
 	return nil
 }
 
@@ -221,10 +223,10 @@ func (n *naming) rename(file, key string, ifAbsent bool) error {
 		func() error { return n.d.disk.Rename(&n.parents, file, key) })
 }
 
-// place calls first to create an object at key. If an object exists there already, it
+// place creates an object at key by calling first. If an object exists there already, it
 // calls replace instead, or returns ErrExist if ifAbsent is set.
 func (n *naming) place(key string, ifAbsent bool, first, replace func() error) error {
-	err := n.into(key, first)
+	err := n.withDir(key, first)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -237,7 +239,8 @@ func (n *naming) place(key string, ifAbsent bool, first, replace func() error) e
 	return replace()
 }
 
-// clash returns an error unless there is an object at key.
+// clash returns nil if there is an object at key, and otherwise an error that says what is
+// there.
 func (n *naming) clash(key string) error {
 	kind, err := n.parents.Type(key)
 	switch {
@@ -251,9 +254,9 @@ func (n *naming) clash(key string) error {
 	return nil
 }
 
-// into creates the directory of key and calls do, which creates an object at key. If
-// another process has removed the directory in between, into does both once more.
-func (n *naming) into(key string, do func() error) error {
+// withDir creates the directory of key and calls do, which creates an object at key. If
+// another process removes the directory between the two, withDir repeats both once.
+func (n *naming) withDir(key string, do func() error) error {
 	dir := path.Dir(key)
 	try := func() error {
 		if err := n.dir(dir, true); err != nil {
@@ -317,12 +320,12 @@ func (n *naming) isDir(dir string) error {
 	return fmt.Errorf("%w at %q where a directory is needed", ErrForeign, dir)
 }
 
-// left removes the directories that have become empty because the object at key was
+// prune removes the directories that have become empty because the object at key was
 // removed.
-func (n *naming) left(key string) {
+func (n *naming) prune(key string) {
 	dir := path.Dir(key)
 	for dir != "." && n.d.root.Remove(dir) == nil {
-		_ = n.parents.Forget() // cached directories may have been removed; closing them loses no data
+		_ = n.parents.Forget() // a directory that was kept open may have been removed; closing it loses no data
 		delete(n.d.known, dir)
 		delete(n.seen, dir)
 		delete(n.touched, dir)

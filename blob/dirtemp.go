@@ -25,10 +25,10 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create creates a temporary file. If the system supports files without a name, the file
-// has none and temp is empty: nothing of it remains when the process is killed, and the
-// temporary directory does not change. Such a file must stay open until its batch ends,
-// so their number is limited.
+// create creates a temporary file. If the system supports it, the file has no name, and
+// temp is "". Then nothing of the file remains when the process is killed, and the
+// temporary directory does not change. Such a file must stay open until its batch ends, so
+// the number of these files is limited.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
@@ -55,8 +55,9 @@ func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
 	return f, key, err
 }
 
-// nameTemp calls name with keys of temporary objects until it does not return
-// fs.ErrExist. An existing key is that of an object from an interrupted run.
+// nameTemp calls name with new keys in the temporary directory until it returns another
+// error than fs.ErrExist, or nil. A key exists already if an interrupted run has left its
+// temporary file.
 func (d *Dir) nameTemp(name func(key string) error) (string, error) {
 	for {
 		key := d.tempKey()
@@ -108,9 +109,9 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for creating files without a name. It
-// returns nil if that does not work there for any reason. Then all temporary files have
-// names.
+// openNameless opens the temporary directory for creating files without a name. It returns
+// nil if the directory cannot be opened or does not allow that. Then all temporary files
+// have names.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 
 // Mem is a Bucket in memory, for tests and temporary data.
 type Mem struct {
-	Now func() time.Time // clock for the ModTime of objects; nil leaves ModTime zero
+	Now func() time.Time // the clock for the modification times of objects; nil leaves these times zero
 
 	mu      sync.RWMutex // guards the fields below
 	objects map[string]memEntry
-	below   map[string]int // number of objects below each directory
+	below   map[string]int // the number of objects below each directory
 }
 
 // memEntry is an object with a key. Its bytes never change.
@@ -120,7 +120,7 @@ type memObject struct {
 
 	mu    sync.Mutex // guards the fields below
 	data  []byte
-	taken string // key from which the object was taken; "" if it was created
+	taken string // the key from which the object was taken; "" if it was created
 	state objectState
 }
 
@@ -194,7 +194,8 @@ func (b *memBatch) Discard() error {
 	return nil
 }
 
-// spend marks the batch as ended. It returns false if the batch had ended before.
+// spend marks the batch as ended by Commit or Discard. It returns false if the batch had
+// ended before.
 func (b *memBatch) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,12 +11,12 @@ var (
 	errSpent        = errors.New("the batch was already committed or discarded")
 	errOtherBatch   = errors.New("the object belongs to another batch")
 	errObjectIsOpen = errors.New("the object was not closed, or was discarded")
-	errTouched      = errors.New("the object at its key has changed since")
+	errTouched      = errors.New("the object has changed since it was taken")
 )
 
 // steps is the list of the Put, Move and Delete calls of a batch, in their order.
 type steps struct {
-	mu   sync.Mutex // guards list until the batch commits
+	mu   sync.Mutex // guards the list below until the batch commits
 	list []step
 }
 

@@ -20,8 +20,9 @@ func testVisibility(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"dir/a": "bytes"})
 }
 
-// RunTimes tests that an empty bucket gives each object the requested time, for every
-// kind of Put: new, replacing, taken, and taken under its own key.
+// RunTimes tests that an empty bucket gives each object the requested time, for every kind
+// of Put: of a new object, of one that replaces another, of a taken object that gets
+// another key, and of a taken object that keeps its key.
 func RunTimes(t *testing.T, b blob.Bucket) {
 	fill(t, b, "replaced", "kept", "taken", "stays", "moved")
 	at := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -137,7 +138,7 @@ func testIfAbsent(t *testing.T, b blob.Bucket) {
 		t.Error(err)
 	}
 	if err := tryPut(t, b, put{blob.Put{Key: "a", IfAbsent: true}, "other"}); !errors.Is(err, blob.ErrExist) {
-		t.Errorf("an object stands there: got %v, want ErrExist", err)
+		t.Errorf("Put with IfAbsent at the key of an existing object: got %v, want ErrExist", err)
 	}
 	want(t, b, map[string]string{"a": "a", "dir/b": "dir/b", "new": "new"})
 }
@@ -221,7 +222,7 @@ func testTakeNothing(t *testing.T, b blob.Bucket) {
 	batch = begin(t, b)
 	batch.Put(take(t, batch, "a"), blob.Put{Key: "dir/c", IfAbsent: true})
 	if err := batch.Commit(t.Context()); !errors.Is(err, blob.ErrExist) {
-		t.Errorf("an object stands there: got %v, want ErrExist", err)
+		t.Errorf("Put with IfAbsent at the key of an existing object: got %v, want ErrExist", err)
 	}
 	want(t, b, map[string]string{"a": "a", "b": "b", "dir/c": "dir/c"})
 }
@@ -261,8 +262,8 @@ func testDelete(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"dir/b": "dir/b"})
 }
 
-// testOrder replaces a directory by a file, and a file by a directory. Each works only in
-// one order of the calls.
+// testOrder replaces a directory by a file, and a file by a directory. Both succeed only
+// if the batch applies its calls in the order in which they were made.
 func testOrder(t *testing.T, b blob.Bucket) {
 	fill(t, b, "a", "b/c/d")
 	batch := begin(t, b)

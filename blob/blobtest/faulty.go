@@ -14,25 +14,26 @@ import (
 // Op names a call that can be made to fail.
 type Op string
 
-// Calls of a bucket, and of its batches, objects and readers.
+// The calls that can be made to fail: of a bucket, and of its batches, objects and
+// readers.
 const (
 	OpGet    Op = "get"
-	OpRead   Op = "read" // a call of Read on the result of Get
+	OpRead   Op = "read" // Read of the reader that Get returns
 	OpStat   Op = "stat"
-	OpList   Op = "list" // one call for each listed object
+	OpList   Op = "list" // counted once for each object that List yields
 	OpBegin  Op = "begin"
 	OpCreate Op = "create"
 	OpTake   Op = "take"
 	OpWrite  Op = "write"
-	OpClose  Op = "close" // Close of an object
+	OpClose  Op = "close" // Close of an object that is being written
 	OpCommit Op = "commit"
 )
 
 // Call is one call to a faulty bucket.
 type Call struct {
 	Op  Op
-	N   int    // number of the call of this Op, counted from 1
-	Key string // key of the object, for OpGet, OpRead, OpStat, OpList and OpTake
+	N   int    // the number of this call among the calls with the same Op, counted from 1
+	Key string // the key that the call is about, for OpGet, OpRead, OpStat, OpList and OpTake
 }
 
 // ErrInjected is returned for a Fault without an error of its own.
@@ -41,10 +42,10 @@ var ErrInjected = errors.New("injected fault")
 // Fault describes how a call fails.
 type Fault struct {
 	Err error // nil: ErrInjected
-	// Steps is how much of the call takes effect before it fails: for OpCommit a number
-	// of Put, Move and Delete calls, for OpWrite a number of bytes. Any other call takes
-	// effect unless Steps is 0. With All, the whole call takes effect and still returns
-	// the error.
+	// Steps is how much of the call takes effect before it fails: for OpCommit a number of
+	// Put, Move and Delete calls, for OpWrite a number of bytes. Any other call takes
+	// effect unless Steps is 0. If Steps is the constant All, the whole call takes effect
+	// and still returns the error.
 	Steps int
 }
 
@@ -66,8 +67,9 @@ func At(op Op, n int, f Fault) Plan {
 	}
 }
 
-// Faulty returns a bucket that passes calls to b and makes those fail that plan selects.
-// After a failed Commit, b contains exactly the part that took effect.
+// Faulty returns a bucket that passes its calls on to b. A call for which plan returns a
+// Fault fails with that Fault. After a failed Commit, b contains exactly the changes that
+// took effect.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }
@@ -172,7 +174,7 @@ func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
 		return nil, err
 	}
 	if fault != nil {
-		return nil, fault.Err // the batch still has the object and must discard it
+		return nil, fault.Err // the inner batch still has the object, and must discard it
 	}
 	return &faultyObject{o, b.f}, nil
 }

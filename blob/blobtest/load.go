@@ -37,7 +37,7 @@ func testReplace(t *testing.T, b blob.Bucket) {
 					return err
 				}
 				if i := len(data) - size; i < 0 || string(data) != state(i) {
-					return fmt.Errorf("read a torn object of %d bytes", len(data))
+					return fmt.Errorf("read %d bytes that are not one complete version of the object", len(data))
 				}
 			}
 		})
@@ -139,7 +139,8 @@ func testConcurrentCreate(t *testing.T, b blob.Bucket) {
 	want(t, b, objects)
 }
 
-// testConcurrentCommit runs batches that create and empty the same directories.
+// testConcurrentCommit runs batches concurrently that create directories, and leave the
+// same directories empty, so that these are removed.
 func testConcurrentCommit(t *testing.T, b blob.Bucket) {
 	const workers, rounds = 6, 15
 	objects := map[string]string{}

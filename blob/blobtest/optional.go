@@ -7,12 +7,12 @@ import (
 	"instep/blob"
 )
 
-// testSync tests the batches of a bucket that implement blob.Syncer.
+// testSync tests Sync, if the batches of the bucket implement blob.Syncer.
 func testSync(t *testing.T, b blob.Bucket) {
 	sync := func(batch blob.Batch) error {
 		s, ok := batch.(blob.Syncer)
 		if !ok {
-			t.Skip("SKIPPED: the batches of this bucket are no blob.Syncer")
+			t.Skip("SKIPPED: the batches of this bucket do not implement blob.Syncer")
 		}
 		return s.Sync(t.Context())
 	}
@@ -36,14 +36,14 @@ func testSync(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"before": "before", "after": "after"})
 }
 
-// testLink tests the batches of a bucket that implement blob.Linker, with the bucket itself
-// as the other one.
+// testLink tests Link, if the batches of the bucket implement blob.Linker. It links
+// objects of the bucket to other keys of the same bucket.
 func testLink(t *testing.T, b blob.Bucket) {
 	fill(t, b, "a", "dir/b")
 	link := func(batch blob.Batch, key string) (blob.Object, error) {
 		l, ok := batch.(blob.Linker)
 		if !ok {
-			t.Skip("SKIPPED: the batches of this bucket are no blob.Linker")
+			t.Skip("SKIPPED: the batches of this bucket do not implement blob.Linker")
 		}
 		o, err := l.Link(t.Context(), b, key)
 		if errors.Is(err, errors.ErrUnsupported) {

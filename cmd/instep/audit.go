@@ -135,7 +135,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 }
 
 // runAudit audits a mirror, with or without repairs, and reports each verdict. It returns the
-// summary and the last line for people.
+// summary of the run: as a record, and as the last line of the text output.
 func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
@@ -176,7 +176,7 @@ func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m
 	if readErr != nil {
 		return nil, false, errors.Join(err, readErr)
 	}
-	a.out.warn(warningRecord{Message: "the mirror can only be read: nothing is marked, and no record of this run is kept"})
+	a.out.warn(warningRecord{Message: "the mirror can only be read: the audit marks no resource for the next sync, and no record of this run is kept"})
 	return m, true, nil
 }
 
@@ -195,7 +195,7 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 		p.failed(e.Err.Error())
 		a.out.failed(e.Action.Want.URI, e.Err, "")
 	case destination.EventVerdict:
-		p.did(e.Path)
+		p.showFile(e.Path)
 		p.done(e.Bytes)
 		r := verdictRecord{Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
 		if e.Err != nil {
@@ -235,8 +235,8 @@ func totalsOf(audit *destination.Audit) auditTotals {
 	return t
 }
 
-// reportAudit prints the notes on an audit, and returns the summary record and the last line
-// for people.
+// reportAudit prints the warnings about an audit. It returns the summary: as a record, and as
+// the last line of the text output.
 func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
@@ -244,7 +244,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 			log.Partial(s.Set, s.Partial)
 		}
 		if s.Gap != "" {
-			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source closes the gap; --accept-gap accepts it until then"})
+			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source closes the gap; until then --accept-gap accepts the gap"})
 			log.Gap(s.Set, s.Gap)
 		}
 		if !s.At.IsZero() {

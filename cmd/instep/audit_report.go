@@ -22,16 +22,17 @@ type auditReport struct {
 	form reportForm
 
 	mu  sync.Mutex // guards the fields below
-	err error      // the first write error
+	err error      // the first error of a write
 }
 
-// reportForm writes the parts of a report in one format. A value is used for one report.
+// reportForm writes the parts of a report in one format. Each report needs a new reportForm.
 type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
-	// end writes the outcome.
+	// end writes the outcome of the audit.
 	end(w io.Writer, t reportTail) error
-	// digest writes the last line, with the digest of all bytes before that line.
+	// digest writes the last line of the report, which contains the digest of all bytes before
+	// that line.
 	digest(w io.Writer, sum string) error
 	close() error
 }
@@ -46,7 +47,7 @@ type reportHead struct {
 	Program string    `json:"program"`
 	Go      string    `json:"go"`
 	System  string    `json:"system"`
-	Digest  string    `json:"digest"` // says which bytes the digest in the last line covers
+	Digest  string    `json:"digest"` // a text that says which bytes the digest in the last line of the report covers
 }
 
 // reportRow is the verdict on one resource in a report.
@@ -72,8 +73,8 @@ type reportTail struct {
 // reportSet describes a set in a report.
 type reportSet struct {
 	Set      string    `json:"set"`
-	At       time.Time `json:"at,omitzero"`       // time of the Source's documents
-	Followed time.Time `json:"followed,omitzero"` // time up to which the mirror has the Source's changes
+	At       time.Time `json:"at,omitzero"`       // the time of the Source's documents that were compared
+	Followed time.Time `json:"followed,omitzero"` // the time up to which the mirror has applied the changes of the Source
 	Partial  string    `json:"partial,omitempty"`
 	Gap      string    `json:"gap,omitempty"`
 }

@@ -18,7 +18,7 @@ import (
 // differences and the digest. The page needs no other file and runs no script.
 type htmlForm struct {
 	head  reportHead
-	rows  *spool.File // rows of the table of differences, which follows the totals
+	rows  *spool.File // the rows of the table of differences; they are kept until the totals, which come first, are written
 	count int64
 }
 
@@ -123,8 +123,8 @@ func meaning(name string) string {
 	return "not compared: " + name
 }
 
-// findingName returns the name of a count for the page. The counts whose names are reasons
-// for not comparing resources have the name "not compared".
+// findingName returns the name that a count has on the page. It is "not compared" for a count of
+// resources that were not compared for some reason.
 func findingName(t reportTotal) string {
 	if _, ok := meanings[t.Name]; ok {
 		return t.Name
@@ -146,7 +146,7 @@ func (t reportTail) total(name string) int64 {
 
 // auditSentence returns the result of an audit in one or two sentences.
 func auditSentence(t reportTail) string {
-	var all int64 // number of resources of the Source that were compared
+	var all int64 // the number of resources of the Source that were compared
 	for _, v := range destination.Verdicts {
 		if v != destination.VerdictExtra {
 			all += t.total(string(v))

@@ -15,7 +15,8 @@ import (
 	"instep/transfer"
 )
 
-// choices are the values of flags that accept no others.
+// choices are the values that flags accept, by the name of the flag. They contain only flags for
+// which no other value is valid.
 var choices = map[string][]string{
 	"prefer":     {string(destination.PreferList), string(destination.PreferDump)},
 	"duplicates": {string(transfer.DuplicatesFirst), string(transfer.DuplicatesLast), string(transfer.DuplicatesNever)},
@@ -38,8 +39,8 @@ func chooseAmong(flag, value string, among []string) error {
 	return usagef("--%s %q: expected %s", flag, value, english.WordSeries(among, "or"))
 }
 
-// chooseFormat checks the value of --format of a command. The value json has the same
-// effect as --json, which excludes the formats that are not plain text.
+// chooseFormat checks the value of --format of a command. The value json has the same effect as
+// --json. The formats html and sarif cannot be combined with --json.
 func (a *app) chooseFormat(command, value string) error {
 	if a.out.json && (value == "html" || value == "sarif") {
 		return usagef("--json and --format %s exclude each other", value)
@@ -85,7 +86,7 @@ func (a *app) completeFlags(root *cobra.Command) {
 	}
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if complete := a.completion(root, f); complete != nil {
-			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // impossible error: the flag has no completion yet
+			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // the error is impossible, since the flag has no completion yet
 		}
 	})
 }

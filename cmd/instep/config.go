@@ -66,18 +66,21 @@ type setConfig struct {
 	From          fromConfig    `yaml:"from"`
 }
 
-// ruleConfig says what the entries of files contain whose path a glob matches.
+// ruleConfig is a rule for the files whose path matches a glob: it says what their entries in
+// the documents contain.
 type ruleConfig struct {
 	Match      string       `yaml:"match"`
 	Type       string       `yaml:"type"`
 	Encoding   string       `yaml:"encoding"`
 	ChangeFreq string       `yaml:"changefreq"`
 	Links      []linkConfig `yaml:"links"`
-	// KeepLinks are the relations of links that entries copied from a mirror keep.
+	// KeepLinks are relations of links. Entries that are copied from a mirror keep their links
+	// that have one of these relations.
 	KeepLinks []string `yaml:"keep_links"`
 }
 
-// linkConfig is a link that a rule adds to entries, as a scan.Link.
+// linkConfig is a link that a rule adds to the entries of files. Its keys have the meanings of
+// the fields of scan.Link.
 type linkConfig struct {
 	Rel  string `yaml:"rel"`
 	Href string `yaml:"href"`
@@ -110,7 +113,7 @@ func (s *setConfig) aggregations() []aggregate.Rule {
 	return rules
 }
 
-// choice returns the conditions for the files of a set.
+// choice returns the conditions that say which files belong to a set.
 func (s *setConfig) choice() scan.Choice {
 	return scan.Choice{Include: s.Include, Exclude: s.Exclude, AssumeUnchanged: s.Assume, AllFiles: s.AllFiles, LinkFiles: s.LinkFiles}
 }
@@ -152,7 +155,7 @@ func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
 	return decodeSwitch(&a.On, n, (*plain)(a))
 }
 
-// decodeSwitch decodes a boolean, or a mapping of options, which means true.
+// decodeSwitch decodes a boolean or a mapping of options. A mapping has the same effect as true.
 func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	if n.Type() == ast.BoolType {
 		return yaml.NodeToValue(n, on)
@@ -161,7 +164,8 @@ func decodeSwitch(on *bool, n ast.Node, mapping any) error {
 	return yaml.NodeToValue(n, mapping, yaml.Strict())
 }
 
-// duration is a time.Duration that is written as parseDuration reads it.
+// duration is a time.Duration that a configuration file contains in the form that parseDuration
+// reads.
 type duration time.Duration
 
 // UnmarshalYAML reads a duration such as 90s, 24h, 30d, 2w or 1y.
@@ -207,7 +211,8 @@ func (r retention) String() string {
 	return formatDuration(time.Duration(r))
 }
 
-// size is a number of bytes that is written as parseBytes reads it.
+// size is a number of bytes that a configuration file contains in the form that parseBytes
+// reads.
 type size int64
 
 // UnmarshalYAML reads a number of bytes with or without a unit.

@@ -77,12 +77,13 @@ func (c *configuration) check() (err error) {
 	}
 	site := c.site()
 	if site.Dir == "" && site.Out == "" {
-		site.Dir = "." // stands for the directory that publish gets on the command line
+		site.Dir = "." // any directory: the real one is an argument of publish, and unknown here
 	}
 	return c.locate(site.Check())
 }
 
-// locate adds to an error about an option the place where the value was given.
+// locate takes an error about an option, and adds to it the place where the value of the option
+// was given.
 func (c *configuration) locate(err error) error {
 	var oe *publish.OptionError
 	if !errors.As(err, &oe) {

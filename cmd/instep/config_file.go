@@ -21,7 +21,7 @@ const maxConfigBytes = 1 << 20
 // configError reports an invalid configuration file.
 type configError struct {
 	file string
-	line int // 0 if the error is about the whole file
+	line int // the line of the error in the file; 0 if the error is about the whole file
 	err  error
 }
 
@@ -38,7 +38,7 @@ func (e *configError) Unwrap() error { return e.err }
 type configFile struct {
 	name string
 	siteConfig
-	lines map[string]int // line number of each key, such as base_url or sets[0].name
+	lines map[string]int // the line of each key in the file; the keys have forms such as base_url and sets[0].name
 }
 
 // readConfigFile reads a configuration file. Relative paths in the file are relative to the
@@ -75,8 +75,8 @@ func readConfigFile(name string) (*configFile, error) {
 	return f, nil
 }
 
-// parseConfig parses the text of a configuration file. It returns panics of the YAML parser,
-// which some malformed texts cause, as errors.
+// parseConfig parses the text of a configuration file. Some malformed texts make the YAML parser
+// panic; parseConfig returns such a panic as an error.
 func parseConfig(name string, text []byte) (f *configFile, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -11,12 +11,12 @@ import (
 )
 
 // option is a value of the configuration: a key of the file, and usually also a flag and an
-// environment variable. A flag that is a key of sets applies to all sets.
+// environment variable. If the key belongs to a set, the flag sets the value for all sets.
 type option struct {
-	key      string // key in the file, for a key of sets without sets[N]
-	flag     string // name of the flag; "" if there is no flag
+	key      string // the key in the file; a key of a set has no sets[N] before it
+	flag     string // the name of the flag; "" if there is no flag
 	usage    string
-	fallback string // description of the default value
+	fallback string // a description of the default value
 	site     func(*siteConfig) any
 	set      func(*setConfig) any
 }
@@ -48,9 +48,9 @@ var options = []option{
 	{key: "rotate_every", flag: "rotate-every", usage: "begin a new Change List when the open one is older than this `TIME`, such as 24h or 30d", fallback: "by the number of changes only", set: func(s *setConfig) any { return &s.RotateEvery }},
 	{key: "rebase_every", flag: "rebase-every", usage: "write a new Resource List when the present one is older than this `TIME`", fallback: "when many resources have changed", set: func(s *setConfig) any { return &s.RebaseEvery }},
 	{key: "keep_changes", flag: "keep-changes", usage: "offer closed Change Lists for at least this `TIME` (default 30d)", fallback: "30d", set: func(s *setConfig) any { return &s.KeepChanges }},
-	{key: "keep_versions", flag: "keep-versions", usage: "offer each earlier state of a resource at its own URI, for this `TIME` after the state ended (--keep-versions=1y), or without a time for ever (\"instep help links\")", fallback: "none", set: func(s *setConfig) any { return &s.KeepVersions }},
-	{key: "timegates", flag: "timegates", usage: "with --keep-versions: also link the TimeGates and TimeMaps that \"instep serve -c\" answers", fallback: "false", set: func(s *setConfig) any { return &s.TimeGates }},
-	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions", fallback: "10 % and 5, half, or all", set: func(s *setConfig) any { return &s.MaxDelete }},
+	{key: "keep_versions", flag: "keep-versions", usage: "offer each earlier state of a resource at its own URI, for this `TIME` after the state ended (--keep-versions=1y), or for ever if no time is given (see \"instep help links\")", fallback: "none", set: func(s *setConfig) any { return &s.KeepVersions }},
+	{key: "timegates", flag: "timegates", usage: "with --keep-versions: also add links to the TimeGates and TimeMaps that \"instep serve -c\" provides", fallback: "false", set: func(s *setConfig) any { return &s.TimeGates }},
+	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions", fallback: "5 or 10 % of a set, whichever is more, and never more than half of it", set: func(s *setConfig) any { return &s.MaxDelete }},
 	{key: "profile", flag: "profile", usage: "write changes as readers of this `VERSION` of the standard expect: 1.1, 1.0 or both (default 1.1)", fallback: profile11, set: func(s *setConfig) any { return &s.Profile }},
 	{key: "fixed_changes", flag: "fixed-changes", usage: "add a Change List whose URI never changes, for programs that poll one URI", fallback: "false", set: func(s *setConfig) any { return &s.FixedChanges }},
 	{key: "patches", flag: "patches", usage: "also publish patches of changed resources, if a patch is smaller than half of its resource; the state keeps a copy of each resource for that", fallback: "false", set: func(s *setConfig) any { return &s.Patches }},
@@ -63,7 +63,7 @@ var options = []option{
 	{key: "archive.age", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Age }},
 	{key: "archive.count", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Count }},
 	{key: "archive.size", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Size }},
-	{key: "from", flag: "from", usage: "publish what this `URL` lists, given in each run: oai+https://… (DIR is created), sitemap+https://…, urls+https://… or source+https://…", fallback: "the files of DIR", set: func(s *setConfig) any { return &s.From }},
+	{key: "from", flag: "from", usage: "publish what this `URL` lists (repeat the flag in each run): oai+https://… (DIR is created), sitemap+https://…, urls+https://… or source+https://…", fallback: "the files of DIR", set: func(s *setConfig) any { return &s.From }},
 	{key: "from.sitemap", set: func(s *setConfig) any { return &s.From.Sitemap }},
 	{key: "from.urls", set: func(s *setConfig) any { return &s.From.URLs }},
 	{key: "from.source", set: func(s *setConfig) any { return &s.From.Source }},
@@ -79,7 +79,7 @@ var options = []option{
 	{key: "from.allow_origins", set: func(s *setConfig) any { return &s.From.AllowOrigins }},
 	{key: "from.allow_private", set: func(s *setConfig) any { return &s.From.AllowPrivate }},
 	{key: "from.original_uris", flag: "original-uris", usage: "if DIR is a mirror: list the resources under their URIs at the origin, with links to the copies", fallback: "false", set: func(s *setConfig) any { return &s.From.OriginalURIs }},
-	{key: "from.also", flag: "also", usage: "if DIR is a mirror: also list resources with this `DOUBT`: due, unverified or held (repeatable)", set: func(s *setConfig) any { return &s.From.Also }},
+	{key: "from.also", flag: "also", usage: "if DIR is a mirror: also list resources whose copies have this `DOUBT`: due (the Source has newer bytes), unverified (nothing proves the bytes) or held (kept in an earlier state) (repeatable)", set: func(s *setConfig) any { return &s.From.Also }},
 	{key: "from.mirror_state", flag: "mirror-state", usage: "if DIR is a mirror: `DIR` that contains the mirror's catalog, if it is not inside the mirror", set: func(s *setConfig) any { return &s.From.MirrorState }},
 	{key: "from.max_document", fallback: "200MiB", set: func(s *setConfig) any { return &s.From.MaxDocument }},
 }
@@ -122,8 +122,8 @@ func (o option) variable() string {
 // the environment and the command line.
 type configuration struct {
 	siteConfig
-	file    *configFile       // nil if no file is given
-	origins map[string]string // origins of the values by key; a key is missing if it has its default
+	file    *configFile       // the configuration file; nil if no file is given
+	origins map[string]string // the origin of each value, by key; a value without an origin is the default
 }
 
 // errorAt returns an error about the value of a key. The error says where the value was given.
@@ -140,7 +140,8 @@ func (c *configuration) errorAt(key string, err error) error {
 	}
 }
 
-// The origin of a value is one of these texts, followed by the place.
+// The origin of a value begins with one of these texts. Then comes the place where the value was
+// given, such as the name of the flag.
 const (
 	fromFlag        = "flag "
 	fromEnvironment = "environment "
@@ -148,7 +149,7 @@ const (
 	fromArgument    = "argument "
 )
 
-// name returns the place in an origin.
+// name returns the part of an origin that follows its first word, such as the name of the flag.
 func name(from string) string {
 	_, name, _ := strings.Cut(from, " ")
 	return name
@@ -221,7 +222,7 @@ func (c *configuration) assign(o option, texts []string, origin string) error {
 // setKey returns the full key of an option of the set with index i.
 func setKey(i int, key string) string { return fmt.Sprintf("sets[%d].%s", i, key) }
 
-// assign parses texts into the value behind a pointer.
+// assign parses texts, and stores the value in the variable to which the pointer points.
 func assign(pointer any, texts []string) (err error) {
 	switch p := pointer.(type) {
 	case *string:
@@ -242,7 +243,8 @@ func assign(pointer any, texts []string) (err error) {
 	return nil
 }
 
-// show formats the value behind a pointer as in a configuration file, and a zero value as "".
+// show returns the value to which a pointer points, in the form that it has in a configuration
+// file. It returns "" for a zero value.
 func show(pointer any) string {
 	if reflect.ValueOf(pointer).Elem().IsZero() {
 		return ""

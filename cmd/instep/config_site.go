@@ -25,7 +25,7 @@ func (c *configuration) site() publish.Site {
 		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.BaseURL, c.Dir, c.Out)
 		site.Sets = append(site.Sets, set)
 	}
-	if c.file == nil { // texts that a configuration file leaves out are not those of the last publication
+	if c.file == nil { // without a configuration file, texts that are not given stay those of the last publication
 		for _, o := range options {
 			if field, ok := strings.CutPrefix(o.key, "source."); ok && c.origins[o.key] == "" {
 				site.Recall = append(site.Recall, field)

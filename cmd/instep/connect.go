@@ -38,14 +38,14 @@ type sourceFlags struct {
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
 	ca, proxy, userAgent      string
-	retries                   *int // nil means the default of fetch.Options
+	retries                   *int // the number of retries; nil means the default of fetch.Options
 	timeout                   time.Duration
 	secretFlags
 }
 
 func (f *accessFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
+	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also fetch documents and resources from this `ORIGIN`, such as https://files.example.org (repeatable)")
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to the private address `HOST:PORT` (repeatable)")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
@@ -65,7 +65,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.profiles, "only-profile", nil, "choose only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
 	fs.StringArrayVar(&f.accept, "accept", nil, "if a resource has alternate representations, choose the one of this `MEDIA/TYPE` (repeatable, in order of preference)")
 	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also choose the metadata of resources that --include and --type choose; --only-profile then limits only this metadata")
-	fs.StringArrayVar(&f.where, "where", nil, "choose only resources in whose record the XPath selects a node with this text, as `XPATH=VALUE`, or any node, as XPATH (repeatable; all conditions must hold)")
+	fs.StringArrayVar(&f.where, "where", nil, "choose only resources whose record fulfils this condition: `XPATH=VALUE`, if the XPath selects a node with this text, or XPATH, if it selects any node (repeatable; all conditions must hold)")
 	fs.IntVar(&f.workers, "workers", 4, "transfer `N` resources of a host at a time, and fewer while the host is too busy")
 	fs.BoolVar(&f.strict, "strict", false, "accept only resources that a sha-256 or better proves, and documents without errors")
 	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to Resource Maps: mirror the resources that they aggregate")
@@ -95,7 +95,8 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	timeVar(cmd.Flags(), &f.maxTime, "max-time", 0, "begin no further transfer after this `TIME`, such as 90m (exit code 10)")
 }
 
-// left returns the remaining time of a run that has taken some time; 0 if there is no limit.
+// left returns how much of --max-time remains to a run that has already taken the given time. It
+// returns 0 if there is no --max-time.
 func (f *limitFlags) left(taken time.Duration) time.Duration {
 	if f.maxTime == 0 {
 		return 0
@@ -106,7 +107,7 @@ func (f *limitFlags) left(taken time.Duration) time.Duration {
 // traffic counts the requests of a command and the bytes that it receives.
 type traffic struct {
 	requests, bytes atomic.Int64
-	url             atomic.Pointer[string] // URL of the last response
+	url             atomic.Pointer[string] // the URL of the last response
 }
 
 // observe counts a request and stores its URL.
@@ -157,7 +158,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	u, err := fetch.Parse(source)
 	if err != nil {
-		return o, usagef("SOURCE: %v", err) // the error quotes the URI without a password
+		return o, usagef("SOURCE: %v", err) // the text of the error contains the URI, but no password
 	}
 	for i, s := range f.allowOrigin {
 		u, err := fetch.Parse(s)
@@ -196,7 +197,8 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	return o, err
 }
 
-// requests sets the number of retries, the time-outs and the User-Agent of requests.
+// requests takes the number of retries, the time-outs and the User-Agent from the flags, and
+// sets them in o.
 func (f *accessFlags) requests(o *fetch.Options) error {
 	if f.userAgent != "" {
 		o.UserAgent = f.userAgent
@@ -209,7 +211,7 @@ func (f *accessFlags) requests(o *fetch.Options) error {
 			return usagef("--retries %d: expected 0 to 100", *f.retries)
 		}
 		if o.MaxRetries = *f.retries; o.MaxRetries == 0 {
-			o.MaxRetries = -1 // means none, since 0 means the default
+			o.MaxRetries = -1 // -1 means no retries, since 0 means the default number
 		}
 	}
 	o.HeaderTimeout, o.IdleTimeout = f.timeout, f.timeout
@@ -217,7 +219,7 @@ func (f *accessFlags) requests(o *fetch.Options) error {
 }
 
 // readAuthorities reads the certificates in a file. If no file is given it returns nil, which
-// means the certificates of the system.
+// means that the certificates of the system are used.
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

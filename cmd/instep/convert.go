@@ -44,7 +44,7 @@ func (a *app) convertCommand() *cobra.Command {
 	var f convertFlags
 	cmd := &cobra.Command{
 		Use:   "convert FILE",
-		Short: "turn a document of any dialect into a clean one of 1.1",
+		Short: "convert a document of any dialect to ResourceSync 1.1",
 		Long:  convertHelp,
 		Example: `  instep convert changelist.xml > changelist-1.1.xml
   instep convert manifest.xml --out manifest.xml
@@ -58,11 +58,11 @@ func (a *app) convertCommand() *cobra.Command {
 	fs.StringVarP(&f.out, "out", "o", "", "write the result to this `FILE` instead of standard output")
 	fs.StringVar(&f.dialect, "dialect", "auto", "dialect of FILE: auto, "+strings.Join(dialectNames(), ", ")+"; auto recognises all of them except 1.0")
 	fs.StringVar(&f.baseURL, "base-url", "", "`URL` of FILE, against which relative URIs are resolved")
-	fs.StringVar(&f.up, "up", "", "`URL` of the Capability List (for a Capability List, of the Source Description), if FILE does not give one")
+	fs.StringVar(&f.up, "up", "", "`URL` of the document to which rel=\"up\" links, if FILE does not give one: the Capability List or, for a Capability List, the Source Description")
 	fs.StringVar(&f.at, "at", "", "`DATETIME` of the snapshot, if FILE does not give one")
-	fs.StringVar(&f.from, "from", "", "`DATETIME` since when changes are listed, if FILE does not give one")
+	fs.StringVar(&f.from, "from", "", "`DATETIME` from which on the changes are listed, if FILE does not give one")
 	fs.BoolVar(&f.gzip, "gzip", false, "compress the result")
-	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be decided; write nothing")
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show the decisions of the conversion; write nothing")
 	return cmd
 }
 
@@ -106,7 +106,8 @@ func (a *app) convertOptions(f *convertFlags, json bool) (o convert.Options, err
 	return o, err
 }
 
-// absoluteURL parses the absolute URL that was given with a flag; nil if it is empty.
+// absoluteURL parses the value of a flag that must be an absolute URL. It returns nil if the
+// value is empty.
 func absoluteURL(flag, value string) (*url.URL, error) {
 	if value == "" {
 		return nil, nil
@@ -217,7 +218,7 @@ func openPart(dir, path string) (io.ReadCloser, error) {
 	return f, root.Close()
 }
 
-// tellTimes is how often a decision of the same kind is printed.
+// tellTimes is how many decisions of the same kind are printed; the others are only counted.
 const tellTimes = 20
 
 // decisions prints the decisions of a conversion.
@@ -230,7 +231,7 @@ type decisions struct {
 
 // repeated counts the decisions of one kind.
 type repeated struct {
-	first string // text of the first decision
+	first string // the text of the first decision of the kind
 	n     int64
 }
 
@@ -242,8 +243,9 @@ func (t *decisions) tell(d convert.Decision) {
 	if d.Level == convert.Info && !t.out.verbose {
 		return
 	}
-	// A kind is a level, a rule and the text before the first quotation. Errors are about
-	// single entries, so their texts always differ and are not part of the kind.
+	// Decisions are of the same kind if they have the same level, the same rule, and the same
+	// text before the first quotation mark. Errors are about single entries, so their texts
+	// always differ and do not count.
 	kind := string(d.Level) + d.Rule
 	if d.Level != convert.Error {
 		before, _, _ := strings.Cut(d.Text, `"`)
@@ -303,7 +305,7 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 	line := fmt.Sprintf("Status: %s (entries=%d, decisions=%d, failed=%d)   %s of %s",
 		words[status], rep.Entries, rep.Decisions, rep.LeftOut, rep.Header.Kind(), rep.Dialect)
 	if f.out == "" && !f.dryRun {
-		a.out.message(line) // to standard error, since the document is on standard output
+		a.out.message(line) // the line goes to standard error, since the document goes to standard output
 		return
 	}
 	if f.out != "" && !f.dryRun {
@@ -329,5 +331,6 @@ func rootName(r resourcesync.Root) string {
 	return "urlset"
 }
 
-// moment formats the first moment of a datetime for records, an absent datetime as "".
+// moment formats a datetime for a JSON record, as the first moment that the datetime can mean.
+// It returns "" if the datetime is absent.
 func moment(d resourcesync.Datetime) string { return stamp(d.Time()) }

@@ -231,7 +231,7 @@ func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if file = os.Getenv("NETRC"); file == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return nil, "", nil // the default file is in the home directory, which does not exist
+			return nil, "", nil // without a home directory there is no default file
 		}
 		file = filepath.Join(home, netrcName())
 	}
@@ -275,8 +275,8 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
-// warnIfOpen warns if other users can read a file with secrets. That is no error, because it is
-// usual in containers.
+// warnIfOpen warns if other users can read a file with secrets. It returns no error, because
+// such files are usual in containers.
 func (a *app) warnIfOpen(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {

@@ -45,8 +45,8 @@ func (a *app) demoCommand() *cobra.Command {
 	return cmd
 }
 
-// demoLimit is the limit of deletions in the demonstration, because the museum deletes more
-// objects than a mirror deletes in a day without consent.
+// demoLimit is the value of --max-delete in the demonstration. It allows all deletions, because
+// the museum deletes more objects than a mirror deletes by default.
 const demoLimit = "100%"
 
 // demo is the state of a running demonstration.
@@ -119,7 +119,8 @@ func demoDir(dir string) (string, func(), error) {
 
 func (d *demo) line(format string, args ...any) { d.out.line(format, args...) }
 
-// step prints what the next step is, and the command that does the same.
+// step announces the next step of the demonstration, and prints the command that does the same
+// as this step.
 func (d *demo) step(what, command string) {
 	d.line("\n%s", what)
 	d.line("  $ %s", command)
@@ -207,7 +208,8 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 	return nil
 }
 
-// withMirror opens the mirror, calls do, and closes the mirror, as a command does.
+// withMirror opens the mirror, calls do with it, and closes it, as each command does with a
+// mirror.
 func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination, *mirror.Mirror) error) (err error) {
 	var net traffic
 	client, err := d.connect(ctx, d.url, &sourceFlags{workers: 4}, &net)

@@ -68,10 +68,10 @@ func (a *app) diffCommand() *cobra.Command {
 // differ compares the resources at two moments and counts the differences.
 type differ struct {
 	a                               *app
-	from, to                        time.Time // if to is zero, it means the present
+	from, to                        time.Time // the two moments; a zero to means the present
 	same, created, updated, deleted int64
-	sets, unknown                   int   // number of compared sets, and of sets whose state at one of the moments is unknown
-	err                             error // error for the first set whose state is unknown
+	sets, unknown                   int   // the number of compared sets, and the number of sets whose state at one of the moments is unknown
+	err                             error // the error for the first set whose state is unknown
 }
 
 func (a *app) diff(ctx context.Context, what string, f *diffFlags) error {
@@ -199,8 +199,9 @@ func (d *differ) source(ctx context.Context, uri string, f *diffFlags) error {
 	return nil
 }
 
-// compareSet compares a set of a Source at the two moments. If its state at one of them is
-// unknown, compareSet returns no error, so that the other sets are still compared.
+// compareSet compares a set of a Source at the two moments. If the state of the set at one of
+// the moments is unknown, it records that and returns nil, so that the other sets are still
+// compared.
 func (d *differ) compareSet(ctx context.Context, src *past.Source, set discover.Set) error {
 	err := d.compare(ctx, set.URI, src.At(ctx, set, d.from), src.At(ctx, set, d.to))
 	if _, ok := errors.AsType[*harvest.UncoveredError](err); !ok && !harvest.OfSource(err) || ctx.Err() != nil {

@@ -139,7 +139,7 @@ func commandOf(rec *runs.Record, flags ...string) []string {
 	return append(line, rec.Dir)
 }
 
-// examples is the number of failures listed for each cause if -v is not given.
+// examples is the number of failures that are listed for each cause, if -v is not given.
 const examples = 3
 
 func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
@@ -164,6 +164,6 @@ func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
 	a.out.line("  next: %s", printable(g.Next))
 }
 
-// message returns the message of a row, or its cause if it has no message, because the
-// JSON schema requires a text.
+// message returns the message of a failure. If there is no message, it returns the cause,
+// because the JSON schema requires a text.
 func message(r *runs.Row) string { return cmp.Or(r.Message, r.Cause) }

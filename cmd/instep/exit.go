@@ -62,7 +62,7 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	return code, hint
 }
 
-// wrongPlace recognises that a publisher's state belongs to another publication.
+// wrongPlace recognises the error that a publisher's state belongs to another publication.
 func wrongPlace(err error) (hint string, ok bool) {
 	var se *publish.StateError
 	if !errors.As(err, &se) {
@@ -70,7 +70,7 @@ func wrongPlace(err error) (hint string, ok bool) {
 	}
 	switch se.What {
 	case publish.WhatBaseURL:
-		return "to move the publication there, once: --move-to " + shellLine(se.Given), true
+		return "to move the publication to the given base URL, once: --move-to " + shellLine(se.Given), true
 	case publish.WhatOut:
 		return "give --out " + shellLine(se.Recorded) + ", or first move the documents from that directory to the new one", true
 	}
@@ -82,74 +82,74 @@ type cause struct {
 	is   func(error) (hint string, ok bool)
 }
 
-// as returns a function that recognises errors of type E.
-func as[E error](hint string) func(error) (string, bool) {
+// ofType returns a function that recognises errors of type E, and gives them the hint.
+func ofType[E error](hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) {
 		var e E
 		return hint, errors.As(err, &e)
 	}
 }
 
-// is returns a function that recognises a sentinel error.
-func is(target error, hint string) func(error) (string, bool) {
+// sentinel returns a function that recognises errors that wrap target, and gives them the hint.
+func sentinel(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
 }
 
 const configHint = "instep config check FILE shows what a file says; instep help configuration explains its keys"
 
 var causes = []cause{
-	{exitUsage, as[*usageError]("")},
-	{exitUsage, as[*configError](configHint)},
-	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
-	{exitUsage, as[*discover.UnknownSetError]("give one of the existing sets to --set")},
-	{exitUsage, as[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},
-	{exitUsage, as[*mirror.StateError]("leave out --state to use .instep in the mirror, or name a directory outside of all mirrors")},
-	{exitLocked, as[*flock.LockedError]("wait until the other run has ended")},
-	{exitTemporary, is(republish.ErrNoBaseline, "run instep sync on the mirror until it is in sync, and publish again")},
-	{exitTemporary, is(republish.ErrDisturbed, "publish again when the run of sync has ended")},
-	{exitUsage, is(republish.ErrShared, "--original-uris lists the resources under the URIs that they have at their origin")},
+	{exitUsage, ofType[*usageError]("")},
+	{exitUsage, ofType[*configError](configHint)},
+	{exitUsage, ofType[*publish.OptionError]("see instep publish --help")},
+	{exitUsage, ofType[*discover.UnknownSetError]("give one of the existing sets to --set")},
+	{exitUsage, ofType[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},
+	{exitUsage, ofType[*mirror.StateError]("leave out --state to use .instep in the mirror, or name a directory outside of all mirrors")},
+	{exitLocked, ofType[*flock.LockedError]("wait until the other run has ended")},
+	{exitTemporary, sentinel(republish.ErrNoBaseline, "run instep sync on the mirror until it is in sync, and publish again")},
+	{exitTemporary, sentinel(republish.ErrDisturbed, "publish again when the run of sync has ended")},
+	{exitUsage, sentinel(republish.ErrShared, "--original-uris lists the resources under the URIs that they have at their origin")},
 	{exitGuard, wrongPlace},
-	{exitGuard, as[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns right? If the resources are really gone: --max-delete 100%")},
-	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
-	{exitGuard, as[*source.NotOursError]("move that file away, or publish to another directory with --out")},
-	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that are no part of the publication must be moved away first")},
-	{exitGuard, as[*source.WrongStateError]("if the state is elsewhere, name it with --state DIR; if it is lost, --adopt takes over what is published, and --move-to URL then moves it")},
-	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
-	{exitGuard, as[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
-	{exitGuard, is(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},
-	{exitGuard, is(errMirrorState, "is the state of the mirror elsewhere? Name it with --mirror-state DIR")},
-	{exitGuard, is(mirror.ErrLostCatalog, "is the directory in --state right? If the catalog is lost, sync with --adopt: "+notAgain)},
-	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was a mirror, is its disk mounted, and the directory in --state right?")},
-	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; .instep/trash has replaced and deleted bytes of earlier runs")},
-	{exitFailed, as[*harvest.UncoveredError]("the Source must offer a list or dump of that moment or earlier, and all changes since then; a Source that publishes archives (instep publish --archive) keeps offering them")},
-	{exitFailed, as[*unknownPastError]("give a later moment; instep sync --keep-versions sets how long earlier states are kept")},
-	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
-	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
-	{exitUsage, is(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
-	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
-	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to continue")},
-	{exitTime, is(destination.ErrMaxTime, "what was fetched is kept; give the same command again to continue")},
-	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
+	{exitGuard, ofType[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns right? If the resources are really gone: --max-delete 100%")},
+	{exitGuard, sentinel(scan.ErrRoot, "is the directory spelled right, and its disk mounted?")},
+	{exitGuard, ofType[*source.NotOursError]("move that file away, or publish to another directory with --out")},
+	{exitGuard, ofType[*publish.AdoptError]("-n with --adopt shows what would be adopted; files that are no part of the publication must be moved away first")},
+	{exitGuard, ofType[*source.WrongStateError]("if the state is elsewhere, name it with --state DIR; if it is lost, --adopt takes over what is published, and --move-to URL then moves it")},
+	{exitGuard, sentinel(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
+	{exitGuard, ofType[*destination.MomentError]("leave out --at to continue with this mirror, or mirror that moment into another directory")},
+	{exitGuard, sentinel(mirror.ErrLayout, "leave out --layout, or mirror into a new directory")},
+	{exitGuard, sentinel(errMirrorState, "is the state of the mirror elsewhere? Name it with --mirror-state DIR")},
+	{exitGuard, sentinel(mirror.ErrLostCatalog, "is the directory in --state right? If the catalog is lost, sync with --adopt: "+notAgain)},
+	{exitGuard, sentinel(mirror.ErrWrongStore, "instep sync makes a mirror; if there was a mirror, is its disk mounted, and the directory in --state right?")},
+	{exitFailed, sentinel(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; the directory .instep/trash contains the bytes that earlier runs replaced or deleted")},
+	{exitFailed, ofType[*harvest.UncoveredError]("the Source must offer a list or dump of that moment or earlier, and all changes since then; a Source that publishes archives (instep publish --archive) keeps offering them")},
+	{exitFailed, ofType[*unknownPastError]("give a later moment; instep sync --keep-versions sets how long earlier states are kept")},
+	{exitFailed, sentinel(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
+	{exitUsage, sentinel(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
+	{exitUsage, sentinel(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
+	{exitGuard, ofType[*mirror.WrongSourceError]("mirror another Source into another directory")},
+	{exitTransfer, sentinel(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to continue")},
+	{exitTime, sentinel(destination.ErrMaxTime, "what was fetched is kept; give the same command again to continue")},
+	{exitTemporary, sentinel(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},
-	{exitFailed, as[*publish.NothingError]("the messages above say why each resource could not be read")},
-	{exitFailed, is(scan.ErrListing, "is the URL or file of --from, or below from: in the configuration, right?")},
-	{exitFailed, as[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
-	{exitFailed, is(syscall.EADDRINUSE, "another program listens on this address; try another port with --addr")},
-	{exitFailed, as[*discover.Error]("give the URI of the Source Description, a Capability List or a list")},
-	{exitFailed, as[*inputError]("is FILE spelled right? The name - means standard input")},
+	{exitFailed, ofType[*publish.NothingError]("the messages above say why each resource could not be read")},
+	{exitFailed, sentinel(scan.ErrListing, "is the URL or file of --from, or below from: in the configuration, right?")},
+	{exitFailed, ofType[*watch.LateError]("to find changes at once, raise the limit of the system: on Linux sysctl fs.inotify.max_user_watches")},
+	{exitFailed, sentinel(syscall.EADDRINUSE, "another program listens on this address; try another port with --addr")},
+	{exitFailed, ofType[*discover.Error]("give the URI of the Source Description, a Capability List or a list")},
+	{exitFailed, ofType[*inputError]("is FILE spelled right? The name - means standard input")},
 	{exitFailed, refusedDocument},
-	{exitFailed, as[*ore.IncompleteError]("instep ore find URL names each linked map that cannot be read")},
+	{exitFailed, ofType[*ore.IncompleteError]("instep ore find URL names each linked map that cannot be read")},
 	{exitFailed, notMap},
-	{exitFailed, is(catalog.ErrDamaged, "restore the catalog from a backup; if a mirror has no backup, sync with --adopt: "+notAgain)},
-	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
+	{exitFailed, sentinel(catalog.ErrDamaged, "restore the catalog from a backup; if a mirror has no backup, sync with --adopt: "+notAgain)},
+	{exitFailed, sentinel(catalog.ErrNewerSchema, "use the newer version of instep that wrote the catalog")},
 }
 
-// notAgain says what --adopt saves.
+// notAgain is the part of a hint that says what --adopt saves.
 const notAgain = "files that are there and verified are not fetched again"
 
-// refusedDocument recognises that a document cannot be converted, and returns the hint in the
-// error, if it has one.
+// refusedDocument recognises the error that a document cannot be converted. It returns the hint
+// that the error contains, if there is one.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
@@ -158,7 +158,8 @@ func refusedDocument(err error) (hint string, ok bool) {
 	return cmp.Or(re.Hint, "give a ResourceSync document or a sitemap"), true
 }
 
-// unreachable recognises that the database that lists resources cannot be reached at present.
+// unreachable recognises the error that a database cannot be reached at present. The database is
+// one that lists resources to publish.
 func unreachable(err error) (hint string, ok bool) {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -166,7 +167,8 @@ func unreachable(err error) (hint string, ok bool) {
 		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
-// temporary recognises that a Source is unreachable at present, or blocks this program.
+// temporary recognises the error that a Source is unreachable at present, or blocks this
+// program.
 func temporary(err error) (hint string, ok bool) {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {

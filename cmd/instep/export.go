@@ -91,8 +91,8 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 	return nil
 }
 
-// remainder returns, for a record, what the Source's entry of a resource says in addition
-// to the fields of the record; nil if that is nothing.
+// remainder returns those parts of the Source's entry of a resource that have no field of their
+// own in an exported record; nil if there are none.
 func remainder(kept harvest.Remainder) (*resourcesync.Remainder, error) {
 	if kept.IsZero() {
 		return nil, nil
@@ -135,8 +135,9 @@ func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) er
 	return w.Error()
 }
 
-// inert puts an apostrophe before a text that a spreadsheet would take for a formula. It does
-// the same to a text that begins with an apostrophe, so that a reader can restore the original.
+// inert returns the text with an apostrophe before it if a spreadsheet would take the text for a
+// formula. It also does so if the text begins with an apostrophe, so that a reader can restore
+// the original.
 func inert(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n'", rune(s[0])) {
 		return "'" + s

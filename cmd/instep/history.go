@@ -153,7 +153,7 @@ func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string,
 	return nil
 }
 
-// lister prints a list of states or runs, up to a limit.
+// lister prints a list of states or runs, but no more lines than the limit of the list.
 type lister struct {
 	a     *app
 	limit int
@@ -162,8 +162,8 @@ type lister struct {
 	state string // directory of the mirror's state
 }
 
-// full counts one more line of the list. If the limit is reached, it warns instead and
-// returns true.
+// full reports whether the list has reached its limit. If it has, full prints a warning;
+// otherwise it counts one more line.
 func (l *lister) full() bool {
 	if l.limit > 0 && l.shown >= int64(l.limit) {
 		l.a.out.warn(warningRecord{Message: fmt.Sprintf("the list has more than %d lines", l.limit), Hint: "--limit 0 shows all"})
@@ -187,7 +187,7 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time) error 
 	return nil
 }
 
-// states lists the states in the given sets; in all sets if none are given.
+// states lists the states of resources in the given sets, or in all sets if none are given.
 func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, show func(*mirror.Version)) error {
 	for v, err := range states {
 		if err != nil {
@@ -228,7 +228,7 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 			}
 		}
 	}
-	if err := l.states(after(states, since), sets, l.a.showState); err != nil {
+	if err := l.states(notEndedBefore(states, since), sets, l.a.showState); err != nil {
 		return err
 	}
 	if err := l.fetched(ctx, l.state, key, at, since); err != nil {
@@ -243,8 +243,8 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 	return nil
 }
 
-// after yields those states that existed at a given time or later.
-func after(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[mirror.Version, error] {
+// notEndedBefore yields the states that are current or ended at the given time or later.
+func notEndedBefore(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[mirror.Version, error] {
 	return func(yield func(mirror.Version, error) bool) {
 		for v, err := range states {
 			if err == nil && !v.Present() && v.Until.Before(since) {
@@ -278,7 +278,7 @@ func stateOf(v *mirror.Version) versionRecord {
 	return r
 }
 
-// stamp formats a time for records and messages, the zero time as "".
+// stamp formats a time for records and messages. It returns "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -343,9 +343,9 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	return keepVersions{days: n}, nil
 }
 
-// keepPast warns about sets of which a run replaced most resources. Unless the run ended
-// with the given error, it then removes states that have been kept long enough. It returns
-// the given error joined with its own.
+// keepPast is called at the end of a run. It warns about sets of which the run replaced most
+// resources. Then it removes from the trash the states that have been kept long enough, unless
+// err, the error of the run, is not nil. It returns err joined with its own error.
 func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
 	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
 	if err != nil || keep.forever {
@@ -358,17 +358,18 @@ func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.R
 	if behind {
 		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("the clock shows %s, which is earlier than %s, so nothing is removed from the trash", a.now().UTC().Format(time.DateOnly), day),
-			Hint:    fmt.Sprintf("if the clock is right now, sync once with --keep-versions %d --remember", keep.days),
+			Hint:    fmt.Sprintf("if the time of the clock is right, sync once with --keep-versions %d --remember", keep.days),
 		})
 	}
 	return m.PurgeTrash(ctx, keep.days)
 }
 
-// massSet is the largest set in which the replacement of most resources is not suspicious.
+// massSet is the number of resources up to which a set is too small for a warning that most of
+// its resources were replaced.
 const massSet = 5
 
-// massUpdate reports whether a run that replaces so many resources of a set is suspicious
-// (DEL-08), because an attacker who controls the Source may be rewriting everything.
+// massUpdate reports whether a run has replaced so many resources of a set that this is
+// suspicious: an attacker who controls the Source may be rewriting everything.
 func massUpdate(updated, members int64) bool { return members > massSet && updated*2 > members }
 
 // warnOfMassUpdates warns about sets in which a run has replaced most resources.

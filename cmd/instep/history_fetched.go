@@ -72,6 +72,6 @@ func (a *app) restoreMemento(ctx context.Context, state, uri, name string, at ti
 		return err
 	}
 	a.out.end(summary{Status: "restored", Bytes: num(v.Length)},
-		fmt.Sprintf("Status: RESTORED to %s   %s, a version of the Source since %s", file, humanSize(v.Length), v.Since.Format(time.RFC3339)))
+		fmt.Sprintf("Status: RESTORED to %s   %s, the version that the Source had from %s on", file, humanSize(v.Length), v.Since.Format(time.RFC3339)))
 	return nil
 }

@@ -22,23 +22,23 @@ import (
 type fromConfig struct {
 	Sitemap string    `yaml:"sitemap"` // URL or file
 	URLs    string    `yaml:"urls"`    // URL or file
-	Source  string    `yaml:"source"`  // any URI of the Source
-	OAI     string    `yaml:"oai"`     // base URL of an OAI-PMH repository
-	Set     string    `yaml:"set"`     // name of a set of the Source or mirror, or setSpec of the repository
-	Prefix  string    `yaml:"prefix"`  // metadataPrefix of the repository; "" means oai_dc
+	Source  string    `yaml:"source"`  // a URI by which the Source can be found
+	OAI     string    `yaml:"oai"`     // the base URL of an OAI-PMH repository
+	Set     string    `yaml:"set"`     // the name of a set of the Source or mirror, or the setSpec of a set of the OAI-PMH repository
+	Prefix  string    `yaml:"prefix"`  // the metadataPrefix of the records of the OAI-PMH repository; "" means oai_dc
 	SQL     sqlConfig `yaml:"sql"`
 
-	Overlap      duration `yaml:"overlap"`    // overlap between two harvests; 0 means a day
-	FullEvery    duration `yaml:"full_every"` // time between two harvests of all records
-	WithFiles    bool     `yaml:"with_files"` // also publish the files to which records link
+	Overlap      duration `yaml:"overlap"`    // the period that two successive harvests have in common; 0 means a day
+	FullEvery    duration `yaml:"full_every"` // the time between two harvests of all records
+	WithFiles    bool     `yaml:"with_files"` // whether the files to which the records link are published, too
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
-	MaxDocument  size     `yaml:"max_document"` // largest size of a list in bytes
+	MaxDocument  size     `yaml:"max_document"` // the largest size of a list of resources in bytes
 
 	// The following fields are for a directory that is a mirror.
-	OriginalURIs bool     `yaml:"original_uris"` // list resources under their URIs at the origin
-	Also         []string `yaml:"also"`          // doubts about resources that are listed nevertheless
-	MirrorState  string   `yaml:"mirror_state"`  // state directory of the mirror, if it is not inside the mirror
+	OriginalURIs bool     `yaml:"original_uris"` // list the resources under the URIs that they have at their origin
+	Also         []string `yaml:"also"`          // names of doubts: resources with one of these doubts are listed nevertheless
+	MirrorState  string   `yaml:"mirror_state"`  // the state directory of the mirror, if it is not inside the mirror
 	Mirror       string   `yaml:"-"`             // the mirror's directory; "" if the directory is not a mirror
 }
 
@@ -84,7 +84,8 @@ func (f *fromConfig) relativeTo(dir string) {
 	}
 }
 
-// check returns the first invalid key below from, and an error about its value.
+// check checks the keys that follow "from:" in the configuration. It returns the first key that
+// is invalid, and an error about its value.
 func (f *fromConfig) check() (key string, err error) {
 	given := f.given()
 	switch {
@@ -127,7 +128,7 @@ func (f *fromConfig) query(base string) scan.Query {
 	return scan.Query{Postgres: f.SQL.Postgres, SQLite: f.SQL.SQLite, SQL: f.SQL.Query, BaseURL: base}
 }
 
-// origins returns the allowed origins in the form of fetch.Origin.
+// origins returns the allowed origins in the form that fetch.Origin returns.
 func (f *fromConfig) origins() []string {
 	var all []string
 	for _, o := range f.AllowOrigins {
@@ -149,8 +150,9 @@ func (f *fromConfig) options(base string) fetch.Options {
 		PrivateHint: "to allow the address, add it to from.allow_private in the configuration:", AllowOrigins: f.origins()}
 }
 
-// inputOf returns the function publish.Set.Input of a set; nil if the set consists of the files
-// of the directory. The files and connections of the input stay open until the program ends.
+// inputOf returns the value of publish.Set.Input for a set. This is nil if the set consists of
+// the files of the directory. The files and connections of the input stay open until the program
+// ends.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.given()) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"instep/mirror"
 )
 
-// recognise finds out whether the directory is a mirror. The mirror is then the input of every
-// set that has no other input.
+// recognise finds out whether the directory to publish is a mirror. If it is, the mirror is the
+// input of every set for which no other input is configured.
 func (c *configuration) recognise() error {
 	if c.Dir == "" {
 		return nil
@@ -32,8 +32,8 @@ func (c *configuration) recognise() error {
 	return nil
 }
 
-// checkMirror returns the first invalid key below from that is about mirrors, and an error about
-// its value.
+// checkMirror checks those keys after "from:" in the configuration that are about mirrors. It
+// returns the first key that is invalid, and an error about its value.
 func (f *fromConfig) checkMirror() (key string, err error) {
 	for key, given := range map[string]bool{"original_uris": f.OriginalURIs, "also": len(f.Also) > 0, "mirror_state": f.MirrorState != ""} {
 		if given && f.Mirror == "" {
@@ -48,7 +48,7 @@ func (f *fromConfig) checkMirror() (key string, err error) {
 	return "", nil
 }
 
-// doubts lists the values of from.also.
+// doubts returns the values that the configuration key from.also can have, separated by commas.
 func doubts() string {
 	var names []string
 	for _, d := range republish.Doubts {
@@ -57,7 +57,8 @@ func doubts() string {
 	return strings.Join(names, ", ")
 }
 
-// errMirrorState means that the state of a mirror that is published was not found.
+// errMirrorState means that a mirror is to be published, but the state of this mirror was not
+// found.
 var errMirrorState = errors.New("open the mirror that is published")
 
 // republished returns the options for publishing a mirror.
@@ -94,7 +95,7 @@ func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error))
 	}
 }
 
-// mirrorRuns returns the function watch.Options.Runs for the mirror that is published; nil if no
+// mirrorRuns returns the value of watch.Options.Runs for the mirror that is published; nil if no
 // mirror is published.
 func (c *configuration) mirrorRuns(now func() time.Time) func(context.Context) (string, error) {
 	for i := range c.Sets {

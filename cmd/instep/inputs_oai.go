@@ -43,7 +43,7 @@ func (f *fromConfig) setRequest(text string) error {
 		case name == "metadataPrefix":
 			f.Prefix = value
 		case name == "from" || name == "until" || name == "resumptionToken":
-			return fmt.Errorf("expected no %s, because all records are published at first, and then those that changed", name)
+			return fmt.Errorf("expected no %s, because the first run publishes all records, and later runs publish the changed ones", name)
 		default:
 			own = append(own, part)
 		}

@@ -135,7 +135,7 @@ func checkSchemes(args []string) error {
 	for _, arg := range args {
 		if inputs.IsURL(arg) {
 			if _, err := fetch.Parse(arg); err != nil {
-				return usagef("%v", err) // the error quotes the URL without a password
+				return usagef("%v", err) // the text of the error contains the URL, but no password
 			}
 		}
 	}
@@ -170,7 +170,7 @@ type lintSettings struct {
 	profile  lint.Profile
 	failOn   lint.Level
 	disabled map[string]bool
-	sample   int // number of entries to request; all if negative
+	sample   int // the number of entries to request; negative means all
 	limits   resourcesync.Limits
 }
 
@@ -217,8 +217,8 @@ type linter struct {
 	inputs inputs.Linter
 	net    traffic
 
-	counts    [lint.Error + 1]int64 // number of findings by level
-	unreached bool                  // a document could not be reached, but may be reachable later
+	counts    [lint.Error + 1]int64 // the number of findings, by level
+	unreached bool                  // at least one document could not be reached, but may be reachable later
 }
 
 // finding counts and reports a finding of the Checker.
@@ -235,7 +235,8 @@ func (l *linter) Unchecked(uri string, err error) {
 // Note prints a remark about an input.
 func (l *linter) Note(uri, text string) { l.a.out.say("%s: %s", uri, text) }
 
-// Found reports at which URLs the Source of a site was searched, and where it was found.
+// Found reports the URLs at which the program looked for the Source of a site. The Source was
+// found at the last of them.
 func (l *linter) Found(site string, tried []discover.Attempt) {
 	for _, t := range tried {
 		l.a.out.record(&statusRecord{Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})

@@ -46,7 +46,7 @@ func (r messageReport) close() {}
 type jsonReport struct {
 	messageReport
 	spool *spool.Log[lint.Finding]
-	err   error // the first error of the spool
+	err   error // the first error of writing findings to the spool
 }
 
 func (r *jsonReport) Begin(*inputs.Input) {

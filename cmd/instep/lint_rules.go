@@ -27,7 +27,7 @@ type ruleRecord struct {
 }
 
 func (o *output) rule(r lint.Rule) {
-	o.always(&ruleRecord{
+	o.writeAlways(&ruleRecord{
 		Rule: r.ID, Family: r.Family, Level: r.Level, Kinds: r.Kinds,
 		Edition: r.Version, Profiles: profilesOf(r), Section: r.Section, Message: r.Text, Hint: r.Fix,
 		Checkable: r.Checkable, Derived: r.Derived, Conflicts: r.Conflicts, Wins: r.Wins,
@@ -54,7 +54,7 @@ func (a *app) listRules(only lint.Profile) error {
 		}
 	}
 	switch {
-	case a.out.few():
+	case a.out.isQuiet():
 	case a.out.json:
 		for _, r := range rules {
 			a.out.rule(r)

@@ -22,11 +22,11 @@ type place struct{ line, column int }
 // excerpt is a part of a line of a document, without control characters.
 type excerpt struct {
 	text  string
-	caret int // number of characters before the finding; -1 if the column of the finding is unknown
+	caret int // the number of characters before the finding; -1 if the column of the finding is unknown
 }
 
 const (
-	excerptBefore = 60 // number of bytes shown before a finding
+	excerptBefore = 60 // the number of bytes that are shown before a finding
 	excerptAfter  = 60
 )
 
@@ -51,7 +51,7 @@ func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 	defer r.Close()
 	s := newLineScanner(r)
 	for _, p := range slices.Compact(wanted) {
-		e, err := s.at(place{p.line, max(p.column, 1)})
+		e, err := s.excerptAt(place{p.line, max(p.column, 1)})
 		if err != nil {
 			break
 		}
@@ -69,7 +69,7 @@ func sourceLines(in *inputs.Input, findings []lint.Finding) map[place]excerpt {
 type lineScanner struct {
 	r    *bufio.Reader
 	line int // from 1
-	col  int // column of the next byte, from 1
+	col  int // the column of the byte that is read next, counted from 1
 }
 
 func newLineScanner(r io.Reader) *lineScanner {
@@ -80,21 +80,21 @@ func newLineScanner(r io.Reader) *lineScanner {
 		}
 	}
 	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
-		_, _ = br.Discard(3) // cannot fail, since Peek has read these bytes
+		_, _ = br.Discard(3) // the error is impossible, since Peek has read these bytes
 	}
 	return &lineScanner{r: br, line: 1, col: 1}
 }
 
 var errPassed = errors.New("the document changed while it was checked")
 
-// at returns the text around a place. Each call must be for a later place than the call
-// before.
-func (s *lineScanner) at(p place) (excerpt, error) {
+// excerptAt returns the text around a place. Each call must be for a later place than the
+// previous call.
+func (s *lineScanner) excerptAt(p place) (excerpt, error) {
 	for s.line < p.line {
 		switch _, err := s.r.ReadSlice('\n'); {
 		case err == nil:
 			s.line, s.col = s.line+1, 1
-		case !errors.Is(err, bufio.ErrBufferFull): // with a full buffer the line continues
+		case !errors.Is(err, bufio.ErrBufferFull): // if the buffer is full, the line is longer, and is read further
 			return excerpt{}, err
 		}
 	}
@@ -117,8 +117,9 @@ func (s *lineScanner) at(p place) (excerpt, error) {
 	return cutOut(text[:min(before, len(text))], rest, s.col > 1, !whole && err == nil), nil
 }
 
-// cutOut returns an excerpt made of the bytes before and after a place. The arguments
-// moreBefore and moreAfter say whether the line has more bytes on that side.
+// cutOut returns the excerpt that consists of the bytes before a place and the bytes after it.
+// The arguments moreBefore and moreAfter say whether the line has further bytes that are not in
+// the excerpt.
 func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	for moreBefore && len(before) > 0 && !utf8.RuneStart(before[0]) {
 		before = before[1:]

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	findingsTold = 5   // largest number of findings that are shown for a rule and document
-	messageTold  = 400 // length in bytes to which a message is shortened
+	findingsTold = 5   // the largest number of findings that are shown for each rule in a document
+	messageTold  = 400 // the length in bytes to which a message is shortened
 )
 
 // textReport writes findings for people, sorted by document and rule, each with the line of
@@ -33,7 +33,7 @@ type ruleFindings struct {
 	level lint.Level
 	count int64
 	first []lint.Finding
-	also  []*ruleFindings // findings of quirks that repeat these findings
+	also  []*ruleFindings // the findings of rules about quirks that have the same places and messages as these findings
 }
 
 func (r *textReport) Begin(in *inputs.Input) { r.in, r.met = in, map[string]*ruleFindings{} }
@@ -51,7 +51,7 @@ func (r *textReport) finding(f lint.Finding) {
 }
 
 func (r *textReport) Document(d lint.Document) error {
-	if r.out.few() {
+	if r.out.isQuiet() {
 		return nil
 	}
 	head := r.in.URI + ": " + describe(d)
@@ -77,12 +77,13 @@ func (r *textReport) Document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks merges the findings of a quirk into those of another rule if both are the same.
-// The quirk then adds only its advice.
+// foldQuirks removes the findings of a rule about a quirk if they have the same places and
+// messages as the findings of another rule. The other rule's findings then also show the advice
+// about the quirk.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {
-		same := slices.IndexFunc(groups, func(other *ruleFindings) bool { return g.isQuirk() && !other.isQuirk() && other.says(g) })
+		same := slices.IndexFunc(groups, func(other *ruleFindings) bool { return g.isQuirk() && !other.isQuirk() && other.sameAs(g) })
 		if same < 0 {
 			told = append(told, g)
 			continue
@@ -97,8 +98,9 @@ func (g *ruleFindings) isQuirk() bool {
 	return rule.Family == "quirk"
 }
 
-// says reports whether other has the same findings as g, as far as they are kept.
-func (g *ruleFindings) says(other *ruleFindings) bool {
+// sameAs reports whether the findings other have the same number, places and messages as g. It
+// compares only the findings that are kept.
+func (g *ruleFindings) sameAs(other *ruleFindings) bool {
 	return g.count == other.count && slices.EqualFunc(g.first, other.first, func(a, b lint.Finding) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
@@ -130,7 +132,7 @@ func describe(d lint.Document) string {
 }
 
 func (g *ruleFindings) write(b *strings.Builder, source map[place]excerpt) {
-	rule, _ := lint.Lookup(g.id) // always found, since findings are of rules of the catalogue
+	rule, _ := lint.Lookup(g.id) // the rule is always found, since each finding is about a rule of the catalogue
 	fmt.Fprintf(b, "\n  %s %s", g.level, g.id)
 	if rule.Section != "" {
 		fmt.Fprintf(b, " (%s)", rule.Section)

@@ -48,8 +48,8 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	if err != nil {
 		return nil, "", nil, usagef("SOURCE: %v", errors.Join(err, root.Close()))
 	}
-	// The client has no host, because the host that the documents state must not get secrets,
-	// or be at a private address, without the user's consent.
+	// The client is not given the host that the documents name: without the user's consent, this
+	// host must not get secrets, or be at a private address.
 	if c, err = a.newClient(discover.NoHost, f, t); err != nil {
 		return nil, "", nil, errors.Join(err, root.Close())
 	}
@@ -64,7 +64,7 @@ func localName(source string) (name string, ok bool) {
 	if rest, isURI := strings.CutPrefix(source, "file:"); isURI {
 		u, err := url.Parse(source)
 		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
-			return rest, true // no file has this name, which the error about it will quote
+			return rest, true // the result is a name that no file has; the later error about the file quotes it
 		}
 		return filepath.FromSlash(u.Path), true
 	}

@@ -77,7 +77,7 @@ func (s *syncer) findTouched(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
 		s.a.out.warn(warningRecord{
-			Message: fmt.Sprintf("%s of the mirror changed on disk, which this run compares with the Source again", counted(n, "file")),
+			Message: fmt.Sprintf("%s of the mirror changed on disk; this run compares each changed file with the Source again", counted(n, "file")),
 			Hint:    fmt.Sprintf("if other files may have changed too: instep audit %s %s", shellLine(s.source), shellLine(s.dir)),
 		})
 	}

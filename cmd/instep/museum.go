@@ -32,7 +32,7 @@ func newMuseum(dir string) *museum {
 	return &museum{dir: dir, rng: rand.New(rand.NewPCG(1, 2))}
 }
 
-// open writes the files of the first objects of the museum.
+// open creates the museum: it writes the files of its first objects.
 func (m *museum) open() error {
 	for range firstObjects {
 		if _, err := m.acquire(); err != nil {
@@ -78,7 +78,7 @@ func (m *museum) write(o object) error {
 	return nil
 }
 
-// change makes a round of changes in the museum, and returns a line about each.
+// change makes a round of changes in the museum. It returns a line of text about each change.
 func (m *museum) change() ([]string, error) {
 	var told []string
 	for range 2 {
@@ -86,7 +86,7 @@ func (m *museum) change() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		told = append(told, fmt.Sprintf("+ acquires %s: %s", o.name(), o.title()))
+		told = append(told, fmt.Sprintf("+ the museum acquires %s: %s", o.name(), o.title()))
 	}
 	for range 3 {
 		o := &m.objects[m.rng.IntN(len(m.objects))]
@@ -94,7 +94,7 @@ func (m *museum) change() ([]string, error) {
 		if err := m.write(*o); err != nil {
 			return nil, err
 		}
-		told = append(told, fmt.Sprintf("~ revises the record of %s", o.name()))
+		told = append(told, fmt.Sprintf("~ the museum revises the record of %s", o.name()))
 	}
 	i := m.rng.IntN(len(m.objects))
 	o := m.objects[i]
@@ -104,5 +104,5 @@ func (m *museum) change() ([]string, error) {
 			return nil, err
 		}
 	}
-	return append(told, fmt.Sprintf("- returns %s to its lender", o.name())), nil
+	return append(told, fmt.Sprintf("- the museum returns %s to its lender", o.name())), nil
 }

@@ -157,7 +157,7 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	finder := ore.Finder{
 		Client: c, Depth: f.depth, Requests: f.maxRequests, Found: l.found, Problem: l.problem, Note: a.mapNote,
 		Failed: func(uri string, err error) {
-			_, hint := explain(context.Background(), err) // not ctx: the error did not end the run
+			_, hint := explain(context.Background(), err) // the context is not ctx, because the error did not end the run
 			a.out.failed(uri, err, hint)
 		},
 	}
@@ -165,7 +165,7 @@ func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
 	if err != nil {
 		return err
 	}
-	l.more()
+	l.countHidden()
 	l.end(uri, rep, &net, begin)
 	return nil
 }
@@ -196,8 +196,8 @@ func (l *mapFinder) found(m *ore.Found) error {
 	return nil
 }
 
-// problem reports a finding. As text, without -v, it prints only the first few findings of
-// each rule.
+// problem reports a finding about a Resource Map. In the text output, unless -v is given, it
+// prints only the first few findings of each rule.
 func (l *mapFinder) problem(p ore.Problem) {
 	rule, _ := lint.Lookup(p.Rule)
 	l.n++
@@ -216,8 +216,8 @@ func (l *mapFinder) problem(p ore.Problem) {
 	l.a.out.say("%s: %s: %s (%s)", at, rule.Level, p.Message, p.Rule)
 }
 
-// more prints how many findings of each rule were not shown.
-func (l *mapFinder) more() {
+// countHidden prints, for each rule, how many findings were not shown.
+func (l *mapFinder) countHidden() {
 	if l.a.out.verbose {
 		return
 	}
@@ -349,7 +349,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 	return c.WithCache(l), l.URI, c.Close, nil
 }
 
-// notMap recognises the error for a URL at which there is no Resource Map.
+// notMap recognises the error that there is no Resource Map at a URL.
 func notMap(err error) (hint string, ok bool) {
 	return "instep ore find URL looks for the Resource Maps that a page, feed or Sitemap leads to", errors.Is(err, ore.ErrNotMap)
 }

@@ -19,22 +19,22 @@ type output struct {
 	json, quiet, silent, verbose bool
 
 	mu      sync.Mutex  // guards the writers and the fields below, since several goroutines report
-	bar     *statusLine // line at the bottom of the terminal; nil if there is none
+	bar     *statusLine // the status line at the bottom of the terminal; nil if there is none
 	colour  struct{ stdout, stderr bool }
-	warned  sentence     // the last warning or error
-	said    []string     // the last warnings, at most maxSaid
-	started bool         // a record has been written
-	text    bytes.Buffer // the record being written; its memory is reused
-	pending bytes.Buffer // records not written yet
-	delay   *time.Timer  // timer that writes pending records; nil if none are pending
-	last    summary      // the summary written by end
+	warned  sentence     // the last warning or error that was printed
+	said    []string     // the warnings that were printed last, at most maxSaid
+	started bool         // whether a record has been written
+	text    bytes.Buffer // the record that is being written; its memory is used again for the next one
+	pending bytes.Buffer // the records that are queued and not written yet
+	delay   *time.Timer  // the timer that writes the queued records; nil if none are queued
+	last    summary      // the summary that the method end has written
 }
 
 // Records are written in batches, because a system call for each record would take most of
 // the time.
 const (
-	pendingBytes = 32 << 10              // size at which a batch is written
-	pendingTime  = 50 * time.Millisecond // delay after which a batch is written
+	pendingBytes = 32 << 10              // the size in bytes at which a batch of records is written
+	pendingTime  = 50 * time.Millisecond // the longest time that a record waits in a batch
 )
 
 // summary is the last record of a command.
@@ -84,15 +84,15 @@ type summary struct {
 // patchCounts counts the patches that were published, or that a mirror used.
 type patchCounts struct {
 	Made   *int64 `json:"made,omitempty"`   // published
-	Used   *int64 `json:"used,omitempty"`   // resources made by patches
+	Used   *int64 `json:"used,omitempty"`   // the number of resources that a mirror made by applying patches
 	Saved  *int64 `json:"saved,omitempty"`  // bytes
-	Failed *int64 `json:"failed,omitempty"` // resources that were fetched whole because a patch could not be used
+	Failed *int64 `json:"failed,omitempty"` // the number of resources that were fetched whole because a patch could not be used
 	Wasted *int64 `json:"wasted,omitempty"` // bytes
 }
 
 func num(n int64) *int64 { return &n }
 
-// positive returns a pointer to n; nil, which omits the field of a record, if n is 0.
+// positive returns a pointer to n, or nil if n is 0. A nil pointer omits the field of a record.
 func positive(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -100,8 +100,8 @@ func positive(n int64) *int64 {
 	return &n
 }
 
-// optional returns a pointer to n; nil, which omits the field of a record, if n is negative
-// because the number is unknown.
+// optional returns a pointer to n, or nil if n is negative, which means that the number is
+// unknown. A nil pointer omits the field of a record.
 func optional(n int64) *int64 {
 	if n < 0 {
 		return nil
@@ -122,7 +122,7 @@ func (o *output) write(v any) {
 	enc := json.NewEncoder(&o.text)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // impossible: records contain only strings, numbers and booleans
+		panic(err) // the error is impossible: records contain only strings, numbers and booleans
 	}
 	o.pending.Write(escapeSteering(o.text.Bytes()))
 	switch {
@@ -155,14 +155,15 @@ func (o *output) writePending() {
 // summary.
 func (o *output) record(r jsonRecord) {
 	kind := r.kind()
-	if !o.json || o.few() && kind != "warning" && kind != "error" && kind != "summary" {
+	if !o.json || o.isQuiet() && kind != "warning" && kind != "error" && kind != "summary" {
 		return
 	}
-	o.always(r)
+	o.writeAlways(r)
 }
 
-// always writes a record even with --quiet. The first record has the schema version.
-func (o *output) always(r jsonRecord) {
+// writeAlways writes a record, even if --quiet or --silent is given. The first record contains
+// the schema version.
+func (o *output) writeAlways(r jsonRecord) {
 	first := 0
 	o.mu.Lock()
 	if !o.started {
@@ -173,11 +174,11 @@ func (o *output) always(r jsonRecord) {
 	o.write(r)
 }
 
-// few reports whether --quiet or --silent is given.
-func (o *output) few() bool { return o.quiet || o.silent }
+// isQuiet reports whether --quiet or --silent is given.
+func (o *output) isQuiet() bool { return o.quiet || o.silent }
 
-// end writes the summary of a command: a record, or a line for people. With --silent the
-// line is written only if the exit code is not 0.
+// end writes the summary of a command: a JSON record or, in the text output, the last line. With
+// --silent it writes the line only if the exit code is not 0.
 func (o *output) end(s summary, line string) {
 	o.last = s
 	if !o.json {
@@ -193,9 +194,9 @@ func (o *output) end(s summary, line string) {
 	o.flush()
 }
 
-// line writes a line for people to standard output.
+// line writes a line of the text output to standard output.
 func (o *output) line(format string, args ...any) {
-	if o.json || o.few() {
+	if o.json || o.isQuiet() {
 		return
 	}
 	o.mu.Lock()
@@ -203,7 +204,7 @@ func (o *output) line(format string, args ...any) {
 	o.put(o.stdout, o.colour.stdout, escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
 }
 
-// put writes lines for people above the status line. The caller holds mu.
+// put writes lines of the text output above the status line. The caller holds the lock mu.
 func (o *output) put(w io.Writer, colour bool, text []byte) {
 	o.bar.clear()
 	if colour {
@@ -214,7 +215,7 @@ func (o *output) put(w io.Writer, colour bool, text []byte) {
 
 // say writes a message for people to standard error.
 func (o *output) say(format string, args ...any) {
-	if o.json || o.few() {
+	if o.json || o.isQuiet() {
 		return
 	}
 	o.message(fmt.Sprintf(format, args...))
@@ -226,18 +227,19 @@ func (o *output) warn(r warningRecord) {
 	if o.json {
 		return
 	}
-	o.message("instep: " + o.once(r.Message))
+	o.message("instep: " + o.withoutKnownReason(r.Message))
 	if hinted := o.remember(r.Message, r.Hint).hint; r.Hint != "" && r.Hint != hinted {
 		o.message("  hint: " + r.Hint)
 	}
 }
 
-// maxSaid is the number of earlier warnings with which a new one is compared.
+// maxSaid is the number of earlier warnings that are kept, to recognise reasons that were
+// already printed.
 const maxSaid = 16
 
-// once returns a warning without the reason at its end if an earlier warning was the same
-// reason.
-func (o *output) once(text string) string {
+// withoutKnownReason shortens a warning. If the warning ends with a colon and the text of an
+// earlier warning, it replaces both by "(see above)".
+func (o *output) withoutKnownReason(text string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, before := range o.said {
@@ -257,7 +259,8 @@ func (o *output) fail(err error, code int, hint string) {
 	}
 }
 
-// failure returns the status that belongs to the exit code of a command that ended early.
+// failure returns the status of a command that an error ended, according to its exit code:
+// refused, partial, interrupted or failed.
 func failure(code int) string {
 	switch code {
 	case exitGuard:
@@ -294,7 +297,8 @@ func (o *output) failed(uri string, err error, hint string) {
 	o.record(&errorRecord{URI: uri, Message: text, Detail: detail, Hint: hint})
 }
 
-// remember stores the last warning or error, and returns the one before.
+// remember stores a warning or error as the last one that was printed, and returns the one
+// before it.
 func (o *output) remember(text, hint string) (before sentence) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -110,7 +110,7 @@ func ofFetch(err error) (sentence, bool) {
 		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give the login with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
 	case fe.Kind == fetch.Denied && fe.Status == 403:
 		return sentence{fmt.Sprintf("%s: the server refuses this request (403)", fe.URL), "if the server requires a login: --netrc FILE or --bearer-file FILE; if it blocks programs, ask its operator"}, true
-	case fe.Kind == fetch.Temporary && fe.Op == "read": // the transfer of the body failed
+	case fe.Kind == fetch.Temporary && fe.Op == "read": // the request failed while its body was transferred
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Kind == fetch.Temporary && fe.Status == 200:
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the site may block programs; ask its operator to allow this program"}, true
@@ -124,8 +124,8 @@ func ofFetch(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// whenAgain returns when to send a request again to a host that asked to wait for a time, or
-// "later" if it asked for none.
+// whenAgain returns a text that says when to send a request again: after the time for which the
+// host asked to wait, or "later" if it asked for none.
 func whenAgain(wait time.Duration) string {
 	if wait <= 0 {
 		return "later"
@@ -191,14 +191,14 @@ func ofDisk(err error) (sentence, bool) {
 	}
 	switch {
 	case errors.Is(err, mirror.ErrFull):
-		return sentence{}, false // the text of the error is clear enough
+		return sentence{}, false // the error already has a clear text
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again to continue"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
 		return sentence{}, false
 	case errors.Is(err, syscall.EROFS):
 		return sentence{path + " is on a read-only disk", "write to another disk: publish has --out DIR and --state DIR for that"}, true
-	case errors.Is(err, fs.ErrPermission) && writes(pe.Op):
+	case errors.Is(err, fs.ErrPermission) && isWrite(pe.Op):
 		return sentence{"you have no permission to write " + path, "change its permissions, or write to another directory: publish has --out DIR for that"}, true
 	case errors.Is(err, fs.ErrPermission):
 		return sentence{"you have no permission to read " + path, "change its permissions, or run the command as the owner of the file"}, true
@@ -206,9 +206,9 @@ func ofDisk(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// writes reports whether an operation, as named in a fs.PathError, modifies a file or
-// directory.
-func writes(op string) bool {
+// isWrite reports whether an operation modifies a file or directory. The operation is named as
+// in the field Op of an fs.PathError.
+func isWrite(op string) bool {
 	return slices.ContainsFunc([]string{"mkdir", "create", "rename", "link", "unlink", "remove", "write", "chmod", "chtimes"}, func(w string) bool { return strings.Contains(op, w) })
 }
 
@@ -239,17 +239,17 @@ func ofName(err error) (sentence, bool) {
 }
 
 const (
-	maxMessage = 240 // largest length of a message in characters, without URLs and paths
-	maxPlace   = 80  // largest length of a URL or path in characters
+	maxMessage = 240 // the largest length of a message in characters; URLs and paths do not count
+	maxPlace   = 80  // the largest length of a URL or path in characters
 )
 
-// places matches URLs, and paths with at least two slashes.
+// places is a pattern that matches URLs, and paths with at least two slashes.
 var places = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+|(?:[^\s"'<>():;,]*/){2,}[^\s"'<>():;,]*`)
 
 // brief returns a message as one line of limited length, without repetitions. It shortens long
 // URLs and paths in the middle.
 func brief(text string) string {
-	text = once(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), "; "))
+	text = withoutRepeats(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), "; "))
 	var b strings.Builder
 	room, start := maxMessage, 0
 	write := func(s string) bool {
@@ -272,12 +272,13 @@ func brief(text string) string {
 	return b.String()
 }
 
-// minRepeated is the smallest length of a part of a message that is removed if it repeats an
-// earlier part.
+// minRepeated is the length from which on a part of a message is removed if the same text is
+// already part of the message.
 const minRepeated = 12
 
-// once removes the parts of a message, between colons, that repeat an earlier part.
-func once(text string) string {
+// withoutRepeats splits a message at its colons, and removes each part that is the same as an
+// earlier part.
+func withoutRepeats(text string) string {
 	var said, out []string
 	for _, part := range strings.Split(text, ": ") {
 		whole := strings.TrimSpace(part)

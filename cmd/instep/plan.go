@@ -26,10 +26,10 @@ const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
 func (f *planFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.prefer, "prefer", "", "fetch resources one by one (list) or in packages (dump): `list|dump` (default: what costs less)")
-	fs.StringVar(&f.duplicates, "duplicates", "", "try the duplicates of a resource before it, after it or never: `first|last|never` (default: first those with a priority, last the others); only if a digest proves the bytes")
+	fs.StringVar(&f.duplicates, "duplicates", "", "try the duplicates of a resource before its own URI, after it or never: `first|last|never` (default: duplicates with a priority first, the others last); duplicates are used only if a digest proves the bytes")
 	fs.BoolVar(&f.noPatches, "no-patches", false, "fetch changed resources whole, even if the Source offers patches")
-	fs.BoolVar(&f.explain, "explain", false, "print the reason for each choice")
-	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "compare the whole mirror after this `TIME`, in days or never, to find deletions that the Source did not announce")
+	fs.BoolVar(&f.explain, "explain", false, "print the reason for each choice, such as the choice between single requests and packages")
+	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "compare the whole mirror with the Source after this `TIME`, to find deletions that the Source did not announce: a number of days such as 30d, or never")
 }
 
 // set configures a Destination from the flags.
@@ -56,7 +56,8 @@ func (f *planFlags) set(d *destination.Destination) error {
 	return nil
 }
 
-// explainPlan prints the reasons for the choices in a plan.
+// explainPlan prints the reasons for the choices in a plan, such as the choice between single
+// resources and packages.
 func (a *app) explainPlan(p *destination.SetPlan) {
 	for _, reason := range p.Reasons {
 		a.out.record(&statusRecord{Set: p.Set, Mode: string(p.Mode), Reason: reason})

@@ -25,37 +25,37 @@ type progressBar struct {
 	name string
 	out  *output
 	now  func() time.Time
-	net  *traffic // network traffic of the command; nil if the command reads files
+	net  *traffic // the network traffic of the command; nil if the command reads only files
 
 	mu       sync.Mutex // guards the fields below
-	files    int64      // number of processed files
-	total    int64      // number of files to process; 0 if unknown
-	bytes    int64      // bytes of processed files, used if net is nil
-	size     int64      // bytes of the files to process; 0 if unknown
-	offset   int64      // network bytes that were transferred before the files
+	files    int64      // the number of processed files
+	total    int64      // the number of files to process; 0 if it is unknown
+	bytes    int64      // the number of bytes of the processed files; it is used if net is nil
+	size     int64      // the number of bytes of the files to process; 0 if it is unknown
+	offset   int64      // the number of network bytes that were transferred before the first file
 	errors   int64
-	current  []string // names of the files in work, oldest first
-	failure  string   // the last failure
+	current  []string // the names of the files that are being processed, oldest first
+	failure  string   // the text of the last failure
 	failedAt time.Time
 	rate     rateMeter
 
-	end  chan struct{} // closed by stop; nil if no progress is shown
+	end  chan struct{} // the channel that stop closes; nil if no progress is shown
 	idle sync.WaitGroup
 	once sync.Once
 }
 
 const (
-	lineTime   = time.Minute            // interval of lines if there is no terminal
-	frameTime  = 200 * time.Millisecond // interval of redrawing on a terminal
-	failureFor = 5 * time.Second        // time for which the last failure is shown
-	rateWindow = 15 * time.Second       // time over which the rate is averaged
+	lineTime   = time.Minute            // the time between two lines if the output is not a terminal
+	frameTime  = 200 * time.Millisecond // the time between two updates of the status line on a terminal
+	failureFor = 5 * time.Second        // the time for which the last failure is shown
+	rateWindow = 15 * time.Second       // the period over which the rate of transfer is averaged
 )
 
 // newProgress shows progress until stop is called. If the command reads files and no network,
 // net is nil.
 func (a *app) newProgress(name string, net *traffic) *progressBar {
 	p := &progressBar{name: name, out: a.out, now: a.now, net: net}
-	if a.out.few() || a.out.json {
+	if a.out.isQuiet() || a.out.json {
 		return p
 	}
 	p.rate.add(p.now(), 0)
@@ -63,7 +63,7 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 	f, ok := terminal(a.stderr)
 	if !ok || a.out.verbose {
 		p.idle.Go(func() {
-			p.every(lineTime, func() {
+			p.repeat(lineTime, func() {
 				s := p.state()
 				p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.text())
 			})
@@ -73,15 +73,15 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 	p.idle.Go(func() {
 		p.out.setStatus(&statusLine{w: f, width: func() int { return widthOf(f) }})
 		defer p.out.setStatus(nil)
-		p.every(frameTime, func() {
+		p.repeat(frameTime, func() {
 			p.out.status(func(columns int) string { s := p.state(); return s.line(columns) })
 		})
 	})
 	return p
 }
 
-// every calls show at intervals until stop is called.
-func (p *progressBar) every(interval time.Duration, show func()) {
+// repeat calls show at intervals until stop is called.
+func (p *progressBar) repeat(interval time.Duration, show func()) {
 	t := time.NewTicker(interval)
 	defer t.Stop()
 	for {
@@ -108,7 +108,8 @@ func widthOf(f *os.File) int {
 	return 80
 }
 
-// state returns the progress at present, and adds a sample to the rate.
+// state returns the present progress. It also records the number of bytes so far, from which the
+// rate is computed.
 func (p *progressBar) state() progressState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,14 +147,15 @@ func (p *progressBar) start(plan *destination.Plan) {
 	p.rate.add(p.now(), 0)
 }
 
-// doing adds a file to those in work, until ended is called with its name.
+// doing adds the named file to the files that are being processed. It remains there until ended
+// is called with the same name.
 func (p *progressBar) doing(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current, name)
 }
 
-// ended removes a file from those in work.
+// ended removes the named file from the files that are being processed.
 func (p *progressBar) ended(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,9 +164,9 @@ func (p *progressBar) ended(name string) {
 	}
 }
 
-// did shows the name of the last processed file, in a command that processes one file at a
-// time.
-func (p *progressBar) did(name string) {
+// showFile shows the name of the file that was processed last. It is for commands that process
+// one file at a time.
+func (p *progressBar) showFile(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current[:0], name)
@@ -196,8 +198,8 @@ func (p *progressBar) stop() {
 	})
 }
 
-// progressState is the progress of a command at one moment. Its fields have the meaning that
-// they have in progressBar.
+// progressState is the progress of a command at one moment. Its fields have the same meanings as
+// the fields of progressBar with the same names.
 type progressState struct {
 	name         string
 	files, total int64
@@ -258,7 +260,8 @@ func (s *progressState) percent() (percent int64, ok bool) {
 	return 0, false
 }
 
-// left returns how long the remaining bytes take at the current rate.
+// left returns the time that the remaining bytes need at the current rate, as a text. It returns
+// false if this time is not known.
 func (s *progressState) left() (text string, ok bool) {
 	rest := s.size - s.bytes
 	if rest <= 0 || s.rate < 1 {
@@ -307,7 +310,7 @@ func (s *progressState) line(columns int) string {
 // minName is the smallest number of columns in which a name is shown.
 const minName = 8
 
-// text returns all segments, for output of any width.
+// text returns all segments of the progress line as one text, whatever its width.
 func (s *progressState) text() string {
 	text := joinSegments(s.segments())
 	if s.current != "" {
@@ -352,7 +355,8 @@ type sample struct {
 	bytes int64
 }
 
-// add records the number of bytes at a moment, and returns the rate in bytes per second.
+// add records that a number of bytes has been transferred up to now, and returns the average
+// rate in bytes per second.
 func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	r.samples = append(r.samples, sample{now, bytes})
 	for len(r.samples) > 2 && now.Sub(r.samples[0].at) > rateWindow {

@@ -24,7 +24,7 @@ import (
 
 // publishFlags are the flags of publish that are not configuration options.
 type publishFlags struct {
-	config string // name of the configuration file
+	config string // the name of the configuration file
 	set    string
 	what   publish.What
 	dryRun bool
@@ -87,7 +87,7 @@ func (a *app) publishCommand() *cobra.Command {
 	addOptions(cmd)
 	fs := cmd.Flags()
 	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
-	fs.StringVar(&f.set, "set", "", "`NAME` of the set, or of the one set to publish if the configuration has several")
+	fs.StringVar(&f.set, "set", "", "`NAME` of the set; if the configuration has several sets, only the set with this name is published")
 	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case; if DIR is a mirror, compare all its resources")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
 	fs.BoolVar(&f.adopt, "adopt", false, "take over what another program published, or what was published with a state that is lost")
@@ -98,8 +98,9 @@ func (a *app) publishCommand() *cobra.Command {
 	return cmd
 }
 
-// publishArgs allows one directory. For a second one its error explains how to give a
-// time to --keep-versions, because in "--keep-versions 1y" the 1y is taken for a directory.
+// publishArgs is the check that there is at most one directory on the command line. If there are
+// two and --keep-versions is given, its error explains how to give a time to this flag, because
+// in "--keep-versions 1y" the 1y is taken for a directory.
 func publishArgs(cmd *cobra.Command, args []string) error {
 	err := optionalArgs(0, "DIR")(cmd, args)
 	if err != nil && cmd.Flags().Changed("keep-versions") {
@@ -161,8 +162,8 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	return hintMove(a.publishOnce(cmd.Context(), site, f), cmd, args)
 }
 
-// hintMove adds the command that moves a publication to another base URL to an error
-// that says that the base URL is another one than before.
+// hintMove adds a hint to an error that means that the base URL differs from that of the last
+// publication. The hint is the command that moves the publication to the new base URL.
 func hintMove(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
@@ -175,7 +176,7 @@ func hintMove(err error, cmd *cobra.Command, args []string) error {
 		}
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
-	return &mendable{err, "to move the publication there, once: " + command + "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"}
+	return &mendable{err, "to move the publication to the given base URL, once: " + command + "; to publish for both URLs, give --state DIR and --out DIR with directories that are not used yet"}
 }
 
 // needsBaseURL sets the base URL to that of the last publication if none is given. If
@@ -199,8 +200,8 @@ func (c *configuration) needsBaseURL(cmd *cobra.Command, now func() time.Time) (
 	return err
 }
 
-// needsDir returns an error if no directory is given although a set consists of its files,
-// or the documents would be written into it.
+// needsDir returns an error if no directory is given although it is needed: to read the files of
+// a set from it, or to write the documents into it.
 func (c *configuration) needsDir(cmd *cobra.Command) error {
 	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.given()) == 0 })
 	switch {
@@ -280,9 +281,9 @@ func (c *configuration) placedSite() (site publish.Site, err error) {
 	return site, err
 }
 
-// defaultState returns the state directory for a publication: a directory below the user's
-// state directory, named after a digest of the real path of dir, or of the path of out if
-// dir is "".
+// defaultState returns the state directory that a publication has by default. It is below the
+// user's state directory, and its name is a digest of the real path of dir or, if dir is "", of
+// the path of out.
 func defaultState(dir, out string) (string, error) {
 	real, err := filepath.Abs(out)
 	if dir != "" {
@@ -328,7 +329,7 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 		a.out.warn(warningRecord{Set: set, Path: e.Path, URI: e.URI, Message: told.text, Hint: told.hint})
 		return
 	}
-	p.did(e.Path)
+	p.showFile(e.Path)
 	p.done(max(e.Bytes, 0))
 	a.out.record(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
 	if a.out.verbose || site.DryRun {

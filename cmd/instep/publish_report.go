@@ -57,7 +57,8 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanSize(rep.Hashed)))
 }
 
-// reportOthers prints the results of the sets that were published although another set failed.
+// reportOthers prints the results of a publication in which a set failed: those of the sets that
+// were published nevertheless.
 func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	for i := range rep.Sets {
 		if rep.Sets[i].Published {
@@ -119,7 +120,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 	}
 	if rep.Patches > 0 {
-		a.out.say("%s of %s, instead of %s", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
+		a.out.say("%s of %s, instead of whole resources of %s", counted(rep.Patches, "patch"), humanSize(rep.PatchBytes), humanSize(rep.Patched))
 	}
 	if site.DryRun {
 		a.previewSet(rep)
@@ -193,9 +194,10 @@ func (a *app) tellLeftOut(rep *publish.SetReport) {
 	}
 }
 
-// explainGuard prints which files were left out of the sets that the guard on deletions refused,
-// because the guard may have counted these as deleted. If they are resources of a mirror that are
-// in doubt, it adds a hint to the error.
+// explainGuard adds to a refusal by the guard on deletions. For each refused set it prints which
+// files were left out of the set, because the guard may have counted them as deleted. If a set
+// leaves out resources of a mirror because of doubts about them, it also adds a hint to the
+// error.
 func (a *app) explainGuard(err error, rep *publish.Report) error {
 	if !errors.As(err, new(*scan.GuardError)) {
 		return err

@@ -106,7 +106,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // publishes changes that an earlier run recorded
+	if _, err := s.Publish(ctx, what); err != nil { // this publishes the changes that an earlier run recorded
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -136,7 +136,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		intake = func(taking context.Context) error {
 			err := r.Serve(taking, ln)
 			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-				return nil // a stop that the user asked for is not a failure
+				return nil // the user has stopped the command, which is not a failure
 			}
 			return err
 		}
@@ -145,7 +145,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // with a socket the answers have told the clients of failures
+	if n.failed > 0 && f.socket == "" { // clients that use a socket have learnt of failures from the answers
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -156,7 +156,8 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	return nil
 }
 
-// recordCount counts the answers to pushed changes by their kind.
+// recordCount counts the answers to the changes that an application pushed, by the kind of the
+// answer.
 type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
 
 func (n *recordCount) count(answer rec.Answer) {
@@ -182,7 +183,7 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 		return
 	}
 	a.out.record(&changeRecord{Action: answer.Change, URI: answer.URI, Line: answer.Line})
-	a.out.flush() // the sender of the line waits for this output
+	a.out.flush() // the sender of the line waits for the answer, so the output cannot wait for more lines
 }
 
 // listenUnix listens on a Unix socket that only the user can open. It replaces an existing
@@ -200,7 +201,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		switch {
 		case err == nil:
 			return nil, errors.Join(usagef("--socket %s: another program listens on this socket", path), conn.Close())
-		case !abandoned(err): // for example, the socket belongs to another user
+		case !abandoned(err): // for example if the socket belongs to another user
 			return nil, usagef("--socket %s: the socket may belong to another program: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {

@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// abandoned reports whether the error of a connection to a socket means that no program
-// listens on it. On this system every error is taken for that.
+// abandoned reports whether no program listens on a socket, if a connection to it fails with the
+// given error. It returns true, because on this system the errors do not show the difference.
 func abandoned(error) bool { return true }
 
 // listenPrivately creates a socket. On this system only the permissions of its directory

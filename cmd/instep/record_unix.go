@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// abandoned reports whether the error of a connection to a socket means that no program
-// listens on it.
+// abandoned reports whether no program listens on a socket, if a connection to it fails with the
+// given error.
 func abandoned(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // listenPrivately creates a socket with mode 0600. It sets the umask for that, since there

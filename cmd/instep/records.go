@@ -11,7 +11,7 @@ type jsonRecord interface {
 
 // recordHead contains the fields at the beginning of each record.
 type recordHead struct {
-	SchemaVersion int    `json:"schema_version,omitempty"` // only in the first record of a command
+	SchemaVersion int    `json:"schema_version,omitempty"` // the version of docs/schema.json; only in the first record of a command
 	Type          string `json:"type"`
 }
 
@@ -155,7 +155,7 @@ type resourceRecord struct {
 	Changed   string `json:"changed,omitempty"`
 	Verified  *bool  `json:"verified,omitempty"`
 
-	*resourcesync.Remainder // its fields become fields of the record; nil if the Source gave none of them
+	*resourcesync.Remainder // the parts of the Source's entry without a field above; they become fields of the record, and are nil if there are none
 }
 
 // versionRecord describes an earlier or present state of a resource in a mirror.
@@ -166,7 +166,7 @@ type versionRecord struct {
 	URI       string `json:"uri,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Trash     string `json:"trash,omitempty"`
-	Memento   bool   `json:"memento,omitempty"` // the state was fetched from the Source as a version
+	Memento   bool   `json:"memento,omitempty"` // whether the state is a version that was fetched from the Source
 	Bytes     *int64 `json:"bytes,omitempty"`
 	Set       string `json:"set,omitempty"`
 	From      string `json:"from,omitempty"`
@@ -178,7 +178,7 @@ type versionRecord struct {
 	Verified  *bool  `json:"verified,omitempty"`
 	Run       int64  `json:"run,omitempty"`
 
-	*resourcesync.Remainder // its fields become fields of the record; nil if the Source gave none of them
+	*resourcesync.Remainder // the parts of the Source's entry without a field above; they become fields of the record, and are nil if there are none
 }
 
 // runRecord describes a run that changed a mirror.

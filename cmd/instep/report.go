@@ -104,7 +104,7 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	for i := range all[:min(len(all), detailed)] {
 		rec, err := runs.Load(state, all[i].ID)
 		if errors.Is(err, runs.ErrNoRun) {
-			continue // another run removed the record
+			continue // another run has removed the record in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -114,8 +114,8 @@ func loadDetails(state, dir string, all []runs.Record, run string) ([]*runs.Reco
 	return details, nil
 }
 
-// reportText prints all runs, each in one line, and the first of details in full. If all
-// is empty, the report is only about the run in details.
+// reportText prints all runs, each in one line, and then the first run of details in full. If
+// the list of all runs is empty, it prints only the first run of details.
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	shown := all
 	if len(all) == 0 && len(details) > 0 {

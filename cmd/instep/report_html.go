@@ -41,8 +41,8 @@ func viewOf(rec *runs.Record) runView {
 	return v
 }
 
-// writeRunsPage writes a page with a table of all runs and the details of some. If all is
-// empty, the page is only about the run in details.
+// writeRunsPage writes a page with a table of all runs and the details of some of them. If the
+// list of all runs is empty, the page is only about the run in details.
 func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
@@ -50,7 +50,7 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 		Now           time.Time
 		Runs, Details []runView
 		Last          *runView // the newest run; nil if there are no runs
-		Full          bool     // show all rows of the details
+		Full          bool     // whether the page shows all failures and notes of the runs
 	}{Dir: dir, Program: "instep " + version, Kept: kept, Now: now, Full: len(all) == 0}
 	for i := range all {
 		page.Runs = append(page.Runs, viewOf(&all[i]))
@@ -71,8 +71,8 @@ func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Reco
 	return runsPage.ExecuteTemplate(escaping{w}, "page", page)
 }
 
-// maxShown is the largest number of failures of each cause, and of notes, that a page with
-// several runs shows for a run.
+// maxShown limits a page about several runs. For each run, the page shows at most this many
+// failures of each cause, and at most this many notes.
 const maxShown = 20
 
 // countsForPeople formats the non-zero counts of a run, the most important first.

@@ -19,9 +19,9 @@ type runLog struct {
 	a *app
 }
 
-// newRun returns the log of a run that begins now. It writes nothing until start is called.
+// newRun returns the log of a run that begins now. Nothing is written until start is called.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // with --watch there may be the summary of an earlier run
+	a.out.last = summary{} // with --watch the summary of an earlier run may still be there
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
@@ -65,7 +65,7 @@ func (l *runLog) end(ctx context.Context, err error) {
 	}
 }
 
-// totals records what a run did not do.
+// totals adds notes to the record of the run about what the run did not do.
 func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
 		l.Add(runs.Row{Kind: runs.Note, Message: leftAlone(n, string(skip))})
@@ -160,7 +160,7 @@ type reportRecord struct {
 	Counts   map[string]int64 `json:"counts,omitempty"`
 	Causes   map[string]int64 `json:"causes,omitempty"`
 	Quirks   map[string]int64 `json:"quirks,omitempty"`
-	Run      int64            `json:"run,omitempty"` // number of the run, only if the run changed the mirror
+	Run      int64            `json:"run,omitempty"` // the number of the run in the history of the mirror; 0 if the run did not change the mirror
 	Version  string           `json:"version,omitempty"`
 	Go       string           `json:"go,omitempty"`
 }

@@ -118,7 +118,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	if f.to != "" {
 		return a.restoreTo(ctx, m, &states[0], f.to)
 	}
-	return a.revert(ctx, m, ended(states), how)
+	return a.revert(ctx, m, endedStates(states), how)
 }
 
 // openToRevert opens a mirror to restore states, or read-only to list them.
@@ -129,8 +129,8 @@ func (a *app) openToRevert(ctx context.Context, dir, state string, readOnly bool
 	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
 }
 
-// ended yields, as steps of a restoration, the states that are not the current ones.
-func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
+// endedStates yields the states that are no longer current, each as the step that restores it.
+func endedStates(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
 			if !v.Present() && !yield(mirror.Reversal{Version: v}, nil) {
@@ -171,7 +171,8 @@ func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version
 	return nil
 }
 
-// writeCopy copies the bytes of the opened reader to a file, completely or not at all.
+// writeCopy copies to a file, completely or not at all, all bytes of the reader that open
+// returns.
 func writeCopy(ctx context.Context, file string, open func() (io.ReadCloser, error)) error {
 	return writeWhole(ctx, file, func(w io.Writer) (err error) {
 		r, err := open()
@@ -224,8 +225,8 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 
 // reverting describes a run that restores states.
 type reverting struct {
-	what         string // the name of the command
-	dir, state   string // the mirror's directory and the directory of its state
+	what         string // the name of the command that restores states
+	dir, state   string // the directory of the mirror, and the directory of the mirror's state
 	keep, dryRun bool
 }
 

@@ -24,8 +24,8 @@ type app struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
 	out            *output
-	code           int      // exit code of a command that ends without an error
-	given          []string // flags on the command line, if the run of the command is recorded
+	code           int      // the exit code of a command that ends without an error
+	given          []string // the flags on the command line, if the run of the command is recorded
 }
 
 const rootHelp = `Instep keeps copies of web resources in step with their Source, by the ResourceSync
@@ -111,7 +111,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // the flag belongs to a misspelt command
+			return knownCommand(cmd, a.args[:1]) // the command is misspelt, so its flag is not known either
 		}
 		return usagef("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -137,11 +137,12 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usagef("%s (see instep --help)", text)
 }
 
-// exactArgs requires all of the named arguments, and no others.
+// exactArgs returns a check of the arguments of a command: all named arguments are required, and
+// no others are allowed.
 func exactArgs(names ...string) cobra.PositionalArgs { return optionalArgs(len(names), names...) }
 
-// optionalArgs requires the first arguments, as many as required says, and allows the
-// other named ones.
+// optionalArgs returns a check of the arguments of a command. The first arguments are required,
+// as many as required says, and the other named ones are allowed.
 func optionalArgs(required int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -200,8 +201,8 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// plainly returns the interruption by a signal if there was one, since err only follows
-// from the interruption, and otherwise err.
+// plainly returns the error of a run. If a signal interrupted the run, err is only a
+// consequence, so plainly returns the error about the signal.
 func plainly(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)

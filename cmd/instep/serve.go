@@ -168,7 +168,8 @@ func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) e
 	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.warnOfServer))
 }
 
-// serveHandler serves until ctx is done, which is not an error.
+// serveHandler serves until ctx is done, and then returns nil. It returns an error if the server
+// fails before.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
 	srv := source.NewServer(h)
 	done := make(chan error, 1)

@@ -23,7 +23,7 @@ const (
 type accessLog struct {
 	format string
 	now    func() time.Time
-	failed func(error) // called with the first write error
+	failed func(error) // the function that is called with the first error of writing the log
 
 	mu     sync.Mutex // guards the fields below
 	w      io.WriteCloser
@@ -160,7 +160,7 @@ func healthy(sites []*site, h http.Handler) http.Handler {
 	})
 }
 
-// taken reports whether a site has a file at healthPath.
+// taken reports whether one of the sites has a file at healthPath.
 func taken(sites []*site) bool {
 	for _, s := range sites {
 		for _, dir := range s.dirs {

@@ -89,8 +89,9 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 	return nil
 }
 
-// gatewayOf returns the gateway to the given repositories; nil if none are given. A repository
-// whose host cannot be resolved now can be used later, but only at a public address.
+// gatewayOf returns the OAI-PMH gateway to the given repositories; nil if none are given. If the
+// host of a repository cannot be resolved now, the repository can still be used later, but only
+// at a public address.
 func (a *app) gatewayOf(ctx context.Context, repositories []string) (*oaipmh.Gateway, error) {
 	if len(repositories) == 0 {
 		return nil, nil

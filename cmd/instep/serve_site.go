@@ -26,7 +26,7 @@ import (
 type site struct {
 	roots  []*os.Root
 	dirs   []fs.FS
-	base   string // base URL of the publication; "" if nothing is published in the directories
+	base   string // the base URL of the publication; "" if nothing is published in the directories
 	prefix string
 
 	// The following fields are nil without a configuration.
@@ -39,12 +39,12 @@ type site struct {
 	versions *versions.Store // TimeGates and TimeMaps
 	oai      *oaipmh.Handler
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // only in the first site of a host
+	gateway  *oaipmh.Gateway // nil for all sites of a host but the first
 }
 
 func openSite(dirs []string) (*site, error) {
 	s := &site{prefix: "/"}
-	var foreign error // not nil if another program wrote publication.json
+	var foreign error // the error for a directory in which another program wrote publication.json; nil if there is none
 	for _, name := range dirs {
 		root, err := os.OpenRoot(name)
 		if err != nil {
@@ -75,11 +75,12 @@ func openSite(dirs []string) (*site, error) {
 }
 
 func errApart(dir, base, other string) error {
-	return usagef("%q is published for %s, but a directory before it for %s: serve the two separately", dir, base, other)
+	return usagef("%q is published for %s, but another of these directories for %s: serve the two separately", dir, base, other)
 }
 
-// openHost opens the publications in directories, which must all be of one host. A directory
-// without a publication belongs to the next publication, or to the last one if none follows.
+// openHost opens the publications in the named directories, which must all be of one host. If
+// nothing is published in a directory, the directory belongs to the publication in the next
+// directory or, if there is none, to the last publication.
 func openHost(names []string) ([]*site, error) {
 	groups, err := byPublication(names)
 	if err != nil {
@@ -102,7 +103,7 @@ func openHost(names []string) ([]*site, error) {
 
 // byPublication groups directories by the base URL of their publication.
 func byPublication(names []string) (groups [][]string, err error) {
-	var waiting []string // directories that belong to the next publication
+	var waiting []string // the directories that belong to the publication in a later directory
 	indexes := map[string]int{}
 	for _, name := range names {
 		waiting = append(waiting, name)
@@ -212,8 +213,8 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 	return err
 }
 
-// servedSets returns the sets of a configuration, each with a function that reports whether
-// the set contains a file.
+// servedSets returns the sets of a configuration. Each has a function that reports whether the
+// set contains the file at a path.
 func (c *configuration) servedSets() []source.ServedSet {
 	sets := make([]source.ServedSet, len(c.Sets))
 	for i := range c.Sets {
@@ -222,8 +223,8 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers reports whether the set contains the file at a path, judged by the path only. For a
-// set that is listed elsewhere it returns false, because the members are not known here.
+// covers reports whether the set contains the file at a path. It decides by the path only. For a
+// set whose resources are listed elsewhere it returns false, because the list is not known here.
 func (s *setConfig) covers(path string) bool {
 	if len(s.From.given()) > 0 && s.From.Mirror == "" {
 		return false
@@ -248,8 +249,8 @@ func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	return rules
 }
 
-// representations returns the files that the rules of the sets link as representations to the
-// generic URI with a path.
+// representations returns the files that are linked, by rules of the sets, as representations of
+// a resource whose generic URI has the given path.
 func (c *configuration) representations(path string) (all []string) {
 	for i := range c.Sets {
 		s := &c.Sets[i]
@@ -262,8 +263,8 @@ func (c *configuration) representations(path string) (all []string) {
 	return all
 }
 
-// mapLinks returns the links from a resource to the Resource Maps that aggregate it (ORE alpha
-// §4.1), as far as these exist, and to their Aggregations.
+// mapLinks returns the links from a resource to the existing Resource Maps that aggregate it
+// (ORE alpha §4.1), and to the Aggregations that these maps describe.
 func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Link) {
 	for i := range c.Sets {
 		set := &c.Sets[i]
@@ -337,8 +338,9 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	return h
 }
 
-// withVersions returns a handler that answers for TimeGates and TimeMaps, adds headers to
-// responses with versions, and passes all other requests to files.
+// withVersions returns a handler that answers requests for TimeGates and TimeMaps, and adds
+// headers to the responses for resources that have versions. It passes all other requests to the
+// handler files.
 func (s *site) withVersions(files http.Handler, now func() time.Time, report func(error)) http.Handler {
 	h := &versions.Handler{
 		Store: s.versions, Prefix: s.prefix, URI: func(path string) string { return scan.URI(s.base, path) }, Next: files, Report: report,

@@ -26,7 +26,8 @@ var (
 		"with-metadata", "versions", "keep-versions", "keep-log", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "no-patches", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",
 	}
-	// fileFlags are flags with names of files, which determine trust and credentials.
+	// fileFlags are the flags whose values are names of files that determine trust and
+	// credentials.
 	fileFlags = []string{"netrc", "bearer-file", "header-file", "cert", "key", "ca"}
 	keptFlags = slices.Concat(filterFlags, plainFlags, fileFlags)
 )
@@ -36,10 +37,10 @@ var (
 type settings struct {
 	cmd      *cobra.Command
 	remember bool
-	origin   string // origin of SOURCE; "" if SOURCE is a file
+	origin   string // the origin of SOURCE; "" if SOURCE is a file
 	kept     mirror.Settings
-	recorded bool      // settings were stored before; an earlier version of instep stored none
-	before   time.Time // start of the previous sync, or now; set only if recorded is false
+	recorded bool      // whether settings were stored with the mirror before this run; earlier versions of instep stored none
+	before   time.Time // the time at which the previous sync started, or the present; only set if recorded is false
 }
 
 // listValue is the value of a flag that can be given several times.
@@ -60,7 +61,7 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 		kept.Values = map[string][]string{}
 	}
 	s := &settings{cmd: cmd, kept: kept, recorded: recorded}
-	s.remember, _ = cmd.Flags().GetBool("remember") // audit does not have this flag
+	s.remember, _ = cmd.Flags().GetBool("remember") // the command audit does not have this flag
 	if u, err := fetch.Parse(source); err == nil {
 		s.origin = fetch.Origin(u)
 	}
@@ -81,7 +82,8 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	return s, a.useFiles(s, o)
 }
 
-// readBefore sets before to the start of the last recorded sync, or to now if none is recorded.
+// readBefore sets the field before to the time at which the last recorded sync started, or to
+// now if none is recorded.
 func (s *settings) readBefore(o mirror.Options, now time.Time) error {
 	all, err := listRuns(o.Dir, o.State)
 	if errors.Is(err, mirror.ErrWrongStore) {
@@ -98,7 +100,7 @@ func (s *settings) readBefore(o mirror.Options, now time.Time) error {
 	return err
 }
 
-// strange returns the names of stored settings that are unknown to this version.
+// strange returns the names of those stored settings that this version of instep does not know.
 func (s *settings) strange() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.kept.Values)), func(name string) bool { return slices.Contains(keptFlags, name) })
 }
@@ -121,8 +123,8 @@ func (s *settings) use(name string) error {
 	return nil
 }
 
-// useFiles sets the flags that name files to their stored values, if the Source has the same
-// origin as before and no other user can have stored the names.
+// useFiles gives the flags that name files their stored values. It does so only if the Source
+// has the same origin as before, and no other user can have stored the names.
 func (a *app) useFiles(s *settings, o mirror.Options) error {
 	var files []string
 	for _, name := range fileFlags {
@@ -136,7 +138,7 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 	reason, state := "", mirror.StateDir(o.Dir, o.State)
 	switch {
 	case s.origin == "" || s.origin != s.kept.Origin:
-		reason = "they are for " + s.kept.Origin
+		reason = "they are for the Source at " + s.kept.Origin
 	case !isOurs(state) || !isOurs(filepath.Join(state, "catalog.db")):
 		reason = "another user can write the mirror's state, and may have named the files"
 	}
@@ -187,8 +189,9 @@ func asFlags(name string, values []string) string {
 	return strings.Join(given, " ")
 }
 
-// given returns the values of a flag as they are stored, with absolute names of files. It
-// leaves out empty values, and files that the next run could not read again.
+// given returns the values of a flag in the form in which they are stored, in which names of
+// files are absolute. It leaves out empty values, and files that the next run could not read
+// again.
 func (s *settings) given(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}
@@ -212,14 +215,14 @@ func (s *settings) given(name string) (values []string) {
 	return files
 }
 
-// withoutEmpty returns a list without empty texts, because a flag with an empty value chooses
-// nothing.
+// withoutEmpty returns a list without its empty texts, because a flag with an empty value
+// chooses nothing.
 func withoutEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == "" })
 }
 
-// next returns the settings to store for later runs, in which the given flags replace the
-// stored values.
+// next returns the settings to store for later runs. They are the stored settings, changed by
+// the flags that this run was given.
 func (s *settings) next() mirror.Settings {
 	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
 	for _, name := range keptFlags {
@@ -258,10 +261,11 @@ func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	return nil
 }
 
-// keepRetention chooses how long earlier states are kept in a mirror for which an earlier
-// version of instep stored no settings. If the run has a --keep-versions above the default, it
-// stores that value. If there are states older than the default allows, an earlier run had such
-// a flag, so they are kept until the user decides.
+// keepRetention decides how long earlier states are kept in a mirror for which an earlier
+// version of instep stored no settings. If the run has a value of --keep-versions above the
+// default, it stores that value. Otherwise, if the mirror has states that are older than the
+// default allows, an earlier run had such a value. Then all states are kept until the user
+// decides.
 func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
 	if s.recorded {
 		return false, nil

@@ -70,9 +70,9 @@ func (a *app) simulateCommand() *cobra.Command {
 	fs.StringVar(&f.size, "size", "lognormal:4KiB:1", "`SIZE` of the resources, or the distribution of their sizes")
 	fs.Float64Var(&f.rate, "rate", 1, "number of changes in a second of simulated time")
 	fs.StringVar(&f.mix, "mix", "1:2:1", "ratio of `CREATED:UPDATED:DELETED` resources")
-	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates, 0 to 1, that changes one resource in a hundred")
+	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates, 0 to 1, that change always the same hundredth of the resources")
 	fs.Float64Var(&f.speed, "speed", 1, "simulated seconds in a second of the clock")
-	fs.Uint64Var(&f.seed, "seed", 1, "`NUMBER` from which resources and changes are made: the same one makes the same")
+	fs.Uint64Var(&f.seed, "seed", 1, "`NUMBER` that determines all resources and changes: with the same number they are the same")
 	timeVar(fs, &f.every, "every", 5*time.Second, "`TIME` between two publications")
 	fs.IntVar(&f.sets, "sets", 1, "`NUMBER` of sets over which the resources are distributed")
 	fs.IntVar(&f.listMax, "change-list-max", 5000, "largest number of changes in a Change List")
@@ -171,7 +171,7 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	if err != nil {
 		return nil, usagef("--fault: %v", err)
 	}
-	return append(faults, quirks...), nil // faults change values, and quirks change the form of the result
+	return append(faults, quirks...), nil // faults come first, since they change the values whose form in the documents quirks then change
 }
 
 // Limits of --every and --speed.
@@ -369,7 +369,7 @@ func (s *simulation) finish() error {
 	if s.flags.truth != "" {
 		ctx := context.Background()
 		if err := writeWhole(ctx, s.flags.truth, func(w io.Writer) error { return s.source.Truth(ctx, w) }); err != nil {
-			return fmt.Errorf("write the truth: %w", err)
+			return fmt.Errorf("write the file of --truth: %w", err)
 		}
 	}
 	took := s.now().Sub(s.begin)

@@ -26,7 +26,7 @@ func (f *storeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default) has one file for each URI, flat has one file, named by its sha-256, for all resources with the same bytes")
 }
 
-// apply sets the options of the mirror that the flags are about.
+// apply sets, in the options of a mirror, those that the flags are about.
 func (f *storeFlags) apply(o *mirror.Options) error {
 	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
 	return choose("layout", f.layout)
@@ -53,8 +53,8 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *
 	return err
 }
 
-// tellFound reports that a file of the user was moved to the trash because a resource has
-// the same path.
+// tellFound reports that a file of the user was moved to the trash, because a resource of the
+// Source is stored at the same path.
 func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	r := warningRecord{
 		URI: found.URI, Path: found.Path, Trash: found.Kept,
@@ -87,8 +87,8 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string)
 	return nil
 }
 
-// adopted returns the path of the file that an action takes over as a resource; "" if the
-// action takes over no file.
+// adopted returns the path of the file of the user that an action takes over as a resource; ""
+// if the action takes over no file.
 func adopted(act destination.Action) string {
 	if act.Kind != destination.Adopt {
 		return ""
