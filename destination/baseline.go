@@ -23,7 +23,7 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	for {
 		s, reason, ok := k.baselineSource()
 		if !ok {
-			return k.nothing(why, failed)
+			return k.noSnapshot(why, failed)
 		}
 		pl, err := k.by(ctx, s, why, reason)
 		switch {
@@ -80,9 +80,9 @@ func (pl *planner) saysLess(list *planner) bool {
 // them, end before the state that the mirror has already applied.
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
-// If a set has no usable snapshot (list or dump), nothing returns a plan without
-// actions, or the error failed.
-func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
+// noSnapshot returns a plan without actions for a set that has no usable list or dump,
+// or returns the error failed if it is not nil.
+func (k *setPlanner) noSnapshot(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
 	}

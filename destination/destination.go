@@ -189,9 +189,9 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	return src, sets, sc, err
 }
 
-// blocked returns the error for a Source that was not found. If the server returned
-// HTML pages in place of documents that earlier runs read, the error says that the
-// Source may be blocked, and not that it does not exist.
+// blocked returns the error for a Source that was not found. If the mirror holds
+// resources, and an HTML page came in place of a document of the Source, the error
+// concerns the page, since the Source may only be blocked for a time.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
 	if d.Mirror == nil || !errors.As(err, &none) {
