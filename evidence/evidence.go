@@ -145,7 +145,7 @@ func (s Statement) order(h Held) place {
 	// list is an outdated copy
 	case s.Last && ends && s.To.Before(h.At):
 		return unknown
-	// the list is the newest one, and the held state comes from a list that states no
+	// the statement is in a list, and the held state comes from a list that states no
 	// time, or from no list
 	case s.Kind == Listed && h.At.IsZero() && !h.Change:
 		return later
