@@ -155,7 +155,7 @@ type Loss struct {
 // ErrOccupied is returned by Put and Copy (wrapped, with the path) if another file is
 // in the place where the bytes belong, and the mirror did not store that file. The
 // mirror never replaces such a file; the resource fails and the run continues.
-var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
+var ErrOccupied = errors.New("occupied by a file that the mirror did not store")
 
 // ErrStale is returned by Put, Copy and Mark (wrapped) if the mirror already holds a
 // newer state of the resource in the set. The held state stays. A held state with a
@@ -168,7 +168,7 @@ var ErrNotHeld = transfer.ErrNotHeld
 
 // ErrNoPlace is returned by Put, Copy and Mark (wrapped) if the mirror cannot make a
 // valid path for a URI. The resource fails and the run continues.
-var ErrNoPlace = errors.New("the mirror has no place for it")
+var ErrNoPlace = errors.New("the mirror has no valid path for it")
 
 // Batch collects changes to a mirror. No change is visible through the Mirror before
 // Commit, and all changes are durable when Commit has returned nil: first the bytes,

@@ -22,7 +22,7 @@ type MomentError struct {
 }
 
 func (e *MomentError) Error() string {
-	return fmt.Sprintf("the mirror is of %s, and %s was asked for: one mirror holds one of them", momentName(e.Held), momentName(e.Asked))
+	return fmt.Sprintf("the mirror holds the state of %s, and the state of %s was requested: a mirror holds only one state", momentName(e.Held), momentName(e.Asked))
 }
 
 func momentName(t time.Time) string {

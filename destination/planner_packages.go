@@ -95,11 +95,11 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
 	}
 	ways = append(ways, whole)
-	why = harvest.Counted(b.wanted, "%d {member|members} wanted: %d bytes in %d {request|requests} one by one, %d in %d by the whole package",
+	why = harvest.Counted(b.wanted, "%d {member|members} wanted; bytes and requests needed: %d and %d one by one, %d and %d by the whole package",
 		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests)
 	if b.span >= 0 && !b.here {
 		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
-		why += fmt.Sprintf(", %d in %d by parts of it", parts.bytes, parts.requests)
+		why += fmt.Sprintf(", %d and %d by parts of the package", parts.bytes, parts.requests)
 		// parts must cost much less than the whole package, because the package has a
 		// digest as proof
 		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {

@@ -62,9 +62,9 @@ func (e *nowhereError) Error() string {
 	case e.plain == e.refs:
 		return fmt.Sprintf("it names plain Sitemaps only (%d, such as %q): these announce no changes and no deletions", e.plain, e.first)
 	case e.plain > 0:
-		return fmt.Sprintf("none of %d references leads to a document, %d of them to plain Sitemaps such as %q: %v", e.refs, e.plain, e.first, e.reason)
+		return fmt.Sprintf("none of %d references leads to a ResourceSync document (plain Sitemaps: %d, such as %q): %v", e.refs, e.plain, e.first, e.reason)
 	case e.refs > 1:
-		return fmt.Sprintf("none of %d references leads to a document: %v", e.refs, e.reason)
+		return fmt.Sprintf("none of %d references leads to a ResourceSync document: %v", e.refs, e.reason)
 	}
 	return e.reason.Error()
 }

@@ -169,11 +169,11 @@ func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	}
 	name, below := strings.CutPrefix(u.Path, l.base.Path)
 	if fetch.Origin(u) != fetch.Origin(l.base) || !below || u.RawQuery != "" || !fs.ValidPath(name) {
-		return refuse(fetch.NotFound, fmt.Sprintf("documents are read from %s, which stands for %s", l.dir, l.base), nil)
+		return refuse(fetch.NotFound, fmt.Sprintf("only documents below %s can be read, from the directory %s", l.base, l.dir), nil)
 	}
 	f, size, err := l.open(name)
 	if err != nil {
-		return refuse(fetch.NotFound, "documents are read from "+l.dir, err)
+		return refuse(fetch.NotFound, "documents can only be read from the directory "+l.dir, err)
 	}
 	return &fetch.Cached{URL: u.String(), Length: size, Final: true, Body: f}, nil
 }

@@ -139,9 +139,9 @@ func (s *search) alone(t *trip, d *doc, why string) error {
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}
-	msg := "the list names no Capability List and is taken alone"
+	msg := "the list names no Capability List, so it is read as a set of its own"
 	if why != "" {
-		msg = "the list is taken alone, its link up can't be followed: " + why
+		msg = "the list is read as a set of its own, because its \"up\" link can't be followed: " + why
 	}
 	t.note(Notice{URI: uri, Quirk: resourcesync.QuirkUp, Msg: msg})
 	set := Set{URI: uri, Name: setName(d.base)}

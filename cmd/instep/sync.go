@@ -107,7 +107,7 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
-	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for up to this `TIME`, in days such as 90d")
+	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep the list of changes for this `TIME`, in days such as 90d, so that a publication of DIR may pause as long")
 	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, if the Source keeps them")
 	dryRunFlag(cmd, &f.dryRun)
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")

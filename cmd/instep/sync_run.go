@@ -270,9 +270,9 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 	return b, func() { _ = store.Close() }, nil // the stored versions are already durable
 }
 
-// stopVersions returns a function that is called with each number of bytes transferred for
-// earlier versions. It subtracts them from d.MaxTransfer, and returns an error when the run
-// reaches --max-transfer or --max-time.
+// stopVersions returns a function that is called with the length of each earlier version
+// before it is fetched. The function returns an error when the run reaches --max-transfer
+// or --max-time. It also subtracts the lengths from d.MaxTransfer.
 func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	begun := int64(0)
 	return func(n int64) error {
