@@ -124,7 +124,8 @@ func (d *Destination) quirk(q resourcesync.Quirk, set, text string) {
 	d.observe(Event{Kind: EventNote, Quirk: q, Set: set, Text: text})
 }
 
-// client returns the Client, with the document cache of the Mirror if it has one.
+// client returns the Client for requests to the Source. If the Mirror has a cache of
+// documents, the Client uses that cache.
 func (d *Destination) client() *fetch.Client {
 	if d.Mirror != nil && !d.Client.HasCache() {
 		if c := d.Mirror.Documents(); c != nil {

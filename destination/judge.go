@@ -9,8 +9,9 @@ import (
 	"instep/harvest"
 )
 
-// This file calls evidence.Decide with the statements of documents and the mirror's
-// records, and plans the decided actions.
+// This file decides what to do about each URI: it calls evidence.Decide with what the
+// documents say and what the mirror has recorded, and adds the resulting actions to the
+// plan.
 
 // within is the largest difference between two times in whole seconds that still count
 // as equal.

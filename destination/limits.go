@@ -9,8 +9,8 @@ import (
 	"instep/harvest"
 )
 
-// These errors end a run that reaches its limits. Started transfers are completed and
-// kept, the cursor does not move, and the next run continues.
+// ErrMaxTransfer and ErrMaxTime end a run that reaches its limit. Started transfers are
+// completed and kept, the cursor does not move, and the next run continues.
 var (
 	ErrMaxTransfer = errors.New("the run has reached its transfer limit (MaxTransfer)")
 	ErrMaxTime     = errors.New("the run has reached its time limit (MaxTime)")

@@ -16,7 +16,8 @@ import (
 // pastMoment is the name under which a mirror of the past stores its moment.
 const pastMoment = "moment of the past"
 
-// MomentError means that the mirror holds another moment than the requested one.
+// MomentError means that the mirror holds the state of another moment than the
+// requested one.
 type MomentError struct {
 	Held, Asked time.Time // the zero time is the present
 }
