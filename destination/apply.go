@@ -14,19 +14,21 @@ import (
 	"instep/transfer"
 )
 
-// After a crash, at most one batch has to be fetched again: 500 resources or 64 MiB.
-// One half of it is filled while the other half is committed. Four resources that need
-// no request of their own count as one.
+// A batch is the group of resources that the mirror commits together. After a crash, at
+// most 500 resources or 64 MiB have to be fetched again: one batch, of half that size,
+// is filled while another is committed. Four resources that need no request of their
+// own count as one.
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // this many resources without a request of their own count as one resource
-	textRoom      = 2 << 10 // this many bytes of a Remainder count as one resource without a request
+	cheap         = 4       // the number of resources without a request of their own that count as one resource
+	textRoom      = 2 << 10 // the number of bytes of a Remainder (other attributes of a resource) that count as one resource without a request
 )
 
-// maxOutage is the number of consecutive resources without an answer after which a run
-// ends. Resources that already failed in earlier runs are counted separately; after as
-// many failures among them the run leaves the remaining ones to the next run.
+// maxOutage is the number of consecutive resources that got no answer after which a run
+// ends. Retries of resources that failed in earlier runs are counted separately: after
+// maxOutage consecutive retries without an answer, the run leaves the other retries to
+// the next run.
 const maxOutage = 20
 
 // Report is the result of a run.
@@ -43,12 +45,12 @@ type SetReport struct {
 	Failures   []Failure            // the first failures
 	Withheld   int64                // the number of deletions that need consent
 	Hash       string               // hash of the planned deletions, which a person gives to consent to them
-	Guard      Guard                // the guard that withheld the deletions
+	Guard      Guard                // the numbers because of which the deletions were withheld
 	Bytes      int64                // bytes transferred and verified
 	Copied     int64                // bytes copied from held resources
 	Weak       int64                // resources that were stored with a proof no better than md5, sha-1 or sha-224
 	Unverified int64                // resources that were stored although the Source gives neither a length nor a digest
-	Patches    transfer.PatchCounts // bytes that patches have saved and cost
+	Patches    transfer.PatchCounts // the numbers of bytes that patches saved and cost
 	Via        map[Via]int64        // the number of stored resources for each way of transfer
 }
 
@@ -67,9 +69,9 @@ var ErrOutage = errors.New("the Source stopped answering")
 // Apply carries out the plan p. The Report is valid even with an error and describes
 // what was done until then. An error means that the run ended early: the Source stopped
 // answering (ErrOutage), the run reached a limit (ErrMaxTransfer, ErrMaxTime), the
-// mirror cannot be written, or ctx ended. Fetched resources are then kept and the
-// cursor does not move. If resources have changed since p was made, Apply reads the
-// Source's newer changes and applies them too, up to 3 times.
+// mirror cannot be written, or ctx ended. After an error, fetched resources are kept
+// and the cursor does not move. If resources have changed since p was made, Apply reads
+// the Source's newer changes and applies them too, up to 3 times.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
 	if err := d.keepMoment(ctx, p); err != nil {
@@ -106,10 +108,10 @@ type runner struct {
 	unpacker *packages.Unpacker // nil if the plan takes no members from packages
 
 	mu            sync.Mutex
-	err           error // the reason why the run ends early
-	doubt         error // evidence that the plan was based on a wrong document
+	err           error // first error that ends the run early; nil if there is none
+	doubt         error // first error which shows that a document behind the plan is wrong; nil if there is none
 	failuresInRow int   // consecutive failures without an answer
-	retryFailures int   // consecutive failures without an answer among resources that also failed earlier
+	retryFailures int   // consecutive failures without an answer among the retries of resources that failed in earlier runs
 	cancel        context.CancelFunc
 }
 
@@ -127,7 +129,7 @@ func (r *runner) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.cancel = cancel
-	// what was fetched is committed even if the run is interrupted
+	// fetched resources are committed even if the run is interrupted
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.planned) > 0 {
 		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.doubts)
@@ -196,8 +198,9 @@ func (r *runner) exhaust(err error) bool {
 	return true
 }
 
-// move returns the cursor's move at the end of the run. It returns nil unless the whole
-// plan was carried out and its documents were right.
+// move returns how the cursor of the set moves at the end of the run. It returns nil,
+// so that the cursor stays, unless the whole plan was carried out and its documents
+// were right.
 func (r *runner) move() *CursorMove {
 	if stopped, doubt := r.troubles(); stopped != nil || doubt != nil {
 		return nil
@@ -205,7 +208,8 @@ func (r *runner) move() *CursorMove {
 	return r.sp.move
 }
 
-// doubts keeps the cursor in its place because the plan was based on a wrong document.
+// doubts records an error which shows that a document behind the plan is wrong. The
+// cursor then does not move at the end of the run.
 func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	r.d.quirk(q, r.sp.Set, err.Error())
 	r.mu.Lock()
@@ -215,8 +219,8 @@ func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	}
 }
 
-// troubles returns the error that ends the run early, and the evidence that the plan
-// was based on a wrong document.
+// troubles returns the error that ends the run early, and the error which shows that a
+// document behind the plan is wrong. Each is nil if there is none.
 func (r *runner) troubles() (stopped, doubt error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

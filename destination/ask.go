@@ -31,18 +31,19 @@ const maxNamed = 20
 // not held; the transfer handles larger ones.
 const maxAnswer = 16 << 20
 
-// question is a request for a URI whose existence the documents leave open.
+// question is a disputed URI, which the planner requests because the documents do not
+// show whether its resource exists. It also contains the result.
 type question struct {
 	word
 	held Held
 
 	gone  bool  // result: the URI does not exist
-	kept  bool  // result: the URI exists and serves the held bytes
-	trust error // the reason why the result is unknown; nil if it is known
+	kept  bool  // result: the URI exists and returns the held bytes
+	trust error // reason why the request did not show the result; nil if it did
 }
 
-// ask adds a question. Questions are answered during planning, so that the guard counts
-// the resulting deletions.
+// ask plans a request for a URI whose existence is disputed. The request is made during
+// planning, so that the guard counts a deletion that results from it.
 func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	want := *w.want
 	w.want = &want
@@ -92,7 +93,7 @@ func (pl *planner) settle(ctx context.Context) error {
 
 func (pl *planner) answered(ctx context.Context, q *question) error {
 	exists := q.Kind != evidence.Deleted && q.Kind != evidence.Absent
-	// some statement says that the resource was deleted
+	// the documents or the mirror contain a statement that the resource was deleted
 	deleted := q.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q)
 	switch {
 	case q.gone && !deleted:
@@ -101,7 +102,7 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds these bytes of the URI
+	case q.trust == nil && q.kept && exists && !q.held.Member: // the mirror already holds these bytes of the URI, in another set
 		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
@@ -122,15 +123,15 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	return nil
 }
 
-// lacked reports whether the newest list does not contain the resource, and the
-// statement about the resource is not known to be later than that list.
+// lacked reports whether the newest list omits the resource and the statement about the
+// resource may be older than that list.
 func (pl *planner) lacked(q *question) bool {
 	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
 	return !known.Member && !known.At.IsZero() && !q.From.After(known.At)
 }
 
-// put requests the resource and compares the response with the held bytes and with the
-// statements. It reads no more than necessary.
+// put sends the request, and compares the response with the held bytes and with the
+// descriptions in the documents. It reads no more of the response than necessary.
 func (q *question) put(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
 	told := []*harvest.Resource{q.want}
@@ -172,7 +173,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	case held && whole && are(q.held.Digests, q.held.Length):
 		q.kept = true
 		return
-	case !whole && slices.ContainsFunc(told, unbounded): // the transfer will show whether these bytes are the described ones
+	case !whole && slices.ContainsFunc(told, unbounded): // the later transfer shows whether the bytes are the described ones
 		return
 	}
 	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {

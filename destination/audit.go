@@ -23,7 +23,7 @@ const (
 	VerdictMissing      Verdict = "missing"      // the Source has the resource, but the mirror does not
 	VerdictExtra        Verdict = "extra"        // the mirror has the resource, but the Source does not
 	VerdictDifferent    Verdict = "different"    // the held bytes differ from the Source's description
-	VerdictUnverifiable Verdict = "unverifiable" // not comparable: no digest, a newer state in the mirror, or a change during the audit
+	VerdictUnverifiable Verdict = "unverifiable" // the comparison is impossible: there is no digest, the mirror has a newer state, or the resource changed during the audit
 	VerdictError        Verdict = "error"        // the held bytes could not be read
 )
 
@@ -41,15 +41,15 @@ type Audit struct {
 type SetAudit struct {
 	Set, Name string
 	At        time.Time         // time of the compared list; later changes were applied to it
-	Followed  time.Time         // the mirror's cursor, the time up to which changes were applied; zero if none were
+	Followed  time.Time         // time up to which the mirror has applied the Source's changes (its cursor); zero if it has applied none
 	Verdicts  map[Verdict]int64 // the number of resources for each verdict; for Repair, after the repair
 	Skipped   map[Skip]int64
 	Bytes     int64  // bytes read from the mirror
 	Unread    int64  // resources of which no byte was read (Destination.Quick)
 	Weak      int64  // resources whose sameness only md5, sha-1 or sha-224 proves
 	Repaired  int64  // resources that were missing, different or unreadable, and are right after the repair
-	Partial   error  // error of an unusable document of the Source; resources may be missing unnoticed
-	Gap       string // describes the changes after the list that neither documents nor mirror have; "" if none
+	Partial   error  // error of an unusable document; the audit may then have overlooked resources
+	Gap       string // description of the changes after the list that are neither in the documents nor in the mirror; "" if there are none
 }
 
 // Differs reports whether any resource is missing, extra, different or unreadable.
@@ -171,16 +171,17 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.Changes != nil {
 		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	// a gap counts unless the mirror has already applied the changes
+	// unknown changes after the list are reported, unless the mirror has already
+	// applied the changes of that time
 	if !au.d.AcceptGap && !st.Changes.Span().Since(k.known.At) {
 		au.Gap = st.Gap
 	}
 	return au.findExtra(ctx, st, seen)
 }
 
-// compareAgain judges apparent differences against all documents, because another
-// document may list the same resource with other digests. partial is the error of an
-// unusable document.
+// compareAgain compares the resources in doubtful, which seemed to differ, with all
+// documents, because another document may list the same resource with other digests.
+// partial is the error of an unusable document.
 func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map[spool.Key]bool) (partial, err error) {
 	if len(doubtful) == 0 {
 		return nil, nil
@@ -195,13 +196,14 @@ func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map
 		if !doubtful[resourcesync.KeyOf(w.URI)] {
 			return false
 		}
-		skip, _ := au.scope.admit(w, false) // the first pass has counted the resources that are left out
+		skip, _ := au.scope.admit(w, false) // resources that this run leaves out were already counted in the first pass
 		return skip == ""
 	}
 	return st.Partial, au.compare(ctx, st, nil, doubtful, admit, nil)
 }
 
-// maxDoubtful is the maximum number of resources that are judged again.
+// maxDoubtful is the maximum number of seemingly different resources that are compared
+// a second time.
 const maxDoubtful = 1 << 12
 
 func (au *auditor) admit(w *harvest.Resource) bool {
@@ -212,14 +214,14 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare judges the resources in the documents. In the first pass it only adds
-// apparent differences to doubtful, to be judged in the second pass, in which doubtful
-// is nil.
+// compare compares the resources in the documents with the mirror. It is called twice:
+// first with a map in doubtful, to which it adds resources that seem to differ, without
+// a verdict on them; then, for these resources, with nil.
 func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, doubtful map[spool.Key]bool) error {
 	err := st.compare(ctx, seen, twice, admit, func(w word, h *Held) error {
 		w.Bytes = match(h, w.want)
 		switch {
-		case w.Bytes == evidence.Same && doubtful == nil: // a resource with the same bytes was reported when its document was read
+		case w.Bytes == evidence.Same && doubtful == nil: // the mirror's bytes match this document, so they were already judged in the first pass
 			return nil
 		case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
 			doubtful[resourcesync.KeyOf(w.want.URI)] = true
@@ -233,14 +235,16 @@ func (au *auditor) compare(ctx context.Context, st *view, seen *spool.Keys, twic
 	return err
 }
 
-// counts reports whether a decision determines the present state of a resource.
+// counts reports whether a decision means that the Source has the resource as
+// described, or that the Source does not have it.
 func counts(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// findExtra judges the members that the Source does not list. A member is not extra if
-// it is newer than the documents, or if the documents have no known time and no change
-// reports a deletion. Of a member that is not extra, findExtra reads the bytes.
+// findExtra judges the members of the mirror that the Source does not list. A member is
+// not extra if it is newer than the documents. It is not extra either if the documents
+// have no known time and no change reports its deletion. The bytes of members that are
+// not extra are read and judged.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
 		d := st.decide(w.Statement, h)

@@ -24,13 +24,13 @@ type auditor struct {
 	*SetAudit
 	d      *Destination
 	scope  *scope
-	found  []finding // findings to be judged together
+	found  []finding // resources whose bytes are read and judged together
 	odd    tally
-	faults *spool.Log[fault] // differences to be repaired; nil if the audit does not repair
-	again  bool              // the auditor judges repaired resources
+	faults *spool.Log[fault] // resources to be repaired; nil if the audit does not repair
+	again  bool              // set if this is the second judgement, after the repair
 }
 
-// finding is a resource to be judged, with the result.
+// finding is one resource to be judged, and its verdict.
 type finding struct {
 	want  harvest.Resource
 	held  Held
@@ -40,7 +40,7 @@ type finding struct {
 	verdict Verdict
 	bytes   int64
 	unread  bool  // judged from size, modification time and recorded digests, without reading the bytes
-	due     bool  // the bytes must be fetched
+	due     bool  // set if the next run must fetch the bytes again
 	err     error // the difference, or the reason why it is unknown
 }
 
@@ -106,7 +106,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
-		digests = h.Digests // the digests from the time of storing show damage, but not whether the bytes are current
+		digests = h.Digests // without a digest of the Source, the digests recorded when the bytes were stored show whether they are damaged, but not whether they are current
 	}
 	if f.unread, err = au.untouched(ctx, h, digests); err == nil {
 		if f.unread {
@@ -138,7 +138,8 @@ func (au *auditor) conclude(f *finding, err error) {
 	}
 }
 
-// since adds to an error that the resource changed after the last synchronisation.
+// since adds to an error that the resource changed at the Source after the last
+// synchronisation, if that is so.
 func (au *auditor) since(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
@@ -156,7 +157,8 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
 }
 
-// recheck withdraws verdicts on resources that changed in the mirror during the audit.
+// recheck makes the verdict unverifiable for resources whose record in the mirror
+// changed during the audit.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {
@@ -179,7 +181,7 @@ func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	return nil
 }
 
-// moved reports whether the mirror's record of a resource has changed.
+// moved reports whether two records of the same resource in the mirror differ.
 func moved(before, now *Held) bool {
 	return before.Stored != now.Stored || before.Member != now.Member || !before.Changed.Equal(now.Changed) ||
 		before.Length != now.Length || !slices.Equal(before.Digests, now.Digests)
@@ -226,9 +228,9 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	return b.Commit(ctx, nil)
 }
 
-// untouched reports whether the held bytes need not be read, because the file has not
-// changed since it was stored and the digests recorded then can be compared. In doubt
-// it returns false.
+// untouched reports whether it is unnecessary to read the held bytes, because the file
+// has not changed since it was stored and the digests recorded then are comparable with
+// the Source's. In doubt it returns false.
 func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
 	comparable := slices.ContainsFunc(digests, func(d resourcesync.Digest) bool { return !h.Digests.Get(d.Algorithm()).IsZero() })
 	if !au.d.Quick || !comparable || h.Due != "" {

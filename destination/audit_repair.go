@@ -13,7 +13,8 @@ type fault struct {
 	Verdict Verdict
 }
 
-// Repairing is the Mode of a plan that Repair makes.
+// Repairing is the Mode of the plans that Repair makes for damaged and missing
+// resources.
 const Repairing Mode = "repair"
 
 // repair fetches the faulty resources and judges them again.
@@ -52,7 +53,8 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	return au.faultBatches(ctx, au.rejudge)
 }
 
-// faultBatches calls a function with batches of faults and their present records.
+// faultBatches calls each with batches of the resources to be repaired, and with the
+// mirror's present records of them.
 func (au *auditor) faultBatches(ctx context.Context, each func(context.Context, []fault, []Held) error) error {
 	return batched(au.faults.All(), func(faults []fault) error {
 		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))

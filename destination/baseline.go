@@ -23,23 +23,24 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	for {
 		s, reason, ok := k.baselineSource()
 		if !ok {
-			return k.nothing(why, failed)
+			return k.noSnapshot(why, failed)
 		}
 		pl, err := k.by(ctx, s, why, reason)
 		switch {
-		// the Resource List would give more evidence
+		// the dump gives no evidence about missing resources, and the Resource List may
 		case err == nil && s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList):
 			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
 		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
-			// the dump does not prove all its entries, lacks held resources or is older
-			// than the held ones
+			// the dump has entries without a strong digest, lacks resources that the
+			// mirror holds, or is older than the mirror's state
 			return k.instead(ctx, pl, harvest.ResourceList, why, "the Resource Dump has less evidence", func(list *planner) bool {
 				usable := list.Partial == nil && !list.view.Unsure && (list.RolledBack == "" || pl.RolledBack != "") && (list.Gap == "" || pl.Gap != "")
 				return usable && pl.saysLess(list)
 			})
 		case err == nil && s == harvest.ResourceList && pl.RolledBack != "" && k.prefer == "" && k.Usable(harvest.ResourceDump):
-			// a Source may write dumps more often than lists, but an older list is no evidence beside a newer dump
+			// a Source may write dumps more often than lists; beside a newer dump, an
+			// older list does not mean that the Source went back
 			return k.instead(ctx, pl, harvest.ResourceDump, why, "the Resource List is older than what was read before", func(dump *planner) bool {
 				return dump.Partial == nil && !dump.view.Unsure && dump.RolledBack == "" && !dump.behind()
 			})
@@ -53,8 +54,8 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// instead makes a plan from another kind of snapshot. It returns that plan if it is
-// better than pl, else pl.
+// instead makes a plan from another kind of snapshot (list or dump). It returns the new
+// plan if the function better prefers it, else pl.
 func (k *setPlanner) instead(ctx context.Context, pl *planner, s harvest.SnapshotKind, why, reason string, better func(*planner) bool) (*planner, error) {
 	other, err := k.by(ctx, s, why, reason)
 	switch {
@@ -69,17 +70,19 @@ func (k *setPlanner) instead(ctx context.Context, pl *planner, s harvest.Snapsho
 	return pl, err
 }
 
-// saysLess reports whether a plan from a dump has less evidence than one from a list.
+// saysLess reports whether pl, a plan from a dump, rests on less evidence than a plan
+// from a Resource List.
 func (pl *planner) saysLess(list *planner) bool {
 	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
 
-// behind reports whether the plan uses a state older than the applied state, without
-// changes that lead beyond it.
+// behind reports whether the documents of the plan, together with the changes after
+// them, end before the state that the mirror has already applied.
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
-// nothing returns the plan for a set without a usable snapshot.
-func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
+// noSnapshot returns a plan without actions for a set that has no usable list or dump,
+// or returns the error failed if it is not nil.
+func (k *setPlanner) noSnapshot(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
 	}
@@ -92,14 +95,16 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 	return pl, nil
 }
 
-// These are reasons not to use a snapshot although each of its documents is usable.
+// errDiffers and errDoubtful are reasons not to use a dump although each of its
+// documents is usable.
 var (
 	errDiffers  = &harvest.SourceError{Err: errors.New("it has less evidence than the Resource List")}
-	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // parts of different times do not prove that a resource is gone
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts have no single known time")} // if the parts are of different times, a resource that is in none of them may still exist
 )
 
-// weigh makes a second plan from a Resource Dump, if that may cost less than the
-// requests of pl. It returns the better plan.
+// weigh compares pl, a plan with a request for each resource, with a plan from a
+// Resource Dump. It makes the second plan only if that may cost less, and returns the
+// better one.
 func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
 	dump, err := k.cheaper(ctx, pl, why)
 	switch {
@@ -114,7 +119,7 @@ func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*plann
 }
 
 // cheaper makes a plan from a Resource Dump. It returns nil if the dump gives less
-// evidence than pl or costs no less.
+// evidence than the plan pl, or does not cost less.
 func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err != nil {
@@ -148,24 +153,26 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	return nil, err
 }
 
-// by makes a plan from one kind of snapshot and the changes after it.
+// by makes a plan from a snapshot of the given kind (list or dump) and the changes
+// after it.
 func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
-	// a dump of several times is given up before any manifest is read
+	// a dump whose parts have different times is given up before a manifest is read
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) {
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // an increment has the changes that are missing after this list
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the changes after this list are not all known; an increment has them
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)
 }
 
-// compare makes the plan that brings the mirror to the state of a snapshot.
+// compare makes the plan that brings the mirror to the state of a snapshot (a list or
+// dump with the changes after it).
 func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
 	var twice map[spool.Key]bool
 	for {
@@ -188,7 +195,8 @@ func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, rea
 	}
 }
 
-// baseline adds the actions that bring the mirror to a complete state.
+// baseline adds the actions of a baseline synchronisation to the plan: they bring the
+// mirror to the complete state in the view.
 func (pl *planner) baseline(ctx context.Context, st *view) error {
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
@@ -243,10 +251,10 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// leftOut returns the Scope of the cursor after the run: the identifier of the settings
-// because of which resources were left out. If the lists are old, the settings of
-// earlier runs count too, because the resources that they left out may have changed
-// after the lists.
+// leftOut returns the Scope that the cursor has after the run. The Scope identifies the
+// filters that left resources out; it is "" if none were left out. If the lists are
+// old, it also takes account of earlier runs: a resource that an earlier run left out
+// may have changed since the lists were made.
 func (pl *planner) leftOut(old bool) string {
 	earlier := ""
 	if old {
@@ -261,8 +269,9 @@ func (pl *planner) leftOut(old bool) string {
 	return pl.d.choice()
 }
 
-// noteLeft keeps the cursor in its place, because lists with several times do not move
-// it, but records what this run leaves out.
+// noteLeft records in the cursor which filters left resources out, and moves nothing
+// else in the cursor. It is for lists whose parts have different times, which do not
+// move the cursor.
 func (pl *planner) noteLeft() {
 	next := pl.known.Cursor
 	next.Scope = pl.leftOut(true)
@@ -271,8 +280,8 @@ func (pl *planner) noteLeft() {
 	}
 }
 
-// lacks describes the unknown changes after the time of a state. It returns "" if gaps
-// are accepted.
+// lacks describes the changes after the time of a list or dump that are unknown. It
+// returns "" if there are none, or the settings accept such gaps.
 func (pl *planner) lacks(st *view, old bool) string {
 	switch {
 	case pl.d.AcceptGap:
@@ -283,20 +292,21 @@ func (pl *planner) lacks(st *view, old bool) string {
 	return st.Gap
 }
 
-// severalChoices is the Scope of a set from which different settings have left
-// resources out. No settings cover it.
+// severalChoices is the Scope of a cursor if runs with different filters have left
+// resources out. It equals the identifier of no filters, so the next run makes a
+// baseline.
 const severalChoices = "several"
 
-// repeatedError contains the resources that several documents list. The plan must be
-// made again with all of their entries.
+// repeatedError is returned if several documents list the same resources. Then the plan
+// must be made again, with all entries for these resources.
 type repeatedError struct{ keys map[spool.Key]bool }
 
 func (e *repeatedError) Error() string {
 	return harvest.Counted(len(e.keys), "%d {resource is|resources are} named more than once", len(e.keys))
 }
 
-// admit reports whether this run handles a resource, and counts the resources that it
-// leaves out. A resource that is left out is not deleted, because it was listed.
+// admit reports whether the filters of this run admit a resource. It counts those that
+// they do not. They are not deleted, because the Source lists them.
 func (pl *planner) admit(w *harvest.Resource) bool {
 	skip, origin := pl.scope.admit(w, false)
 	if skip == "" {
@@ -304,7 +314,7 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	}
 	pl.skip(skip)
 	pl.left = pl.left || skip != SkipUnsupported
-	pl.stays = pl.stays || skip == SkipRecord // the next run requests the record again
+	pl.stays = pl.stays || skip == SkipRecord // the cursor does not move, so the next run requests the record again
 	if skip == SkipOrigin {
 		if pl.Origins == nil {
 			pl.Origins = map[string]int64{}
@@ -316,8 +326,8 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	return false
 }
 
-// removeUnseen plans the deletion of the members that a complete baseline no longer
-// lists. If the lists have no known time, it plans only deletions that a change
+// removeUnseen plans the deletion of the members that are in no list of a complete
+// baseline. If the lists have no known time, it plans only the deletions that a change
 // reports.
 func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
@@ -333,8 +343,9 @@ func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys)
 }
 
 // cursor returns the cursor of a set after a baseline: the time of the list, and the
-// position in the Change List that was read with the list. Without a known time of the
-// list, the cursor contains only that position, and only if no change is unknown.
+// position in the Change List that was read with it. If the time of the list is
+// unknown, the cursor contains only the position, and only if no changes before the
+// position are unknown.
 func (st *view) cursor() Cursor {
 	old := st.known.Cursor
 	now := st.d.Client.Now()
@@ -349,7 +360,8 @@ func (st *view) cursor() Cursor {
 	case st.Latest.Before(c.Listed):
 		c.Listed = st.Latest
 	}
-	// our clock decides, because the Source's clock may be right in the next run
+	// only our clock decides whether the time is in the future, because the Source's
+	// clock may be corrected before the next run
 	if evidence.ToCome(c.Listed, now) {
 		c.Sure = old.newest(time.Time{}, now)
 	}
@@ -362,14 +374,15 @@ func (st *view) cursor() Cursor {
 	switch {
 	case !leads && !c.At.Equal(old.At):
 	case !leads, st.lift.IsZero() && st.Newest().Before(old.At) && st.Changes.Span().Old(st.applied()):
-		// Without changes, or with an older state than before, the cursor keeps its
-		// Change List. If that list returns, it shows what it has lost.
+		// If there are no changes, or the Source shows an older state than before, the
+		// cursor keeps its place in the earlier Change List. Should the Source offer
+		// that list again, the next run notices if entries are missing.
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
 		c.Index, c.Asked, c.Ended, c.Left = old.Index, old.Asked, old.Ended, old.Left
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
 	}
-	if c.List != "" && c.At.IsZero() { // no time is covered yet
+	if c.List != "" && c.At.IsZero() { // the cursor has a Change List but no time yet: it gets the start of the changes
 		if c.At = st.Changes.Since.Time(); c.At.IsZero() {
 			c.At = st.Latest
 		}

@@ -30,7 +30,7 @@ type Destination struct {
 	MaxDelete     guard.Limit         // maximum number of deletions in a run without consent
 	KeepDeleted   bool                // apply no deletion
 	Duplicates    transfer.Duplicates // when to fetch a resource from a duplicate
-	NoPatches     bool                // do not update held resources by patches whose result a digest proves (1.1 §14.4)
+	NoPatches     bool                // fetch changed resources whole, even if the Source offers patches whose result a digest proves (1.1 §14.4)
 	Prefer        Prefer              // the preferred kind of documents, if the Source offers both lists and dumps
 	Strict        bool                // accept only bytes that sha-256 or better proves, and only documents without errors
 	Include       []string            // globs for the URI path of a resource; empty for all
@@ -44,7 +44,7 @@ type Destination struct {
 	Workers       int                 // maximum number of concurrent transfers; 0 for 4
 	Quick         bool                // Audit does not read files that the Mirror reports as Untouched
 	ReadOnly      bool                // Audit writes nothing to the Mirror
-	MaxChanges    int                 // changed resources of a set after which a run reads no further Change List; 0 for 250,000
+	MaxChanges    int                 // number of changed resources of a set after which a run reads no further Change List; 0 for 250,000
 	MaxTransfer   int64               // bytes after which a run starts no further transfer (ErrMaxTransfer); 0 for no limit
 	MaxTime       time.Duration       // time from the start of Apply after which no further transfer starts (ErrMaxTime); 0 for no limit
 	BaselineEvery time.Duration       // maximum time between baselines; 0 for DefaultBaselineEvery; negative for no maximum
@@ -63,9 +63,9 @@ type Destination struct {
 	// unknown. It clears SetPlan.Gap.
 	AcceptGap bool
 
-	// Passed is called during planning with each change of a resource that this run
-	// handles, even if a later change of the resource follows. It may be called again
-	// if the plan is made again. It may be nil.
+	// Passed is called during planning with each change of a resource that the run
+	// handles, including changes that a later change supersedes. If the plan is made
+	// again, the same changes may be passed again. Passed may be nil.
 	Passed func(*harvest.ChangeEntry)
 
 	Observe func(Event) // called with events, from several goroutines at once; may be nil
@@ -88,10 +88,10 @@ type Event struct {
 	Path    string
 	Bytes   int64
 	Verdict Verdict            // the verdict of an EventVerdict
-	Again   bool               // set for the second EventVerdict of a resource, after a repair
-	Err     error              // error of EventTransferred or EventFailed; for EventVerdict the difference, or why it is unknown
+	Again   bool               // set if this is the verdict after a repair, the second one for the resource
+	Err     error              // error of EventTransferred or EventFailed; for an EventVerdict the difference found, or why the comparison was impossible
 	Text    string             // the sentence of an EventNote
-	Quirk   resourcesync.Quirk // the quirk of an EventNote; 0 if there is none
+	Quirk   resourcesync.Quirk // quirk (known deviation from the standard) that an EventNote is about; 0 if it is about none
 	Plan    *SetPlan
 }
 
@@ -102,8 +102,8 @@ type EventKind string
 const (
 	EventPlanned     EventKind = "planned"     // a set is planned
 	EventBegun       EventKind = "begun"       // the transfer of an action has started
-	EventTransferred EventKind = "transferred" // the transfer of an action has ended; EventDone or EventFailed follows with the commit
-	EventDone        EventKind = "done"        // the bytes of an action are verified and its batch is committed, or about to be
+	EventTransferred EventKind = "transferred" // the transfer of an action has ended; EventDone or EventFailed follows when the batch is committed
+	EventDone        EventKind = "done"        // the bytes of an action are verified, and its batch is committed or is being committed
 	EventFailed      EventKind = "failed"      // an action failed; the run continues
 	EventNote        EventKind = "note"        // a deviation was tolerated, a resource was skipped, or a value was guessed
 	EventTried       EventKind = "tried"       // Plan or Audit tried one way to find the Source; Text contains the way and the result
@@ -124,7 +124,8 @@ func (d *Destination) quirk(q resourcesync.Quirk, set, text string) {
 	d.observe(Event{Kind: EventNote, Quirk: q, Set: set, Text: text})
 }
 
-// client returns the Client, with the document cache of the Mirror if it has one.
+// client returns the Client for requests to the Source. If the Mirror has a cache of
+// documents, the Client uses that cache.
 func (d *Destination) client() *fetch.Client {
 	if d.Mirror != nil && !d.Client.HasCache() {
 		if c := d.Mirror.Documents(); c != nil {
@@ -134,8 +135,8 @@ func (d *Destination) client() *fetch.Client {
 	return d.Client
 }
 
-// reader returns a reader of the Source's documents. It reads them only from origins
-// that may speak for the Source.
+// reader returns a reader of the Source's documents. It reads documents only from the
+// Source's own origin and from origins that the user allowed.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	r := &harvest.Reader{
 		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),
@@ -156,7 +157,8 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 	return r
 }
 
-// discover finds the requested sets of the Source, and the scope of this run.
+// discover finds the requested sets of the Source, and the scope of this run: which
+// resources it handles.
 func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
 	filter, err := d.newFilter()
 	if err != nil {
@@ -188,8 +190,9 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	return src, sets, sc, err
 }
 
-// blocked returns the error for a Source that was not found. If HTML pages came in
-// place of known documents, the error does not say that the Source is gone.
+// blocked returns the error for a Source that was not found. If the mirror holds
+// resources, and an HTML page came in place of a document of the Source, the error
+// concerns the page, since the Source may only be blocked for a time.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
 	if d.Mirror == nil || !errors.As(err, &none) {
@@ -217,7 +220,8 @@ func sourceURI(src *discover.Source) string {
 	return src.Sets[0].URI
 }
 
-// scope contains the origins and settings that decide which resources a run handles.
+// scope contains the origins, filters and settings that decide which resources a run
+// handles.
 type scope struct {
 	origins map[string]bool
 	filter  *filter
@@ -227,7 +231,8 @@ type scope struct {
 	told    toldOnce
 }
 
-// toldOnce remembers reported notes, because a run may read a document several times.
+// toldOnce is the set of notes that were already reported. It prevents repetition,
+// because a run may read a document several times.
 type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
@@ -259,7 +264,8 @@ const (
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
 
-// Missed counts the resources left out that the caller did not exclude.
+// Missed returns the number of resources that a run left out for another reason than a
+// filter of the caller.
 func Missed(skipped map[Skip]int64) (n int64) {
 	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed, SkipRecord} {
 		n += skipped[s]
@@ -267,7 +273,8 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
-// represent chooses the representation of w. It returns false if w should be left out.
+// represent replaces w by its preferred alternate representation if Accept is set. It
+// returns false if w has no accepted representation.
 func (s *scope) represent(w *harvest.Resource) bool {
 	if len(s.filter.accept) == 0 {
 		return true
@@ -276,9 +283,10 @@ func (s *scope) represent(w *harvest.Resource) bool {
 	return ok || err != nil
 }
 
-// admit decides whether the run handles w, and returns the reason if not. For
-// SkipOrigin it also returns the origin to allow. If gone is set, w has no links or
-// digests, so filters by links and digests do not apply.
+// admit decides whether the run handles the resource w. If not, it returns the reason,
+// and for SkipOrigin also the origin that would have to be allowed. If gone is set, w
+// is a deletion. A deletion has no links or digests, so the filters by links and
+// digests do not apply.
 func (s *scope) admit(w *harvest.Resource, gone bool) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {

@@ -13,8 +13,9 @@ import (
 	"instep/resourcesync"
 )
 
-// choice returns an identifier of the settings that select resources. Resources left
-// out under one choice may belong to another.
+// choice returns an identifier of the filters and other settings that select resources.
+// If it differs from that of an earlier run, resources that the earlier run left out
+// may be selected now.
 func (d *Destination) choice() string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	text := fmt.Appendf(nil, "%q %q %q %q %t %t", sorted(d.Include), sorted(d.Exclude), sorted(d.Types),
@@ -55,16 +56,17 @@ func (d *Destination) newFilter() (*filter, error) {
 	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata, d.Accept}, nil
 }
 
-// admits reports whether a resource passes the filter or, if gone is set, whether its
-// deletion does. path is the decoded path of the URI. A resource with unknown links
-// passes a filter by links, because leaving it out would be a guess.
+// admits reports whether the filter selects a resource, whose path is the decoded path
+// of its URI. If gone is set, the resource is deleted, and admits reports whether its
+// deletion is selected. A resource with unknown links passes the filters by links,
+// because leaving it out would be a guess.
 func (f *filter) admits(w *harvest.Resource, path string, gone bool) bool {
 	included, excluded := f.paths(path)
 	chosen := included && !excluded && f.typed(w.Type)
 	switch {
 	case excluded, !f.withMetadata && (!chosen || len(f.collections)+len(f.profiles) == 0):
 		return chosen
-	case gone: // its links are unknown, and metadata may describe a selected resource
+	case gone: // the links of a deleted resource are unknown, and it may have been metadata about a selected resource
 		return true
 	}
 	said, err := w.Remainder.Parse()
@@ -100,8 +102,8 @@ func (f *filter) typed(mediaType string) bool {
 	return harvest.MatchType(f.types, mediaType) >= 0
 }
 
-// describes reports whether a link from metadata leads to a resource that passes the
-// filter, by the path of its URI and the type in the link.
+// describes reports whether a "describes" link of metadata leads to a resource that
+// passes the filter. It judges by the path of the URI and the type in the link.
 func (f *filter) describes(l resourcesync.Link) bool {
 	u, err := fetch.ParseReference(l.Href)
 	if err != nil {

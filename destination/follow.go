@@ -98,7 +98,7 @@ type follower struct {
 	skipped Counts
 }
 
-// errEnough means that the consumer has stopped.
+// errEnough means that the loop over the changes was left early.
 var errEnough = errors.New("enough")
 
 func (f *follower) follow(ctx context.Context, o *harvest.Offer, since time.Time) error {

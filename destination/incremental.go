@@ -41,18 +41,19 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 		return nil
 	}
 	next := cur
-	if !old { // documents that are older than the applied state do not move the cursor
+	if !old { // changes that are older than the applied state do not move the cursor
 		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.Served // earlier versions of the program did not record a Baseline
+		next.Baseline = ch.Served // cursors of earlier versions of the program have no Baseline
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
 	next.Alone = alone
 	if next.Index == cur.Index && harvest.Recent(cur.Asked, pl.d.Client.Now()) {
-		// an index that is requested each time must not move the cursor each time
+		// if only the time at which the index was requested is new, the cursor does not
+		// move
 		next.Asked = cur.Asked
 	}
 	if pl.stays {
@@ -66,8 +67,8 @@ func (pl *planner) incremental(ctx context.Context, ch *harvest.Changes) error {
 	return nil
 }
 
-// due plans the resources whose bytes an earlier run or an audit found missing or
-// wrong, except those with a change in the Change List.
+// due plans the resources whose bytes were missing or wrong in an earlier run or an
+// audit. It leaves out those with a change in the Change List, which is planned anyway.
 func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	for h, err := range pl.d.Mirror.Due(ctx, pl.Set) {
 		if err != nil {
@@ -84,7 +85,8 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	return nil
 }
 
-// changed plans changes. If old is set, they are older than the applied state.
+// changed plans the actions for a batch of changes. If old is set, the changes are
+// older than the applied state.
 func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
 	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(c **harvest.Change) string { return (*c).URI }))
 	if err != nil {
@@ -100,11 +102,11 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 		case gone && !h.Member && !pl.remembers(c, h):
 			continue
 		case gone && pl.Partial != nil:
-			pl.Same++ // the resource may have been created again
+			pl.Same++ // some changes could not be read, and the resource may have been created again in one of them
 			continue
 		}
 		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {
-			pl.doubted = true // a later list contained the resource
+			pl.doubted = true // the deletion contradicts the mirror: a list later than the deletion contained the resource
 		}
 		if err := pl.judge(ctx, word{Statement: said, want: w, or: c.Or(), from: c.Location}, h); err != nil {
 			return err
@@ -114,7 +116,7 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 }
 
 // remembers reports whether to record the deletion of a resource that the mirror does
-// not hold. It also counts deletions of resources that the mirror never held.
+// not hold. If the mirror never held the resource, it counts the deletion as an oddity.
 func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	if skip, _ := pl.scope.admit(&c.Resource, false); skip != "" {
 		return false
@@ -125,6 +127,7 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 	return pl.Partial == nil
 }
 
-// lookEvery is the interval at which the cursor moves if nothing changes. A moved
-// cursor shows the mirror that time has passed, whatever the clock shows (see Losses).
+// lookEvery is the interval at which the cursor is written again while nothing changes.
+// The mirror sees from it that time has passed, even if the clock is wrong (see
+// Losses).
 const lookEvery = 6 * time.Hour

@@ -9,14 +9,16 @@ import (
 	"instep/harvest"
 )
 
-// This file calls evidence.Decide with the statements of documents and the mirror's
-// records, and plans the decided actions.
+// This file decides what to do about each URI: it calls evidence.Decide with what the
+// documents say and what the mirror has recorded, and adds the resulting actions to the
+// plan.
 
-// within is the largest difference at which two times in whole seconds count as equal.
+// within is the largest difference between two times in whole seconds that still count
+// as equal.
 const within = 2 * time.Second
 
-// applied returns how far a cursor has followed its set. It ignores a time in the
-// future, which comes from a wrong clock and gives no order.
+// applied returns up to which list and which change a set has been applied, according
+// to its cursor. It ignores times in the future, which come from a wrong clock.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	now := d.Client.Now()
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
@@ -27,12 +29,13 @@ func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }
 
-// known is the evidence of the newest list about resources without a later change: held
-// resources exist, others do not.
+// known is what the mirror knows about a set from its cursor and the newest list read.
+// If no later change is recorded for a resource, that list decides: a held resource
+// existed at its time, and one that is not held did not.
 type known struct {
 	Cursor
 	followed bool      // the set has a Cursor
-	whole    bool      // this run leaves out all that earlier runs left out
+	whole    bool      // every resource that earlier runs left out is also left out by this run
 	until    time.Time // latest possible time of a list without a stated time; zero if there was none
 }
 
@@ -45,9 +48,9 @@ func (d *Destination) known(ctx context.Context, set string) (k known, err error
 	return k, err
 }
 
-// beside returns k for judging a list without a stated time. If the latest possible
-// time of that list is not before k.until, the list itself is the newest evidence, so
-// beside clears k.until.
+// beside returns k for the comparison with a list that states no time. latest is the
+// latest possible time of that list. If latest is not before k.until, the list is
+// itself the newest evidence, and k.until is cleared.
 func (k known) beside(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -56,12 +59,12 @@ func (k known) beside(latest time.Time) known {
 }
 
 // silent returns the name under which a mirror stores the latest possible time of lists
-// without a stated time. That time is separate from the cursor, because runs that do
-// not move the cursor also apply such lists.
+// that state no time. It is stored apart from the cursor, because runs that do not move
+// the cursor also apply such lists.
 func silent(set string) string { return "silent lists " + set }
 
-// silentUntil returns the latest possible time of lists without a stated time; zero if
-// there was no such list.
+// silentUntil returns the latest possible time of the applied lists that state no time;
+// zero if there was no such list.
 func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, error) {
 	return recallTime(ctx, d.Mirror, silent(set))
 }
@@ -89,14 +92,15 @@ func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	return d.Mirror.Remember(ctx, silent(sp.Set), sp.silent.UTC().Format(time.RFC3339Nano))
 }
 
-// evidenceOf returns the mirror's evidence about a URI.
+// evidenceOf converts the mirror's record of a URI, and what is known about its set, to
+// evidence for the package evidence.
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until, Ahead: k.ahead(h)}
 	now := d.Client.Now()
 	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
-	if h.Member { // a list without a stated time may have contained the member until then
+	if h.Member { // a list that states no time, and may be as late as k.until, may have contained the member
 		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
@@ -111,9 +115,10 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	return e
 }
 
-// evidenceBeside returns the mirror's evidence about a URI for the comparison with a
-// statement of the given kind. The newest list contained every member, but it may have
-// described other bytes for a member that a run left out.
+// evidenceBeside is evidenceOf for the comparison with a statement of the given kind.
+// If an earlier run left a member out, the newest list contained that member, perhaps
+// with other bytes. Then the list is evidence against a deletion, but not against other
+// bytes.
 func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, served time.Time) evidence.Held {
 	if h.Member && !k.whole && kind != evidence.Absent && kind != evidence.Deleted {
 		k.Listed, k.Sure = time.Time{}, time.Time{}
@@ -121,21 +126,22 @@ func (d *Destination) evidenceBeside(kind evidence.Kind, h *Held, k known, serve
 	return d.evidenceOf(h, k, served)
 }
 
-// listed returns the statement of a list of the given time.
+// listed returns a statement of the given kind by a list of the given time.
 func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 	return evidence.Statement{Kind: kind, From: at, To: at}
 }
 
-// match compares the recorded facts about the held bytes with a description. It does
-// not read the bytes. If the Source gives no digest, it compares lastmod, unless the
-// bytes arrived so soon after lastmod that they may be an older version.
+// match compares the mirror's record of the held bytes with the Source's description,
+// without reading the bytes. If the Source gives no digest, match compares the lastmod.
+// A lastmod proves nothing if the bytes arrived so soon after it that they may be of an
+// older version.
 func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:
 		return evidence.Untied
 	case len(w.Digests) > 0 || w.Length.Known() && w.Length != h.Length:
 		return w.Beside(h.Length, h.Digests)
-	// the held bytes are those of another representation
+	// the held bytes are those of another representation of the resource
 	case w.BytesAt != "" && w.Type != h.Type, w.BytesAt == "" && h.Remainder.Represented(w.URI) && !w.Remainder.Represented(w.URI):
 		return evidence.Differs
 	}
@@ -144,7 +150,7 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 
 func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	since := h.Came
-	if !h.Told { // the bytes arrived after the document that described them
+	if !h.Told { // the description comes from a list, and the bytes arrived after the list was made
 		since = evidence.Later(h.Changed, h.Came)
 	}
 	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
@@ -156,15 +162,16 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	return evidence.Untied
 }
 
-// word contains the statements of the documents about one URI.
+// word is what the documents say about one URI.
 type word struct {
 	evidence.Statement
 	want *harvest.Resource // the resource as described; for a deletion only its URI and time are set
-	or   *harvest.Resource // another description, from a document whose order relative to the first is unknown; may be nil
+	or   *harvest.Resource // a second description, of which it is unknown whether it is older or newer; may be nil
 	from harvest.Location
 }
 
-// judge decides about w and the held state of its URI, and carries out the decision.
+// judge decides what to do about w, given the mirror's record h of the same URI, and
+// adds the resulting actions to the plan.
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	if w.Kind != evidence.Absent && w.Kind != evidence.Deleted {
 		pl.odd.compareProofs(h, w.want)

@@ -9,8 +9,8 @@ import (
 	"instep/harvest"
 )
 
-// These errors end a run that reaches its limits. Started transfers are completed and
-// kept, the cursor does not move, and the next run continues.
+// ErrMaxTransfer and ErrMaxTime end a run that reaches its limit. Started transfers are
+// completed and kept, the cursor does not move, and the next run continues.
 var (
 	ErrMaxTransfer = errors.New("the run has reached its transfer limit (MaxTransfer)")
 	ErrMaxTime     = errors.New("the run has reached its time limit (MaxTime)")
@@ -21,7 +21,7 @@ type budget struct {
 	most  int64            // maximum number of bytes of resources; 0 for no limit
 	until time.Time        // end of the run; zero for no limit
 	now   func() time.Time // returns the current time
-	begun atomic.Int64     // bytes of started transfers; a transfer of unknown length counts when it is complete
+	begun atomic.Int64     // number of bytes in started transfers; a transfer of unknown length is counted when it is complete
 }
 
 func (d *Destination) budget() *budget {
@@ -32,7 +32,8 @@ func (d *Destination) budget() *budget {
 	return b
 }
 
-// take allows an action, or returns the error of the limit that the run has reached.
+// take counts the bytes of an action before its transfer starts. If the run has reached
+// a limit, it returns the error of that limit, and the transfer must not start.
 func (b *budget) take(a *Action) error {
 	if a.Kind != Fetch {
 		return nil
@@ -49,7 +50,7 @@ func (b *budget) take(a *Action) error {
 	return nil
 }
 
-// came counts a completed transfer whose length was unknown before.
+// came counts the n bytes of a completed transfer whose length was unknown before.
 func (b *budget) came(w *harvest.Resource, n int64) {
 	if !w.Length.Known() {
 		b.begun.Add(n)

@@ -28,13 +28,13 @@ type Held struct {
 
 	Member  bool                  // the URI belongs to the requested set
 	LastMod resourcesync.Datetime // the lastmod in the Source's latest description
-	Changed time.Time             // time of the last applied change; an older list never replaces or deletes the resource
-	Told    bool                  // Changed is the time of a change, not the time of a list
+	Changed time.Time             // time of the last change or list applied to the resource; an older list never replaces or deletes the resource
+	Told    bool                  // set if Changed is the time of a change; otherwise it is the time of a list
 	Until   time.Time             // latest possible time of a change if only its earliest time, Changed, is known; else zero
 	Came    time.Time             // arrival time of the bytes by their server's clock; zero if unknown or not needed
 	Gone    time.Time             // time of a reported deletion; zero for a Member, or if a newer list was read since
 	Due     string                // the reason why the bytes must be fetched again; "" if they need not be
-	Wanted  harvest.Resource      // if Due is set: the Source's last description
+	Wanted  harvest.Resource      // the Source's last description of the resource, if Due is set
 
 	Remainder harvest.Remainder // links and other attributes that the Source gave for the stored bytes
 }
@@ -43,23 +43,24 @@ type Held struct {
 type Cursor struct {
 	harvest.Position
 	Looked   time.Time // time, by our clock, of the run that moved the cursor; renewed every 6 hours without changes
-	Listed   time.Time // the at of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // if Listed is in the future by our clock: the newest earlier Listed that is not
+	Listed   time.Time // time of the newest Resource List or Resource Dump that was read (its at attribute)
+	Sure     time.Time `json:",omitzero"` // the newest earlier Listed that is not in the future, if Listed is in the future by our clock
 	Baseline time.Time // time of the last baseline by the Source's own clock; zero if unknown
-	Alone    Alone     // the numbers of resources left out since the last baseline
-	Silent   bool      `json:",omitzero"` // the newest list did not state its time, so it is read in each run
-	Scope    string    // identifier of the settings that left resources out; "" if none were left out
+	Alone    Alone     // the numbers of resources left out since the last baseline, against the caller's wish
+	Silent   bool      `json:",omitzero"` // set if the newest list stated no time; such a list is read again in each run
+	Scope    string    // identifier of the filters that left resources out; "" if none were left out
 }
 
-// ahead reports whether the applied state of a resource is later than the cursor,
-// because the run that applied it did not move the cursor.
+// ahead reports whether the mirror's state of a resource is later than the cursor,
+// because a run applied it without moving the cursor.
 func (c Cursor) ahead(h *Held) bool {
 	return h.Changed.After(c.At) || h.Gone.After(c.At) || h.Until.After(c.Undated)
 }
 
-// Alone contains the numbers of resources that were left out although the caller did
-// not exclude them. The mirror does not have them, or has older bytes, until the
-// options change or another baseline is made.
+// Alone contains the numbers of resources that were left out although no filter of the
+// caller excludes them: because of their origin, their URI, or the lack of a strong
+// digest. The mirror does not have them, or has older bytes, until the options change
+// or another baseline is made.
 type Alone struct{ Origin, Unsupported, Weak int64 }
 
 func (a Alone) and(skipped map[Skip]int64) Alone {
@@ -70,12 +71,12 @@ func (a Alone) each() map[Skip]int64 {
 	return map[Skip]int64{SkipOrigin: a.Origin, SkipUnsupported: a.Unsupported, SkipWeak: a.Weak}
 }
 
-// ScopeRestored is the Scope that a Mirror sets in a Cursor when it restores earlier
-// states. No settings equal it, so the next run compares everything.
+// ScopeRestored is the Scope that a Mirror writes into a Cursor after restoring earlier
+// states. It equals the identifier of no filters, so the next run compares everything.
 const ScopeRestored = "restored"
 
-// covers reports whether all resources that earlier runs left out are also left out by
-// the settings with this identifier.
+// covers reports whether the filters with the identifier choice leave out every
+// resource that earlier runs left out.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a held copy of one Source. The package instep/mirror stores it in a
@@ -119,11 +120,13 @@ type Mirror interface {
 	Count(ctx context.Context, set string) (int64, error)
 	// Due yields the members of a set whose bytes must be fetched again.
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
-	// Cursor returns the cursor of a set; false before the first complete baseline.
+	// Cursor returns the cursor of a set. It returns false until the first baseline is
+	// complete.
 	Cursor(ctx context.Context, set string) (Cursor, bool, error)
 	// Losses returns the losses of a set in the last 24 hours.
 	Losses(ctx context.Context, set string) (Losses, error)
-	// Withhold stores a plan that a guard withheld, so that a person can approve it.
+	// Withhold stores the hash and summary of a plan with withheld deletions, so that a
+	// person can approve it.
 	Withhold(ctx context.Context, set, hash, summary string) error
 	// Approved reports whether the plan with this hash was approved and the approval is
 	// still valid.
@@ -133,14 +136,14 @@ type Mirror interface {
 	Begin(ctx context.Context) (Batch, error)
 }
 
-// Losses are the deleted members of a set in a window: the last 24 hours, or more if
-// the clock leaves that in doubt. In a younger mirror the window begins when the set
-// was in step for the first time.
+// Losses are the members of a set that were deleted within a window: the last 24 hours,
+// or longer if a clock that was changed leaves this in doubt. In a younger mirror the
+// window begins when the set was completely in step for the first time.
 type Losses struct {
 	Members int64                              // number of members of the set when the window began
-	Lost    int64                              // members deleted in the window without Consent and not added again
-	Each    iter.Seq2[Loss, error]             // the members that Lost counts; nil if there are none
-	Joined  iter.Seq2[resourcesync.Key, error] // members added and not deleted or restored in the window, in ascending order; may be nil
+	Lost    int64                              // number of members deleted in the window, except those deleted with Consent or added again
+	Each    iter.Seq2[Loss, error]             // the deleted members that Lost counts; nil if there are none
+	Joined  iter.Seq2[resourcesync.Key, error] // keys of the members that were added in the window and not deleted or restored since, in ascending order; may be nil
 }
 
 // Loss is a deleted member.
@@ -149,23 +152,23 @@ type Loss struct {
 	Old    bool                // the resource was a member when the window began
 }
 
-// ErrOccupied is returned by Put and Copy (wrapped, with the path) if a file that the
-// mirror did not store is at the path for the bytes. The mirror never replaces that
-// file; the resource fails and the run continues.
-var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
+// ErrOccupied is returned by Put and Copy (wrapped, with the path) if another file is
+// in the place where the bytes belong, and the mirror did not store that file. The
+// mirror never replaces such a file; the resource fails and the run continues.
+var ErrOccupied = errors.New("occupied by a file that the mirror did not store")
 
-// ErrStale is returned by Put, Copy and Mark (wrapped) for a state older than the state
-// that the mirror holds for the set. The held state stays. A time in the future makes
-// no other state older ([evidence.ToCome]).
+// ErrStale is returned by Put, Copy and Mark (wrapped) if the mirror already holds a
+// newer state of the resource in the set. The held state stays. A held state with a
+// time in the future does not count as newer ([evidence.ToCome]).
 var ErrStale = errors.New("older than what the mirror holds")
 
 // ErrNotHeld is returned by Mark (wrapped) if the mirror does not hold the described
 // bytes. Then they must be fetched.
 var ErrNotHeld = transfer.ErrNotHeld
 
-// ErrNoPlace is returned by Put, Copy and Mark (wrapped) for a URI for which the mirror
-// has no valid path. The resource fails and the run continues.
-var ErrNoPlace = errors.New("the mirror has no place for it")
+// ErrNoPlace is returned by Put, Copy and Mark (wrapped) if the mirror cannot make a
+// valid path for a URI. The resource fails and the run continues.
+var ErrNoPlace = errors.New("the mirror has no valid path for it")
 
 // Batch collects changes to a mirror. No change is visible through the Mirror before
 // Commit, and all changes are durable when Commit has returned nil: first the bytes,
@@ -180,9 +183,10 @@ type Batch interface {
 	// up together. Nobody else may change them until the batch has been committed.
 	Expect(ctx context.Context, set string, uris []string) error
 	transfer.Store
-	// Adopt takes over the file at path, which Stray has found, as the bytes of w,
-	// without copying it. If the file does not have the bytes of w, Adopt returns
-	// ErrNotHeld and leaves the file in its place. It is called only for an Adopter.
+	// Adopt takes over the file at the given path, found by Adopter.Stray, as the bytes
+	// of w, without copying it. If the file does not have these bytes, Adopt returns
+	// ErrNotHeld and does not touch the file. It is called only if the Mirror is an
+	// Adopter.
 	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
 	// Copy puts the stored bytes of another URI, and verifies them again; see Put.
 	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
@@ -190,12 +194,13 @@ type Batch interface {
 	// of w. It does not touch the bytes. It returns ErrNotHeld if there are no bytes or
 	// other bytes.
 	Mark(ctx context.Context, set string, w harvest.Resource) error
-	// Due records that the bytes of w.URI must be fetched, and why. Stored bytes stay.
+	// Due records the reason why the bytes of w.URI must be fetched again. Bytes that
+	// are already stored stay.
 	Due(ctx context.Context, set string, w harvest.Resource, reason string) error
-	// Delete ends the membership of a URI in set. When no set contains the URI any
-	// more, the bytes move to the trash. moment is the time of the deletion if a change
-	// reported it, and is then stored as Held.Gone even if the URI is not a member;
-	// else moment is zero.
+	// Delete removes a URI from the given set. When no set contains the URI any more,
+	// the bytes move to the trash. If a change reported the deletion, moment is its
+	// time, and the mirror stores it as Held.Gone, even for a URI that is not a member.
+	// Otherwise moment is zero.
 	Delete(ctx context.Context, set, uri string, moment time.Time) error
 	// Consent records that a person has consented to the deletions in the batch, so
 	// that they do not count as Losses.

@@ -12,20 +12,21 @@ import (
 	"instep/transfer"
 )
 
-// This file transfers the bytes for the actions of a plan.
+// This file transfers the bytes that the actions of a plan need.
 
 func (d *Destination) transport() *packages.Transport {
 	return &packages.Transport{Client: d.Client, Spool: d.Spool, Parts: d.parts(), Tell: d.quirk}
 }
 
-// parts returns the store for interrupted large transfers; nil if the Mirror has none.
+// parts returns the Mirror's store for the received parts of large transfers that were
+// interrupted; nil if it has none.
 func (d *Destination) parts() transfer.Parts {
 	parts, _ := optional[transfer.Parts](d.Mirror)
 	return parts
 }
 
-// members yields the members of packages that the plan's actions need, in the order of
-// the packages.
+// members yields the members of packages from which the plan's actions take their
+// bytes, in the order of the packages.
 func (s *SetPlan) members() iter.Seq2[packages.Member, error] {
 	return func(yield func(packages.Member, error) bool) {
 		for a, err := range s.Actions() {
@@ -43,8 +44,9 @@ func (a *Action) member() packages.Member {
 // packaged reports whether the bytes of an action are in a package.
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
-// transfer puts the verified bytes of one resource into a batch. If an action cannot
-// copy or adopt the bytes, it becomes a fetch.
+// transfer obtains the bytes of one resource, verifies them and puts them into a batch.
+// If the action should copy or adopt local bytes and this fails, transfer fetches the
+// bytes instead.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if a.Kind == Copy || a.Kind == Adopt {
 		if n, done, err := r.fromHere(ctx, b, a); done {
@@ -69,8 +71,8 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	return r.fetcher.Fetch(ctx, b, a.Want)
 }
 
-// fromHere puts the bytes of a Copy or an Adopt into a batch. If the local bytes are
-// not the expected ones, the action becomes a fetch.
+// fromHere puts the local bytes of a Copy or an Adopt into a batch. If they are not the
+// expected bytes, done is false, and the action becomes a fetch.
 func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
 	if a.Kind == Copy {
 		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
@@ -94,7 +96,7 @@ func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, don
 // action becomes a request for the resource.
 func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if transfer.Timed(&a.Want) {
-		a.Want.Came = r.d.Client.Now() // the entry's times are exact, whenever the package was made
+		a.Want.Came = r.d.Client.Now() // the time at which the package was made is irrelevant, since the times of the entry are exact
 	}
 	put := func(w *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error) {
 		return b.Put(ctx, r.sp.Set, *w, transfer.Verified{Reader: body, Hashed: digested}, proved)
@@ -102,7 +104,7 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 	m := a.member()
 	want, n, whole, err := r.unpacker.Take(ctx, &m, put)
 	if whole {
-		a.Via = ViaDump // the package was transferred whole although parts were planned
+		a.Via = ViaDump // the package was transferred whole, although the plan was to transfer parts of it
 	}
 	switch {
 	case err == nil:

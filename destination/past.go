@@ -16,13 +16,14 @@ import (
 // pastMoment is the name under which a mirror of the past stores its moment.
 const pastMoment = "moment of the past"
 
-// MomentError means that the mirror holds another moment than the requested one.
+// MomentError means that the mirror holds the state of another moment than the
+// requested one.
 type MomentError struct {
 	Held, Asked time.Time // the zero time is the present
 }
 
 func (e *MomentError) Error() string {
-	return fmt.Sprintf("the mirror is of %s, and %s was asked for: one mirror holds one of them", momentName(e.Held), momentName(e.Asked))
+	return fmt.Sprintf("the mirror holds the state of %s, and the state of %s was requested: a mirror holds only one state", momentName(e.Held), momentName(e.Asked))
 }
 
 func momentName(t time.Time) string {
@@ -73,7 +74,8 @@ func (d *Destination) moment(ctx context.Context) (time.Time, error) {
 	return d.At, nil
 }
 
-// keepMoment stores the moment of the mirror before the run applies any action.
+// keepMoment stores the past moment whose state the mirror will hold, before the run
+// applies any action.
 func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	for _, sp := range p.Sets {
 		if !sp.Moment.IsZero() {
@@ -83,7 +85,8 @@ func (d *Destination) keepMoment(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// state opens the state that the mirror should have.
+// state opens the state of the Source that the mirror should have: the present one, or
+// that of a past moment.
 func (k *setPlanner) state(ctx context.Context) (*harvest.Snapshot, error) {
 	if k.scope.moment.IsZero() {
 		return k.offer.Present(ctx)
@@ -91,7 +94,8 @@ func (k *setPlanner) state(ctx context.Context) (*harvest.Snapshot, error) {
 	return k.offer.AsOf(ctx, k.scope.moment, k.prefer != PreferList)
 }
 
-// past plans the set as it was at the scope's moment.
+// past makes the plan for a mirror of the past, which holds the set as it was at the
+// moment in the scope.
 func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	st, err := k.state(ctx)
 	if err != nil {
@@ -101,9 +105,9 @@ func (k *setPlanner) past(ctx context.Context) (*planner, error) {
 	return k.compare(ctx, st, "the set as it was at "+momentName(k.scope.moment), "it is earlier, and all changes up to the moment are known")
 }
 
-// findMemento sets the URI of the bytes that w had at the scope's moment. It does
-// nothing for a resource whose bytes are those of an alternate, because a memento would
-// have other bytes.
+// findMemento finds the memento (the stored earlier version) from which the bytes that
+// w had at the past moment are fetched. It does nothing if the bytes of w are those of
+// an alternate representation, because a memento would have other bytes.
 func (s *scope) findMemento(w *harvest.Resource) error {
 	if s.moment.IsZero() || w.BytesAt != "" {
 		return nil
@@ -124,8 +128,9 @@ func (s *scope) findMemento(w *harvest.Resource) error {
 	return nil
 }
 
-// asThen fetches the bytes that a resource had at the past moment: from its memento, or
-// the present bytes if a digest proves that they are the same.
+// asThen fetches the bytes that a resource had at the past moment. They come from its
+// memento (a stored earlier version), or are the present bytes if a digest proves that
+// these are the same.
 func (r *runner) asThen(ctx context.Context, b Batch, a *Action) (int64, error) {
 	var failed error
 	if a.Want.Memento != "" {

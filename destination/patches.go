@@ -9,7 +9,8 @@ import (
 	"instep/transfer"
 )
 
-// reportPatches counts patches in the report, and reports failed ones in a note.
+// reportPatches adds the numbers of patches to the report. If patches failed, it makes
+// a note about them.
 func (r *runner) reportPatches() {
 	n, failure := r.patcher.Counts()
 	r.rep.Patches.Add(n)
@@ -42,14 +43,15 @@ func (r *runner) fromPatches(ctx context.Context, b Batch, a *Action) (n int64, 
 	case err != nil && ctx.Err() != nil:
 		return 0, true, err
 	case err != nil:
-		r.budget.begun.Add(w.Length.Int64()) // the resource is fetched whole
+		r.budget.begun.Add(w.Length.Int64()) // the patches failed, so the resource is fetched whole
 		return 0, false, nil
 	}
 	defer release()
 	return r.putPatched(ctx, b, a, made, fetched)
 }
 
-// patchesFrom returns the patches that convert the held bytes into w.
+// patchesFrom returns the patches that turn the held bytes of a resource into the bytes
+// of w; nil if there are none.
 func patchesFrom(w *harvest.Resource, h *Held) []harvest.Patch {
 	if !h.Stored || len(h.Digests) == 0 {
 		return nil
@@ -57,7 +59,7 @@ func patchesFrom(w *harvest.Resource, h *Held) []harvest.Patch {
 	return w.PatchesFrom(h.Length, h.Digests)
 }
 
-// putPatched puts the result of the patches into a batch.
+// putPatched puts the patched bytes of a resource into a batch.
 func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made io.Reader, fetched int64) (int64, bool, error) {
 	w := a.Want
 	if transfer.Timed(&w) {
@@ -71,7 +73,8 @@ func (r *runner) putPatched(ctx context.Context, b Batch, a *Action, made io.Rea
 	return fetched, true, nil
 }
 
-// cost returns the estimated number of bytes that the fetch of an action transfers.
+// cost returns the number of bytes that must be transferred for the action, estimated
+// if the Source does not give it.
 func (a *Action) cost() int64 {
 	if len(a.Want.Patches) > 0 {
 		return harvest.CostOf(a.Want.Patches)

@@ -55,19 +55,19 @@ const (
 type Action struct {
 	Kind    ActionKind
 	Change  resourcesync.Change // the effect on the mirror; "" for a Mark
-	Repair  bool                // the bytes were held, but are damaged or missing
-	Again   bool                // an earlier run failed to fetch this state, or found its bytes wrong
+	Repair  bool                // set if the mirror held the bytes, but they are damaged or missing
+	Again   bool                // set if this action was tried before: an earlier run failed to fetch the state, or its bytes were found to be wrong
 	Want    harvest.Resource
 	Via     Via    // how the bytes are obtained, if the action needs bytes
 	From    string // for a Copy: the URI of the bytes; for an Adopt: the path of the file
-	Package int    // for ViaDump and ViaRange: number of the package in the plan, counted from 1
-	Member  string // for ViaDump and ViaRange: rs:md/@path in that package
+	Package int    // number of the package in the plan, counted from 1, if the bytes come from a package (ViaDump, ViaRange)
+	Member  string // path of the resource in that package (its rs:md/@path)
 }
 
 // Counts are numbers of resources in a plan or a run.
 type Counts struct {
 	Same, Created, Updated, Deleted int64
-	Skipped                         map[Skip]int64 // resources in the Source's documents that were left out
+	Skipped                         map[Skip]int64 // number of resources in the Source's documents that were left out, by reason
 }
 
 func (c *Counts) skip(s Skip) { c.skipMany(s, 1) }
@@ -99,11 +99,12 @@ type SetState struct {
 	Why       string           // the reason for the mode, in one sentence
 	Origins   map[string]int64 // number of skipped resources for each origin that is not allowed
 	Moment    time.Time        // the past moment of the plan; zero for the present
-	Latest    time.Time        // newest time in the set's documents, in this run or an earlier one
-	Partial   error            // error of an unusable document; then nothing is deleted and the cursor does not move
+	Latest    time.Time        // newest time in the set's documents, as read in this run or an earlier one
+	Partial   error            // error of an unusable document, because of which nothing is deleted and the cursor does not move; nil if all are usable
 
-	// RolledBack describes how the Source shows an older state than before; "" if it
-	// does not. Unless AcceptRollback is set, the mirror and the cursor stay unchanged.
+	// RolledBack is a description of a Source that shows an older state than before; ""
+	// if the Source does not. Unless AcceptRollback is set, neither the mirror nor the
+	// cursor then changes.
 	RolledBack string
 
 	// Gap describes the unknown changes after the time of the lists; "" if there are
@@ -115,33 +116,34 @@ type SetState struct {
 type SetPlan struct {
 	SetState
 	Counts
-	Bytes    int64    // bytes to transfer, as far as the Source gives lengths
+	Bytes    int64    // number of bytes to transfer, as far as the Source gives lengths
 	Requests int64    // number of requests for resources, packages and parts of packages
 	Reasons  []string // the reasons for the planner's choices, one sentence each, in order
-	Members  int64    // number of members of the set before the run, set if deletions are planned
+	Members  int64    // number of members of the set before the run; counted only if deletions are planned
 	Pulse    Pulse    // how often the Source changes the set
 	Hash     string   // hash of the deletions; "" if there are none
-	Withheld bool     // a person must approve this Hash before the deletions are applied
-	Guard    Guard    // the counts because of which the deletions are withheld
+	Withheld bool     // set if a person must approve this Hash before the deletions are applied
+	Guard    Guard    // the numbers that explain why the deletions are withheld
 
 	asOf      time.Time             // time at which the Source sent the documents, by its own clock; zero if unknown
 	silent    time.Time             // latest possible time of a list without a stated time; zero if there is no such list
-	consent   bool                  // a person has consented to the deletions
+	consent   bool                  // set if a person has approved the deletions
 	set       discover.Set          // the planned set
-	scope     *scope                // the scope for planning the set again in this run; nil if it is not planned again
-	move      *CursorMove           // nil if the cursor does not move
-	actions   *spool.Log[Action]    // Action.Package is an index in decisions, counted from 1
+	scope     *scope                // scope of the run (which resources it handles), for planning the set again; nil if it is not planned again
+	move      *CursorMove           // how the cursor moves after the plan; nil if it does not move
+	actions   *spool.Log[Action]    // actions as the planner made them; here Action.Package is an index in decisions, counted from 1
 	ordered   *spool.Sorter[Action] // the requests of a first baseline, sorted by the keys of their URIs; see planner.add
-	decisions []int                 // for each package with wanted members: number in planned, from 1; 0 for single requests
-	retries   int64                 // number of actions that are retries
-	first     int64                 // index of the first retry
+	decisions []int                 // how the members of each package are obtained: the number of the package in planned, counted from 1, or 0 if they are requested one by one
+	retries   int64                 // number of actions that repeat a failed action of an earlier run
+	first     int64                 // number of retries that are moved to the end, so that the first one is not always the same
 	deletes   *spool.Log[Action]
 	planned   []packages.Planned // the packages of the plan; members of one package are consecutive in Actions
 }
 
-// decided yields the retries, or the other actions, with the way chosen for each
-// package. The way is chosen after the actions were written, when all wanted members of
-// the package are known.
+// decided yields the retries or, if the argument is false, all other actions. For
+// members of packages it fills in the way by which they are obtained. That way is known
+// only when all wanted members of the package have been planned, after the action was
+// written.
 func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range s.actions.All() {
@@ -190,7 +192,8 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	}
 }
 
-// rotated yields the retries in a circle that begins after the first s.first of them.
+// rotated yields the retries in another order: first those after the first s.first of
+// them, and then these.
 func (s *SetPlan) rotated() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		if s.retries == 0 {
@@ -226,19 +229,19 @@ func (d *Destination) newSetPlan(s SetState) *SetPlan {
 
 func (s *SetPlan) close() {
 	s.actions.Close()
-	_ = s.ordered.Close() // the plan is no longer read
+	_ = s.ordered.Close() // the error is ignored, since the plan is no longer needed
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {
-			_ = p.Opened.Leave() // what is not kept is transferred again
+			_ = p.Opened.Leave() // the error is ignored, since bytes that cannot be kept are transferred again
 		}
 	}
 }
 
 // Plan reads the Source's documents and decides the actions that synchronise the
-// mirror. It changes nothing. If the documents of a set are unusable and there is
-// another set, that set's plan is Partial and has no actions. An error means that no
-// set can be planned.
+// mirror. It changes nothing. A set whose documents are unusable gets a plan without
+// actions whose Partial is set, unless it is the only set. An error means that no set
+// can be planned.
 func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {

@@ -14,23 +14,24 @@ import (
 	"instep/resourcesync"
 )
 
-// planner makes one plan of a set. A setPlanner may make several plans and keep one.
+// planner makes one plan of a set. Several plans of the same set may be made, of which
+// one is used.
 type planner struct {
 	*SetPlan
 	d       *Destination
-	known   known     // how far the set was followed, and the evidence of the newest list
-	view    *view     // for a baseline: the Source's state of the set
-	served  time.Time // for an increment: time at which the Source sent its changes, by its clock; zero if unknown
-	doubted bool      // for an increment: the times of the changes contradict each other or the held state
-	stays   bool      // a resource is disputed, so the cursor does not move
-	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
+	known   known     // what the mirror knows about the set: its cursor and the evidence of the newest list
+	view    *view     // state of the set at the Source, if this is the plan of a baseline
+	served  time.Time // time at which the Source sent its changes, by its own clock, if this is the plan of an increment; zero if unknown
+	doubted bool      // set if the times of changes contradict each other or the mirror's state, in the plan of an increment
+	stays   bool      // set if the cursor must stay, for example because the existence of a resource is disputed
+	empty   bool      // set if the mirror holds nothing of the set, so that there is no held content to look for
 	sum     hash.Hash
-	left    bool  // the options left out a resource that other options would include
+	left    bool  // set if a resource was left out that other options would include
 	asked   int64 // bytes of the resources that are requested one by one, with an estimate for unknown lengths
 
-	twice     map[spool.Key]bool // resources that appear in several documents of the view
-	named     int64              // number of resources in the view
-	bulk      *bulk              // the wanted members of the package that is being planned
+	twice     map[spool.Key]bool // resources that several documents list
+	named     int64              // number of resources in the Source's state of the set
+	bulk      *bulk              // the wanted members of the package that is being planned; nil if none is
 	questions []question         // open questions about disputed URIs
 	asks      int                // number of questions
 
@@ -59,8 +60,8 @@ func (pl *planner) discard() {
 // gets returns the cost of requesting resources one by one.
 func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 
-// SkipStale means that only a list older than the applied state contains the resource,
-// so it may have been deleted since.
+// SkipStale means that the resource is only in a list that is older than the mirror's
+// state, so it may have been deleted since the list was made.
 const SkipStale Skip = "only in a list older than what is here"
 
 // sent returns the time at which the Source sent the documents, by its own clock.
@@ -71,7 +72,8 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// confirm records that the held bytes are the bytes of w.
+// confirm plans that the mirror records the description w for the bytes that it holds,
+// which are the right ones. If nothing in the record would change, it plans nothing.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	proves := w.Provable() && !h.Verified
@@ -85,15 +87,15 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
 
-// outlasts reports whether a list's confirmation of bytes without a digest must be
-// recorded. Recording it discards their arrival time.
+// outlasts reports whether to record that a list confirmed bytes which have no digest.
+// The list's time then replaces their arrival time.
 func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
-// notBefore returns w with the time of the held state if that is later. So a statement
-// that is later by its position in a list never gets an earlier time. A time in the
-// future is ignored.
+// notBefore returns w with a time that is not before the time of the mirror's state. A
+// statement may count as later because of its position in a Change List, although its
+// time is earlier. A time of the mirror in the future is ignored.
 func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -109,11 +111,12 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 	}
 }
 
-// bring adds the action that obtains the bytes of w; h is the mirror's record.
+// bring adds the action that obtains the bytes of w. from is the place of w in a
+// package, if it is in one; h is the mirror's record of the URI.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
-	if w.BytesAt != "" { // the package contains another representation
+	if w.BytesAt != "" { // the wanted bytes are those of an alternate representation, which is not in the package
 		from = harvest.Location{}
 	}
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
@@ -140,12 +143,14 @@ func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.
 	return pl.add(a, from)
 }
 
-// sameWant reports whether two descriptions are of the same bytes.
+// sameWant reports whether two descriptions agree in everything that concerns the
+// bytes.
 func sameWant(v, w *harvest.Resource) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
-// add adds an action that needs bytes, which may be in a package.
+// add adds to the plan an action that needs bytes. from is their place in a package, if
+// they are in one.
 func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
@@ -161,9 +166,9 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.retry() {
 		pl.retries++
 	}
-	// A mirror's rows are in the order of these keys; a Source may list its resources
-	// in any order. Writing the rows of a million resources in random order takes three
-	// times as long.
+	// The actions of a first baseline are sorted by key, since the rows of a mirror are
+	// sorted by the same keys. Writing the rows of a million resources in the order of
+	// the Source's list takes three times as long.
 	if pl.empty && !a.retry() {
 		return pl.ordered.Append(string(resourcesync.KeyOf(a.Want.URI))+"\x00", a)
 	}
@@ -185,9 +190,10 @@ func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 }
 
 // findContent turns a fetch into a copy if the mirror holds the same bytes under
-// another URI. Only the length and a digest of sha-256 or stronger together prove that.
+// another URI. The bytes count as the same only if their length and a digest of sha-256
+// or better agree.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
-	best := a.Want.Digests.Get(resourcesync.SHA256) // the algorithm that every mirror records
+	best := a.Want.Digests.Get(resourcesync.SHA256) // every mirror records the sha-256 of its bytes
 	if best.IsZero() {
 		best = a.Want.Digests.Strongest()
 	}
@@ -210,8 +216,9 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds the deletion of a member. If a change reported the deletion, w has its
-// time. If doubted is set, the guard withholds the deletion.
+// remove adds the deletion of a member to the plan. If a change reported the deletion,
+// w has the time of the change. If doubted is set, the deletion needs the approval of a
+// person.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

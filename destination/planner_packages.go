@@ -15,27 +15,29 @@ const (
 	memberName        = 100 // estimated bytes of one member in the directory, which planning does not read
 )
 
-// bulk collects the wanted members of one package, to compare ways to obtain them.
+// bulk collects facts about the wanted members of one package, to compare the ways in
+// which they can be obtained.
 type bulk struct {
 	pkg      *harvest.Package
-	number   int   // the package's place in SetPlan.decisions, counted from 1
-	again    int64 // members that an earlier run failed to fetch
-	unsized  int64 // members of unknown length
-	unproved bool  // some members have no strong digest
-	end      int64 // end of the last group of consecutive members
+	number   int   // index of the package in SetPlan.decisions, counted from 1
+	again    int64 // number of members that an earlier run failed to fetch
+	unsized  int64 // number of members of unknown length
+	unproved bool  // set if some members have no strong digest
+	end      int64 // end of the last group of consecutive members in the package, as an offset in bytes
 
-	length  int64 // length of the package
-	here    bool  // the package has already been transferred
+	length  int64 // length of the package in bytes
+	here    bool  // set if the package has already been transferred
 	wanted  int64 // number of wanted members
-	gets    int64 // total bytes of the members if they are requested one by one
+	gets    int64 // number of bytes of the members if each is requested by itself
 	runs    int64 // number of groups of consecutive wanted members in the package
-	span    int64 // total bytes of these groups; -1 if unknown
-	names   int64 // bytes of the package's directory, if it must be read
-	opening int64 // number of requests for the directory
+	span    int64 // number of bytes in these groups; -1 if unknown
+	names   int64 // number of bytes of the package's directory, if it must be read
+	opening int64 // number of requests that read the directory
 	prefer  Prefer
 }
 
-// add counts the member that an action needs, and records its place in the action.
+// add counts the member of the package that an action needs, and stores where the
+// member is in the action.
 func (b *bulk) add(a *Action, c harvest.Location) {
 	size := harvest.LengthOr(a.Want.Length)
 	b.wanted++
@@ -67,14 +69,15 @@ func (b *bulk) complete(opened *packages.Opened) {
 	switch {
 	case p.Unsized || p.Listed == 0:
 		b.span = -1
-	case b.length < p.Listed: // compressed members are shorter in the package
+	case b.length < p.Listed: // the members are compressed, so they take less space in the package
 		b.span = int64(float64(b.span) * float64(b.length) / float64(p.Listed))
 	}
 }
 
-// carriage returns the cheapest way to obtain members of a package, its cost in bytes
-// and requests, and the reason. If costs are equal it chooses single requests, which do
-// not depend on the package being right.
+// carriage returns the cheapest way to obtain the wanted members of a package: one by
+// one, by parts of the package or by the whole package. It also returns the cost of
+// that way, and the reason. If costs are equal it chooses single requests, because a
+// package may be wrong.
 func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	type way struct {
 		via             Via
@@ -92,12 +95,13 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
 	}
 	ways = append(ways, whole)
-	why = harvest.Counted(b.wanted, "%d {member|members} wanted: %d bytes in %d {request|requests} one by one, %d in %d by the whole package",
+	why = harvest.Counted(b.wanted, "%d {member|members} wanted; bytes and requests needed: %d and %d one by one, %d and %d by the whole package",
 		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests)
 	if b.span >= 0 && !b.here {
 		parts := way{ViaRange, b.span + b.names, b.runs + b.opening}
-		why += fmt.Sprintf(", %d in %d by parts of it", parts.bytes, parts.requests)
-		// the whole package has a digest as proof, so parts must cost much less
+		why += fmt.Sprintf(", %d and %d by parts of the package", parts.bytes, parts.requests)
+		// parts must cost much less than the whole package, because the package has a
+		// digest as proof
 		if packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 			ways = append(ways, parts)
 		}
@@ -108,8 +112,8 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	return best.via, best.bytes, best.requests, why
 }
 
-// addMember adds an action whose bytes may be in a package. Other actions may come
-// between those of one package.
+// addMember adds to the plan an action whose bytes may be in a package. Between the
+// members of one package, other actions may be added.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk != nil && pl.bulk.pkg != c.Package {
 		pl.dispatch()
@@ -117,7 +121,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.bulk == nil {
 		pl.decisions = append(pl.decisions, 0)
 		pl.bulk = &bulk{pkg: c.Package, number: len(pl.decisions), prefer: pl.d.Prefer}
-		if !pl.Moment.IsZero() { // only packages surely contain the bytes of that time
+		if !pl.Moment.IsZero() { // only packages are certain to contain the bytes of the past moment
 			pl.bulk.prefer = PreferDump
 		}
 	}
@@ -125,7 +129,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	return pl.actions.Append(a)
 }
 
-// dispatch chooses how the members of the current package are obtained.
+// dispatch chooses how the wanted members of the current package are obtained.
 func (pl *planner) dispatch() {
 	b := pl.bulk
 	if b == nil {

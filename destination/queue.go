@@ -16,29 +16,29 @@ import (
 	"instep/resourcesync"
 )
 
-// queue fills one batch with actions while the previous one is committed.
+// queue fills one batch of actions while the previous batch is committed.
 type queue struct {
 	r      *runner
 	save   context.Context // context for writes that must not be lost when the run is interrupted
 	open   *openBatch
-	before *openBatch // the batch that was last committed, or is being committed
-	commit chan error // receives the result of the commit of before; nil if no commit is running
+	before *openBatch // the previous batch, which is being committed or has been committed
+	commit chan error // receives the result of the running commit; nil if no commit is running
 }
 
 // openBatch is a batch that is being filled or committed.
 type openBatch struct {
 	r       *runner
 	b       Batch
-	n       int          // size of the batch in the units of room
-	more    atomic.Int64 // additional size from resources that unexpectedly needed a request of their own, in the units of room
+	n       int          // size of the batch, in the units that room returns
+	more    atomic.Int64 // size added by resources that, contrary to the plan, needed a request of their own, in the same units
 	bytes   int64
 	uris    map[resourcesync.Key]bool
-	waiting []Action // actions that have not been started
+	waiting []Action // actions whose transfers have not been started
 	workers sync.WaitGroup
 
 	marks []Action // actions that transfer no bytes, applied after the transfers
 
-	ended   chan struct{} // closed when the transfers have ended and Sync has returned; nil before end is called
+	ended   chan struct{} // closed when all transfers of the batch have ended and its bytes are durable; nil until end is called
 	syncErr error
 
 	mu   sync.Mutex // guards done
@@ -62,9 +62,9 @@ func weight(a *Action) int64 {
 	return harvest.LengthOr(a.Want.Length)
 }
 
-// room returns the size of an action in a batch, in units of 1/cheap of a resource. The
-// resource's Remainder counts too, because it stays in memory until the batch is
-// committed.
+// room returns how much of a batch an action takes, in units of 1/cheap of a resource.
+// The other attributes of the resource (its Remainder) count too, because they stay in
+// memory until the batch is committed.
 func room(a *Action) int {
 	n := 1
 	if a.Kind == Fetch && !a.packaged() {
@@ -73,7 +73,8 @@ func room(a *Action) int {
 	return n + a.Want.Remainder.Held()/textRoom
 }
 
-// full reports whether the action a with this key must wait for the next batch.
+// full reports whether an action has to wait for the next batch, because this one is
+// full or has an action for the same URI. key is the key of that URI.
 func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
@@ -120,7 +121,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 	return q.flush(ctx)
 }
 
-// flush starts the waiting actions of the open batch.
+// flush starts the transfers of the actions that wait in the open batch.
 func (q *queue) flush(ctx context.Context) error {
 	l := q.open
 	if l == nil {
@@ -173,8 +174,8 @@ func (q *queue) rotate(move *CursorMove) error {
 	return nil
 }
 
-// finish commits the last batch, and moves the cursor if the whole plan was carried
-// out. That is known only when the transfers of both batches have ended.
+// finish commits the last batch. It also moves the cursor if the whole plan was carried
+// out, which is known only when the transfers of the last two batches have ended.
 func (q *queue) finish() {
 	r := q.r
 	q.open.end(q.save)
@@ -211,9 +212,9 @@ func (q *queue) committed() error {
 	return err
 }
 
-// end starts a goroutine that waits for the transfers of the batch and makes their
-// bytes durable while the previous batch is committed. Nothing may be added to the
-// batch after this call.
+// end closes the batch for further actions. It starts a goroutine that waits for the
+// batch's transfers and makes their bytes durable, while the previous batch is
+// committed.
 func (l *openBatch) end(ctx context.Context) {
 	if l == nil || l.ended != nil {
 		return
@@ -240,11 +241,12 @@ func (l *openBatch) bring(ctx context.Context, a *Action) {
 	n, err := l.r.transfer(ctx, l.b, a)
 	l.more.Add(int64(room(a) - planned))
 	switch {
-	// the cursor must not move past an action that is neither done nor failed
+	// an action that was interrupted is neither done nor failed, so the run stops and
+	// the cursor stays
 	case err != nil && ctx.Err() != nil:
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
-		// the mirror already has a newer state, so nothing is reported
+		// nothing is reported, since the mirror already has a newer state
 	case err == nil || harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		if err != nil {
 			n = 0
@@ -259,8 +261,8 @@ func (l *openBatch) bring(ctx context.Context, a *Action) {
 	}
 }
 
-// answered counts consecutive failures without an answer. After maxOutage of them it
-// ends the run.
+// answered counts the consecutive resources for which the Source gave no answer; ok
+// means that it gave one. After maxOutage resources without an answer, the run ends.
 func (r *runner) answered(a *Action, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,7 +280,8 @@ func (r *runner) answered(a *Action, ok bool) {
 	}
 }
 
-// skipRetry returns an error if too many retries have failed to try this one.
+// skipRetry returns an error if the action is a retry, and so many retries failed in a
+// row that it is not tried.
 func (r *runner) skipRetry(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -331,7 +334,8 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 			err = l.b.Delete(ctx, set, a.Want.URI, time.Time{})
 		}
 		switch {
-		// another set of this run has changed the resource since the plan was made
+		// the mirror's bytes are not those that were planned for, since the run changed
+		// the resource in another set
 		case errors.Is(err, ErrNotHeld):
 			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):
@@ -343,9 +347,10 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	for _, o := range l.done {
 		switch {
 		case o.err == nil:
-		// the mirror has no place for the reason either; the next list names it again
+		// the mirror cannot store a reason for a URI without a path; the next list
+		// contains the resource again
 		case errors.Is(o.err, ErrNoPlace):
-		// the resource is already due, with a more informative reason
+		// the resource is already due to be fetched, with a more informative reason
 		case o.Again && errors.Is(o.err, ErrOutage):
 		default:
 			if err := l.b.Due(ctx, set, o.Want, reason(o.err)); err != nil {

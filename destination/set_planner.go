@@ -13,8 +13,8 @@ import (
 	"instep/internal/packages"
 )
 
-// setPlanner plans or audits one set. It contains the mirror's evidence about the set
-// and the documents read from the Source.
+// setPlanner plans or audits one set. It contains what the mirror knows about the set,
+// and the documents of the set at the Source.
 type setPlanner struct {
 	planInputs
 	offer *harvest.Offer
@@ -64,8 +64,8 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		pl.discard()
 		return nil, err
 	}
-	// start at a random retry, because many permanent failures would keep the later
-	// retries from ever being requested
+	// The retries start at a random one. If they always started at the first, many
+	// permanent failures would keep the later ones from being tried.
 	if n := pl.retries; n > maxOutage {
 		pl.first = rand.New(rand.NewPCG(uint64(d.Client.Now().UnixNano()), 0)).Int64N(n)
 	}
@@ -77,17 +77,18 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if pl.move != nil {
 		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
 		known := k.known.Cursor
-		// our own requests are no news about the Source
+		// the times of our own requests do not count as news of the Source
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
-	if !pl.Moment.IsZero() { // for a past moment there is no age to report
+	if !pl.Moment.IsZero() { // a plan for a past moment has no age to report
 		pl.Latest = time.Time{}
 	}
 	return pl.SetPlan, nil
 }
 
-// plan plans an increment from the cursor, or else a baseline.
+// plan makes the plan of the set: an increment if the set can be followed from its
+// cursor, otherwise a baseline.
 func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if !k.scope.moment.IsZero() {
 		return k.past(ctx)
@@ -125,8 +126,9 @@ func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 // because some Sources omit deletions from their Change Lists.
 const DefaultBaselineEvery = 30 * 24 * time.Hour
 
-// age returns the reason why a baseline is due, or "" if none is. now is the time by
-// the Source's clock; zero stands for the time by our clock.
+// age returns the reason why the last baseline is too old, so that another one is due,
+// or "" if it is not. now is the present time by the Source's clock; if it is zero, our
+// clock counts.
 func (k *setPlanner) age(now time.Time) string {
 	if now.IsZero() {
 		now = k.d.Client.Now()
@@ -143,9 +145,9 @@ func (k *setPlanner) age(now time.Time) string {
 	return fmt.Sprintf("the last baseline was made %d days ago, and some Sources omit deletions from their Change Lists", int(now.Sub(last).Hours()/24))
 }
 
-// increment plans the changes of a track. If the packages of a Change Dump save more
-// than it costs to read their manifests, the changed resources are extracted from
-// packages.
+// increment plans the changes in one kind of change documents, the track. It extracts
+// the changed resources from packages if the packages of a Change Dump save more than
+// it costs to read their manifests.
 func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string) (*planner, error) {
 	ch := k.offer.Changes[tr]
 	pl := k.newPlanner(Incremental, why)
@@ -171,9 +173,9 @@ func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string
 	return pl, pl.incremental(ctx, ch)
 }
 
-// recount makes a baseline because the times of the changes contradict each other or
-// the mirror. The times come from a wrong clock, and a newer list shows the true state.
-// recount returns nil if there is no newer list.
+// recount makes a baseline because the times of changes contradict each other or the
+// mirror's state. Such times come from a wrong clock, and a newer list shows the true
+// state. recount returns nil if there is no newer list.
 func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	if !k.Usable(harvest.ResourceList) {
 		return nil, nil

@@ -8,24 +8,25 @@ import (
 	"instep/internal/packages"
 )
 
-// This file contains the choices of the planner, as functions of the Source's offer,
-// the held state and the options. They read nothing; the planner collects the inputs
-// and carries out the choice.
+// The functions in this file are the choices of the planner. They depend only on what
+// the Source offers, the mirror's state and the options. They read no documents: the
+// planner collects the facts and carries out the choice.
 
-// planInputs are the facts on which the choices of the planner depend.
+// planInputs are the facts on which the planner's choices depend.
 type planInputs struct {
 	*harvest.Offered
 	prefer   Prefer
-	followed bool   // an earlier run completed a baseline
-	covered  bool   // resources that earlier runs left out are also left out now
-	restored bool   // earlier states were restored in the mirror since the last run
-	overdue  string // the reason why a baseline is due although an increment is possible; "" if none is due
+	followed bool   // set if an earlier run completed a baseline
+	covered  bool   // set if every resource that earlier runs left out is also left out now
+	restored bool   // set if earlier states were restored in the mirror since the last run
+	overdue  string // reason why a baseline is due although an increment is possible; "" if none is due
 	members  int64  // number of members of the set in the mirror
 }
 
-// mode chooses between a baseline and an increment (1.1 §5.2), and returns the track of
-// an increment and the reason. An increment needs a cursor and a track that reaches
-// back to the cursor. follow reads a track, and may find that a baseline is due.
+// mode chooses between a baseline and an increment (1.1 §5.2), and returns the reason.
+// For an increment it also returns the track (the kind of change documents) to read,
+// which must reach back to the cursor. follow reads a track, and may find that a
+// baseline is needed after all.
 func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
 	case !f.followed && f.members > 0:
@@ -52,8 +53,8 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 	return Baseline, 0, cmp.Or(why, "the Source offers no Change List"), nil
 }
 
-// baselineSource chooses the snapshot for a baseline and returns the reason; false if
-// there is no usable snapshot.
+// baselineSource chooses between the Resource List and the Resource Dump for a
+// baseline, and returns the reason. It returns false if neither is usable.
 func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it shows which resources are missing"
 	switch {
@@ -76,7 +77,7 @@ func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	return s, why, true
 }
 
-// lacks returns the reason why a snapshot is not used.
+// lacks returns the reason why a Resource List or Resource Dump is not used.
 func (f *planInputs) lacks(s harvest.SnapshotKind) string {
 	if f.Shows[s] {
 		return s.String() + " cannot be used"
@@ -84,15 +85,15 @@ func (f *planInputs) lacks(s harvest.SnapshotKind) string {
 	return "no " + strings.TrimPrefix(s.String(), "the ") + " is offered"
 }
 
-// weighs reports whether a plan from a Resource List, whose requests cost gets, should
-// be compared with a plan from a Resource Dump.
+// weighs reports whether to make a second plan from a Resource Dump, and to compare it
+// with the plan from a Resource List. gets is the cost of the requests in the latter.
 func (f *planInputs) weighs(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
-// pays reports whether transferring all packages of a dump, or parts of them after
-// reading their manifests, may cost less than gets, the requests for single
-// resources.
+// pays reports whether a dump may cost less than requests for single resources, whose
+// cost is gets. The dump is transferred whole, or its manifests are read first and then
+// parts of its packages.
 func pays(st *harvest.Snapshot, gets, members int64) bool {
 	bytes, known := st.Weight()
 	count := int64(len(st.Packages))
@@ -106,8 +107,8 @@ const manifestEntry = 300
 // document is worthwhile.
 const worthLooking = 8
 
-// carries reports whether it is worthwhile to look for changed resources, whose
-// requests cost gets, in the packages of Change Dumps.
+// carries reports whether it is worthwhile to look for changed resources in the
+// packages of Change Dumps, instead of requesting them one by one at the cost gets.
 func (f *planInputs) carries(tr harvest.Track, gets int64) bool {
 	return f.prefer != PreferList && f.Tells[harvest.ChangeDumps] && tr != harvest.ChangeDumps && tr != harvest.ChangeDumpArchive && gets > packages.Cost(0, worthLooking)
 }

@@ -9,17 +9,17 @@ import (
 	"instep/transfer"
 )
 
-// These are the oddities of the Source's documents, numbered after the oddities of
-// package transfer.
+// These are the oddities of the Source's documents, which a run counts. Their numbers
+// continue those of the oddities of transfers.
 const (
-	oddDeletion = iota + transfer.Oddities // a deletion of a resource that was never listed; the Source may list other URIs than it deletes
-	oddProof                               // a strong digest was replaced by a weak one or none, as an attacker of the bytes would do
-	oddSize                                // a dropped remainder
+	oddDeletion = iota + transfer.Oddities // deletion of a resource that was never listed; the Source may use other URIs in deletions than in lists
+	oddProof                               // strong digest that was replaced by a weak one or none, as by an attacker who changes the bytes
+	oddSize                                // other attributes of a resource (its Remainder) that were dropped, because they are too long
 	oddities
 )
 
-// oddNotes are the notes about oddities. Each note is made once per set, with the
-// number of resources and the URI of the first one.
+// oddNotes are the texts of the notes about oddities. A note is made once per set, with
+// the number of resources and the URI of the first one.
 var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -61,8 +61,8 @@ func (t *tally) note(d *Destination, set string) {
 	}
 }
 
-// compareProofs counts a resource if the Source no longer gives the strong digest that
-// proved the held bytes.
+// compareProofs counts a resource as odd if a strong digest proved the held bytes, and
+// the Source now gives only a weak one or none.
 func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
 	older := h.Changed.After(w.Changed) // the document is older than the applied state
 	switch h.Proof {

@@ -27,7 +27,8 @@ type Orphan struct {
 	Forget  bool   // a person has approved forgetting the set
 }
 
-// orphans returns the mirror's sets that a complete Source Description lacks.
+// orphans returns the sets that the mirror holds and that are missing from a complete
+// Source Description.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
 	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
@@ -41,7 +42,7 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
 			continue
 		}
-		if _, err := fetch.Parse(set); err != nil { // a set of the mirror itself, not of a Source
+		if _, err := fetch.Parse(set); err != nil { // the set was made by the mirror and is not a set of a Source
 			continue
 		}
 		o, err := d.orphan(ctx, set)
@@ -55,11 +56,11 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 	return all, nil
 }
 
-// forgotten returns the name under which a mirror stores that a set was forgotten.
+// forgotten returns the name under which a mirror records that a set was forgotten.
 func forgotten(set string) string { return "forgotten " + set }
 
-// orphan returns the Orphan for a set that is not offered; nil if the set is empty or
-// already forgotten.
+// orphan returns the Orphan for a set that the Source no longer offers; nil if the set
+// is empty or already forgotten.
 func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	n, err := d.Mirror.Count(ctx, set)
 	if err != nil || n == 0 {
@@ -74,9 +75,9 @@ func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	return o, err
 }
 
-// keepOrphans stores the orphans so that a person can approve forgetting them, and
-// forgets approved ones. If a forgotten set is offered again, keepOrphans clears the
-// mark.
+// keepOrphans stores the sets that are no longer offered, so that a person can approve
+// forgetting them, and records the approved ones as forgotten. It deletes that record
+// if the Source offers the set again.
 func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	for _, s := range p.Sets {
 		if _, was, err := d.Mirror.Recall(ctx, forgotten(s.Set)); err != nil {
@@ -101,12 +102,12 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// tick is the smallest difference between two recorded times.
+// tick is the smallest difference between two times that a mirror records.
 const tick = time.Microsecond
 
-// refuse records that the Source shows an older state than before. The mirror does not
-// go back, and the cursor does not move, so that each run reports it until the Source
-// is past the held state or the older state is accepted.
+// refuse records that the Source shows an older state than before; how describes it.
+// The mirror does not go back, and the cursor does not move. So each run reports this
+// until the Source has passed the mirror's state, or the user accepts the older state.
 func (pl *planner) refuse(how string) {
 	if how == "" || pl.d.AcceptRollback {
 		return

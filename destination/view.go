@@ -15,27 +15,29 @@ import (
 	"instep/resourcesync"
 )
 
-// view is a Source's state of a set, for comparison with the mirror.
+// view is the state of a set at the Source, prepared for the comparison with the
+// mirror.
 type view struct {
 	*harvest.Snapshot
 	d     *Destination
 	of    string    // URI of the set
-	known known     // evidence about the state that earlier runs applied
-	lift  time.Time // replaces every earlier time in the documents; zero if none is replaced
+	known known     // what the mirror knows about the set from earlier runs
+	lift  time.Time // earliest time that a statement in the documents gets; zero if their times are not raised
 }
 
 func (k *setPlanner) view(st *harvest.Snapshot) *view {
 	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.beside(st.Latest)}
 }
 
-// named is a resource with the equally valid descriptions of several documents.
+// named is a resource with all its descriptions, if several documents describe it and
+// none of them is known to be later.
 type named struct {
 	harvest.Item
 	others []harvest.Item
 }
 
 // compare calls each with every resource that admit accepts, and with the mirror's
-// record of the resource. It adds all resources at the Source to seen, unless seen is
+// record of it. It adds the keys of all resources at the Source to seen, unless seen is
 // nil.
 func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
 	return batched(v.admitted(ctx, seen, twice, admit), func(batch []named) error {
@@ -54,9 +56,10 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 	})
 }
 
-// admitted yields every resource that admit accepts. Resources in twice come last, with
-// all their valid descriptions. If the changes are older than the applied state,
-// admitted uses the description of the list instead of that of a change.
+// admitted yields every resource that admit accepts. The resources in twice, which
+// several documents list, come last with all their descriptions. If the changes are
+// older than the mirror's state, admitted takes descriptions from the list and not from
+// the changes.
 func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
 	return func(yield func(named, error) bool) {
 		hand := func(w named) bool {
@@ -103,12 +106,13 @@ func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.K
 	}
 }
 
-// unnamed calls each with every member that is not in seen, and with the documents'
-// statement about the member. told means that the statement is a change.
+// unnamed calls each with every member of the mirror that is not in seen, and with what
+// the documents say about it. told means that a change says it, and not the lists.
 func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
 	members := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
 	return batched(members, func(members []Held) error {
-		// Members may leave out Told, Until and Came
+		// the records of Members need not have the fields Told, Until and Came, so they
+		// are looked up again
 		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI }))
 		if err != nil {
 			return err
@@ -133,11 +137,12 @@ func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
 	return d
 }
 
-// maxOthers limits the contradicting descriptions that are compared for a resource.
+// maxOthers is the maximum number of further descriptions that are kept for a resource
+// if documents contradict each other.
 const maxOthers = 4
 
-// beside adds the description of another document. It keeps the later one of the two
-// descriptions, or both if neither is later.
+// beside adds the description of another document to n. It keeps only the later one of
+// two descriptions, or both if it is unknown which is later.
 func (n *named) beside(w *harvest.Item) *named {
 	switch {
 	case n == nil, w.Changed.After(n.Changed):
@@ -148,14 +153,15 @@ func (n *named) beside(w *harvest.Item) *named {
 	return n
 }
 
-// choose returns the description that matches the held bytes, else one that did not
-// fail in the last attempt.
+// choose returns the description that matches the held bytes. If none does, it prefers
+// one with which the last attempt to fetch the resource did not fail.
 func (n *named) choose(h *Held) *harvest.Item {
 	if len(n.others) == 0 {
 		return &n.Item
 	}
 	all := append([]harvest.Item{n.Item}, n.others...)
-	// the choice must not depend on the order in which the documents were read
+	// sorted, because the choice must not depend on the order in which the documents
+	// were read
 	slices.SortFunc(all, func(a, b harvest.Item) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) })
 	for i := range all {
 		if h.Due == "" && match(h, &all[i].Resource) == evidence.Same {
@@ -170,8 +176,8 @@ func (n *named) choose(h *Held) *harvest.Item {
 	return &n.Item
 }
 
-// applied returns how far earlier runs followed the set. With lift it returns the zero
-// value, so that no document counts as old.
+// applied returns up to which list and which change earlier runs applied the set. If
+// lift is set, it returns the zero value, so that no document counts as older.
 func (v *view) applied() evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}
@@ -179,7 +185,7 @@ func (v *view) applied() evidence.Applied {
 	return v.d.applied(v.known.Cursor, v.Served)
 }
 
-// said returns the documents' statement about a resource that they list.
+// said returns what the documents say about a resource that they list.
 func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.Statement {
 	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)
@@ -190,20 +196,21 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 		return s
 	}
 	s, _ := w.By.Word()
-	if h.Member && !w.At.After(a.Listed) { // the resource is not missing from a newer list
+	if h.Member && !w.At.After(a.Listed) { // no newer list was applied from which the resource could be missing
 		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
-	// unless a deletion is disputed, the list of that time says that the resource exists
+	// if only the version is disputed, the list of that time shows that the resource
+	// exists
 	if s.From = evidence.Later(s.From, v.lift); s.Torn && !s.Denied {
 		s.From = evidence.Later(s.From, w.At)
 	}
 	return s
 }
 
-// absent returns the documents' statement about a member that they do not list, with
-// the time of the statement. told is set if the statement comes from a change, not from
-// the lists.
+// absent returns what the documents say about a member of the mirror that they do not
+// list: that it was deleted or is absent, and since when. told is set if a change says
+// it, and not the lists.
 func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
 	a := v.applied()
 	c, err := v.Changes.Of(h.URI)
@@ -216,8 +223,8 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
 		d := v.decide(said, h)
 		if v.Unsure && !h.Told && !said.Old && d == evidence.Keep {
-			// A later list contained the resource, but with lists of several times
-			// nothing shows which.
+			// A later list may have contained the resource, but the parts of that list
+			// have different times, and nothing shows which one applies.
 			said.Torn, said.Denied = true, true
 			d = v.decide(said, h)
 		}
@@ -231,9 +238,9 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 
-// wentBack describes that the Resource List is older than one that was read before. It
-// returns "" if the list is not older, or if the time of the earlier list came from a
-// wrong clock. Dumps and archives may be older if their changes lead beyond the applied
+// wentBack describes a Resource List that is older than one read before. It returns ""
+// if the list is not older, or if the time of the earlier list came from a wrong clock.
+// Dumps and archives may be older, if the changes after them lead beyond the mirror's
 // state.
 func (v *view) wentBack() string {
 	newest := v.known.newest(v.Served, v.Reader.Now())

@@ -24,9 +24,9 @@ type Watch struct {
 
 // Pulse describes how often the Source changes, as observed in one run.
 type Pulse struct {
-	News   bool                    // the run found something new at the Source
+	News   bool                    // set if the run found something new at the Source
 	Gap    time.Duration           // usual time between two changes in the newest Change List; 0 if unknown
-	Freq   resourcesync.ChangeFreq // change frequency of the Change List in the Capability List; "" if not given
+	Freq   resourcesync.ChangeFreq // changefreq that the Capability List gives for the Change List; "" if it gives none
 	MaxAge time.Duration           // freshness lifetime of the Change List (Cache-Control)
 }
 
@@ -39,7 +39,7 @@ type Wait struct {
 const (
 	leastWait   = 10 * time.Second
 	mostWait    = time.Hour
-	defaultWait = time.Minute // wait for a Source whose rhythm is unknown
+	defaultWait = time.Minute // wait between two runs if it is unknown how often the Source changes
 )
 
 // Loop makes runs until ctx ends, and then returns nil. After an error of the Source it
@@ -74,7 +74,7 @@ func (w *Watch) Loop(ctx context.Context) error {
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
-	var set *discover.UnknownSetError // the set was offered before and may come back
+	var set *discover.UnknownSetError // the Source offered the set before and may offer it again
 	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 
@@ -83,11 +83,11 @@ func isOutage(err error) bool {
 	return errors.Is(err, fetch.Temporary) || errors.Is(err, ErrOutage)
 }
 
-// rhythm computes the wait before the next run.
+// rhythm computes how long to wait before the next run.
 type rhythm struct {
 	every, most time.Duration
-	quiet       int // consecutive runs that found nothing new
-	failed      int // consecutive runs that failed
+	quiet       int // number of consecutive runs that found nothing new
+	failed      int // number of consecutive runs that failed
 }
 
 // next returns the time to wait after a run with the pulse p or the error err. While
@@ -115,7 +115,7 @@ func (r *rhythm) next(p Pulse, err error) time.Duration {
 	return wait
 }
 
-// grown returns d multiplied n times by factor, but at most r.most.
+// grown multiplies the duration d by factor, n times. The result is at most r.most.
 func (r *rhythm) grown(d time.Duration, factor float64, n int) time.Duration {
 	for ; n > 0 && d < r.most; n-- {
 		d = time.Duration(float64(d) * factor)
@@ -123,7 +123,7 @@ func (r *rhythm) grown(d time.Duration, factor float64, n int) time.Duration {
 	return min(d, r.most)
 }
 
-// base returns the time to wait after a change.
+// base returns how long to wait after a run that found a change.
 func (p *Pulse) base() time.Duration {
 	if p.Gap > 0 {
 		return p.Gap / 2

@@ -14,8 +14,8 @@ import (
 
 // Selector chooses resources by the records that describe them (1.1 §14.5).
 type Selector interface {
-	// Selects reports whether the record that a link leads to selects what it describes. An
-	// error means that this is unknown.
+	// Selects reads the metadata record to which the link leads, and reports whether it
+	// chooses the resource that it describes. An error means that this is unknown.
 	Selects(ctx context.Context, record resourcesync.Link) (bool, error)
 
 	// String identifies the choice: Selectors with equal texts choose the same.
@@ -28,11 +28,11 @@ const (
 	SkipRecord      Skip = "the record that describes them cannot be read"
 )
 
-// maxRecords is the largest number of records of a resource that are read.
+// maxRecords is the largest number of metadata records that are read for one resource.
 const maxRecords = 16
 
-// selector returns the method Selects of Where, or nil without Where. It also reports
-// the first records that cannot be read.
+// selector returns a function that calls Where.Selects, or nil if Where is nil. The
+// function also reports the first records that cannot be read.
 func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (bool, error) {
 	if d.Where == nil {
 		return nil
@@ -48,8 +48,9 @@ func (d *Destination) selector(ctx context.Context) func(resourcesync.Link) (boo
 	}
 }
 
-// described returns the reason why Where does not choose w; "" if it does. It chooses a
-// resource whose links were dropped, because leaving the resource out would be a guess.
+// described returns the reason why no metadata record chooses the resource w; "" if one
+// does, or Where is not set. A resource whose links were dropped is chosen, because
+// leaving it out would be a guess.
 func (s *scope) described(w *harvest.Resource) Skip {
 	if s.selects == nil {
 		return ""
@@ -82,8 +83,9 @@ func (s *scope) described(w *harvest.Resource) Skip {
 	return SkipUndescribed
 }
 
-// records returns links to the XML records that describe w and that have an allowed
-// origin. For metadata that is chosen with what it describes, the record is w itself.
+// records returns the links of w to XML records that describe it, if their origin is
+// allowed. If w is itself metadata, and metadata is mirrored with the resources that it
+// describes, the only record is w.
 func (s *scope) records(w *harvest.Resource, links []resourcesync.Link) []resourcesync.Link {
 	if s.filter.withMetadata && slices.ContainsFunc(links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelDescribes }) {
 		return []resourcesync.Link{{Href: w.URI, Length: w.Length, Digests: w.Digests, Type: w.Type, Encoding: w.Encoding}}

@@ -19,8 +19,9 @@ type Finder struct {
 	Client *fetch.Client // required
 
 	AllowOrigins []string // origins (scheme://host[:port]) from which documents may be read besides the Source's own
-	// MaxDocuments bounds the documents read in all, and those that one of them may
-	// link; 0 is 10,000. All entries together may take 64 MiB.
+	// MaxDocuments is the maximum number of documents that are read in one search, and
+	// of links in one document to others; 0 is 10,000. The entries of all documents
+	// together may take 64 MiB of memory.
 	MaxDocuments int
 	Limits       resourcesync.Limits // limits of each document; zero values are the defaults
 	Strict       bool                // refuse documents with values that the standard does not allow
@@ -29,11 +30,11 @@ type Finder struct {
 // Source is the result of a search.
 type Source struct {
 	Given       string   // the URI given to Find
-	Description string   // URI of the Source Description, or of the document that lists Capability Lists or lists in place of one; empty if unknown
+	Description string   // URI of the Source Description, or of the document that takes its place, because it lists Capability Lists or lists; empty if unknown
 	Origin      string   // scheme://host[:port] of the first document that was read
 	Origins     []string // all origins of the Source: Origin, and that of the given URI if a redirect led from http to https
 	Sets        []Set    // at least one
-	Complete    bool     // Sets contains all sets of the Source Description
+	Complete    bool     // set if Sets contains all sets of the Source Description
 	Way         Way      // the way by which the Source was found
 	Tried       []Attempt
 	Notices     []Notice // deviations and omissions, in the order found: the first 1,000, and then a Notice with the number of the others
@@ -43,7 +44,7 @@ type Source struct {
 // Set is a set of resources: one Capability List (1.1 §9).
 type Set struct {
 	URI           string   // URI of the Capability List; for a list without one, the URI of the list
-	Name          string   // last path segment of the set's directory, for people; may be empty
+	Name          string   // name of the directory with the set's documents, for people; may be empty
 	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
 	ChangeLists   []string // Change Lists or their indexes
@@ -66,7 +67,7 @@ func (s *Set) Documents(c resourcesync.Capability) []string {
 	return s.Other[c]
 }
 
-// Way is a way to look for a Source.
+// Way is a way of looking for the Source of a site.
 type Way string
 
 // These are the values of Way, as used in reports.
@@ -79,26 +80,27 @@ const (
 	WayRobots    Way = "robots-txt"      // Sitemap lines of robots.txt at the root of the host
 )
 
-// Attempt is one way that was tried.
+// Attempt is one way of looking for the Source that was tried, with the result.
 type Attempt struct {
 	Way     Way
 	URL     string
-	Outcome string // "found", or the reason why the way failed
+	Outcome string // "found", or the reason why the Source was not found in this way
 	Err     error  // nil if found
-	Page    error  // set if an HTML page was served instead of a document
+	Page    error  // error about an HTML page that was served instead of a document; nil if there was none
 }
 
 // Notice reports to the user something that was tolerated or left out.
 type Notice struct {
-	URI         string             // the document concerned
-	Line        int                // line of the entry, from 1; 0 if no entry is concerned
-	Quirk       resourcesync.Quirk // number of the known quirk; 0 if it is none
+	URI         string             // URI of the document that the notice is about
+	Line        int                // line of the entry that the notice is about, counted from 1; 0 if it is about no entry
+	Quirk       resourcesync.Quirk // number of the quirk (known deviation from the standard); 0 if it is none
 	Msg         string
-	AllowOrigin string // origin whose permission would prevent the omission; empty if there is another cause
+	AllowOrigin string // origin that the user can allow, so that nothing is left out; empty if that does not help
 }
 
-// Find searches for the Source behind a URI. It returns an [*Error] that lists every
-// way tried, or an error that ends the search at once, such as that of ctx.
+// Find looks for the Source to which a URI belongs. If there is none, it returns an
+// [*Error] that lists every way tried, or an error that ends the search at once, such
+// as that of ctx.
 func Find(ctx context.Context, f Finder, given string) (*Source, error) {
 	return newSearch(f, given).run(ctx)
 }

@@ -12,12 +12,12 @@ import (
 	"instep/resourcesync"
 )
 
-// doc holds the parts of a completely read document that the search needs.
+// doc holds what the search needs of a document that was read completely.
 type doc struct {
 	base    *url.URL // URL of the document
 	header  resourcesync.Header
-	entries []entry // entries of a Source Description or a Capability List, nil for others
-	leads   bool    // an entry has a capability that only entries of a Source Description have
+	entries []entry // entries of a Source Description or a Capability List; nil for other documents
+	leads   bool    // set if an entry has a capability that occurs only in Source Descriptions
 }
 
 // entry is an entry of a Source Description or a Capability List.
@@ -39,8 +39,8 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// Broken returns the URI of the unusable document that ended the search; "" if the
-// search ended for another reason.
+// Broken returns the URI of the document of the Source that ended the search because it
+// is unusable; "" if the search ended for another reason.
 func (e *Error) Broken() string {
 	if broken, ok := errors.AsType[*brokenError](e.Tried[len(e.Tried)-1].Err); ok {
 		return broken.uri
@@ -48,11 +48,11 @@ func (e *Error) Broken() string {
 	return ""
 }
 
-// notDocumentError is a response that is not a ResourceSync document.
+// notDocumentError reports a response that is not a ResourceSync document.
 type notDocumentError struct {
 	uri, what string
-	plain     bool         // the response is a plain Sitemap
-	page      *fetch.Error // the error about an HTML page; nil if the response is no page
+	plain     bool         // set if the response is a plain Sitemap (without ResourceSync)
+	page      *fetch.Error // error about the HTML page in the response; nil if it is no page
 	err       error
 }
 
@@ -75,8 +75,8 @@ func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// open requests a document. limit is the largest length of its body; 0 is the limit for
-// documents.
+// open requests a document. limit is the largest allowed length of its body in bytes; 0
+// stands for the usual limit for documents.
 func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Response, error) {
 	if t.s.left.Add(-1) < 0 {
 		return nil, fmt.Errorf("more than %d documents to read", t.s.most)
@@ -93,13 +93,12 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 	return resp, nil
 }
 
-// maxHead is the number of bytes in which the header of a document must end. If it does
-// not, the response is a page or an attack.
+// maxHead is the number of bytes within which the header of a document must be
+// complete. A longer header belongs to an HTML page or an attack.
 const maxHead = 512 << 10
 
-// read extracts the needed parts of the document in a response. The kind of the
-// document is final only after its end has been read. If there is no document, begin
-// contains the start of the response, as far as it was read.
+// read reads the document in a response to its end, and returns what the search needs
+// of it. If the response is no document, begin is the part of it that was read.
 func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
@@ -146,8 +145,9 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// tell turns the notes about one document into notices. It skips legal deviations, and
-// relative URIs, which are reported where they are followed.
+// tell makes notices of the notes about one document. It leaves out notes about legal
+// deviations, and those about relative URIs, which are reported when such a URI is
+// followed.
 func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
@@ -157,7 +157,8 @@ func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// keep stores an entry, within the memory for entries.
+// keep stores an entry of the document, unless the entries of all documents take too
+// much memory.
 func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
 	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 	if t.s.room.Add(-kept.size()) < 0 {
@@ -167,7 +168,8 @@ func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
 	return nil
 }
 
-// forget drops the entries of a document that does not link to other documents.
+// forget drops the stored entries of the document, because they are not links to
+// further documents.
 func (d *doc) forget(t *trip) {
 	for i := range d.entries {
 		t.s.room.Add(d.entries[i].size())
@@ -175,22 +177,23 @@ func (d *doc) forget(t *trip) {
 	d.entries = nil
 }
 
-// size estimates the memory of an entry in bytes.
+// size estimates how much memory an entry takes, in bytes.
 func (e *entry) size() int64 {
 	const frame = 64
 	return int64(frame + len(e.loc) + len(e.capability) + len(e.describedBy))
 }
 
-// brief truncates a capability from a document. Every known capability is shorter than
-// the limit.
+// brief shortens a capability that a document states. The limit is longer than every
+// known capability.
 func brief(c resourcesync.Capability) resourcesync.Capability {
 	const most = 100
 	return resourcesync.Capability(cut(string(c), most))
 }
 
-// headerError distinguishes a broken document from a response that is not a document.
-// If the first element exceeds the limits, the response is a page or an attack. A bot
-// wall is a temporary failure, since a document may be behind it.
+// headerError converts the error of a document whose header could not be read. It
+// distinguishes a broken document from a response that is no document. A first element
+// beyond the limits belongs to an HTML page or an attack. A page that keeps programs
+// out (a bot wall) is a temporary failure, since there may be a document behind it.
 func headerError(bad *document.Error) error {
 	if !slices.ContainsFunc([]error{document.ErrNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(bad.Err, k) }) {
 		return &brokenError{bad.URI, bad.Err}
@@ -202,7 +205,7 @@ func headerError(bad *document.Error) error {
 	return none
 }
 
-// pageOf returns the error about an HTML page inside err; nil if there is none.
+// pageOf returns the error about an HTML page that err wraps; nil if it wraps none.
 func pageOf(err error) *fetch.Error {
 	var none *notDocumentError
 	if errors.As(err, &none) {
@@ -222,15 +225,15 @@ func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// holdsDocuments reports whether the entries of a document are further documents that
-// discovery has to follow.
+// holdsDocuments reports whether the entries of a document with the given capability
+// are further documents for the search.
 func holdsDocuments(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityDescription || c == resourcesync.CapabilityCapabilityList
 }
 
-// names reports whether an entry of a Source Description or Capability List is a
-// document of the same kind, as in an index (1.1 §8). Some Sources use a urlset like
-// an index.
+// names reports whether an entry of a Source Description or Capability List leads to a
+// document of the same kind, as the entries of an index do (1.1 §8). Some Sources have
+// such entries in a urlset.
 func (d *doc) names(e *entry) bool {
 	return e.capability == d.header.Capability || e.capability == "" && d.header.Root == resourcesync.SitemapIndex
 }

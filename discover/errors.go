@@ -44,7 +44,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Summary returns one sentence: the site has no Source, and where it was searched.
+// Summary returns one sentence, which says that the site has no Source and lists the
+// places where the search looked for it.
 func (e *Error) Summary() string {
 	var tried []string
 	for _, a := range e.Tried {
@@ -55,8 +56,9 @@ func (e *Error) Summary() string {
 	return e.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
 }
 
-// triedPlace describes one place where a Source was searched, with the result. It does
-// not mention a missing Link header.
+// triedPlace describes one place in which the search looked for the Source of a site,
+// with the result. It returns "" for Link headers, since a missing one is not worth
+// mentioning.
 func triedPlace(a Attempt) string {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -76,7 +78,7 @@ func triedPlace(a Attempt) string {
 	return fmt.Sprintf("%s (%s)", place, triedOutcome(a))
 }
 
-// triedOutcome describes the result of one place in a few words.
+// triedOutcome describes in a few words what the search found in one place.
 func triedOutcome(a Attempt) string {
 	fe, ok := errors.AsType[*fetch.Error](a.Err)
 	switch {
@@ -118,7 +120,8 @@ func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }
 
-// noPlaceError reports an entry that does not belong in its document.
+// noPlaceError reports an entry whose capability must not occur in the document that
+// contains it.
 type noPlaceError struct {
 	capability resourcesync.Capability
 	where      string

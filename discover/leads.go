@@ -14,25 +14,25 @@ import (
 // maxLeads bounds the number of references of one page or robots.txt that are followed.
 const maxLeads = 100
 
-// leads are references to possible documents of the Source, found outside of
-// ResourceSync documents.
+// leads are links to possible documents of the Source, found in an HTML page, in a
+// response header or in robots.txt.
 type leads struct {
-	at    string // the page or robots.txt that has the references
-	none  string // the reason if there are no references
+	at    string // URL of the page or robots.txt that contains the references
+	none  string // reason why there are no references, for the error
 	refs  []ref
-	want  resourcesync.Capability // expected capabilities of the documents
-	quirk resourcesync.Quirk      // the quirk that a notice about these references has
+	want  resourcesync.Capability // capability that the referenced documents should have
+	quirk resourcesync.Quirk      // quirk (known deviation) that a notice names if a document has another capability
 }
 
-// ref is a reference to a document.
+// ref is one of these references to a possible document.
 type ref struct {
 	uri  string
 	line int   // line in the page, from 1; 0 if unknown
 	err  error // the reason why the reference cannot be followed
 }
 
-// reference returns the reference to u if it may be followed. err is the reason if
-// there is no u.
+// reference makes a ref for the URL u. The ref contains an error if the URL must not be
+// followed, or if err, the error of the caller in reading the URL, is not nil.
 func (s *search) reference(u *url.URL, line int, err error) ref {
 	if err == nil {
 		u, err = fetch.Parse(u.String())
@@ -46,13 +46,13 @@ func (s *search) reference(u *url.URL, line int, err error) ref {
 	return ref{uri: u.String(), line: line}
 }
 
-// nowhereError reports a page or robots.txt that leads to no Source.
+// nowhereError reports that a page or robots.txt leads to no Source.
 type nowhereError struct {
-	none   string // the reason if no reference was followed
+	none   string // reason why there was no reference to follow
 	refs   int
-	plain  int    // number of plain Sitemaps among refs
-	first  string // the first plain Sitemap
-	reason error  // the reason why the first other reference does not lead to a Source
+	plain  int    // number of references to plain Sitemaps (without ResourceSync)
+	first  string // URL of the first plain Sitemap
+	reason error  // error of the first reference that is not to a plain Sitemap
 }
 
 func (e *nowhereError) Error() string {
@@ -62,9 +62,9 @@ func (e *nowhereError) Error() string {
 	case e.plain == e.refs:
 		return fmt.Sprintf("it names plain Sitemaps only (%d, such as %q): these announce no changes and no deletions", e.plain, e.first)
 	case e.plain > 0:
-		return fmt.Sprintf("none of %d references leads to a document, %d of them to plain Sitemaps such as %q: %v", e.refs, e.plain, e.first, e.reason)
+		return fmt.Sprintf("none of %d references leads to a ResourceSync document (plain Sitemaps: %d, such as %q): %v", e.refs, e.plain, e.first, e.reason)
 	case e.refs > 1:
-		return fmt.Sprintf("none of %d references leads to a document: %v", e.refs, e.reason)
+		return fmt.Sprintf("none of %d references leads to a ResourceSync document: %v", e.refs, e.reason)
 	}
 	return e.reason.Error()
 }
@@ -72,10 +72,10 @@ func (e *nowhereError) Unwrap() error { return e.reason }
 
 var errAsked = errors.New("looked at before")
 
-// gather follows references and collects the sets to which they lead. There may be a
-// reference for each set (1.1 §6.3.4). gather skips references that are broken or do
-// not lead to a document of the Source. An unusable document of the Source ends the
-// search.
+// gather follows the references and collects the sets to which they lead. A page or
+// robots.txt may have a reference for each set (1.1 §6.3.4). A reference that is
+// broken, or does not lead to a document of the Source, is skipped. A document of the
+// Source that is unusable ends the search.
 func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 	if len(l.refs) > maxLeads {
 		t.note(Notice{URI: l.at, Line: l.refs[maxLeads].line, Msg: fmt.Sprintf("%d references; those after the first %d are not followed", len(l.refs), maxLeads)})
@@ -113,7 +113,7 @@ func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 	return nil
 }
 
-// followRef finds the sets to which one reference leads.
+// followRef loads the document of one reference, and finds the sets to which it leads.
 func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error {
 	if r.err != nil {
 		return r.err
@@ -136,7 +136,7 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 	return nil
 }
 
-// merge appends sets that are not in the list yet.
+// merge appends those of the sets in more that are not yet in sets.
 func merge(sets, more []Set) []Set {
 	for _, m := range more {
 		if !slices.ContainsFunc(sets, func(s Set) bool { return s.URI == m.URI }) {
@@ -146,8 +146,9 @@ func merge(sets, more []Set) []Set {
 	return sets
 }
 
-// description returns the Source Description to which all references lead. If there is
-// no common one, the page or robots.txt with the references takes its place.
+// description returns the URI of the Source Description to which all references lead.
+// If they lead to different ones or to none, it returns the URL of the page or
+// robots.txt with the references.
 func (l *leads) description(sets []Set, of []string) string {
 	first := of[0]
 	if slices.ContainsFunc(of, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {

@@ -178,7 +178,7 @@ func TestQuirk_16(t *testing.T) {
 	t.Run("plain ones only", func(t *testing.T) {
 		s := site{robots: "Sitemap: " + plain + "\nSitemap: http://example.org/gone.xml", "example.org/plain.xml": doc("plain index", "> http://example.org/1")}
 		_, err := serve(t, s).find(t, "http://example.org/")
-		if err == nil || !strings.Contains(err.Error(), "1 of them to plain Sitemaps such as "+fmt.Sprintf("%q", plain)) || !errors.Is(err, fetch.NotFound) {
+		if err == nil || !strings.Contains(err.Error(), "(plain Sitemaps: 1, such as "+fmt.Sprintf("%q", plain)) || !errors.Is(err, fetch.NotFound) {
 			t.Errorf("got %v", err)
 		}
 		s[robots] = "Sitemap: " + plain

@@ -15,10 +15,11 @@ import (
 )
 
 // Local is a Source whose documents are files: those below one directory, as "instep
-// publish --out" writes them, or a single list. It is used as the cache of a Client
-// ([fetch.Client.WithCache]) that requests no documents: linked documents are read only
-// from the directory. The documents keep their URIs, so that the Source is the same as
-// over HTTP, and resources have its origin.
+// publish --out" writes them, or a single list. It takes the place of the cache of a
+// Client ([fetch.Client.WithCache]), so that the Client requests no documents: linked
+// documents are read only from the directory. The documents keep their URIs, and so the
+// Source is the same as over HTTP. Resources are requested from the origin of these
+// URIs.
 type Local struct {
 	URI  string // URI of the first document
 	dir  string // for people
@@ -26,19 +27,19 @@ type Local struct {
 	base *url.URL // URL of the directory; its path ends with a slash
 }
 
-// NoHost is the site of documents that contain no links: its host never exists (RFC
-// 6761 §6.4).
+// NoHost is the site to which documents without links are assigned, as they do not show
+// their own. Its host never exists (RFC 6761 §6.4).
 const NoHost = "http://file.invalid/"
 
-// firstNames are the names of documents at which a search in a directory begins.
+// firstNames are the names of documents with which the search begins in a directory.
 var firstNames = []string{
 	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
 }
 
-// OpenLocal reads a document in a directory by name. If name is ".", it reads the first
-// document of the directory. dir is the name of the directory for messages. fsys must
-// not lead out of the directory.
+// OpenLocal opens a Source whose documents are files. name is the first document to
+// read; if it is ".", the document is chosen from those in the directory. dir is the
+// name of the directory in messages. fsys must not lead out of the directory.
 func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
 	l := &Local{fsys: fsys, dir: dir}
 	if name == "." {
@@ -72,12 +73,13 @@ func (l *Local) has(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// maxLinks bounds the number of links in a document that are used to determine its URI.
+// maxLinks is the maximum number of links in a document from which its own URI is
+// concluded.
 const maxLinks = 100
 
 var errLinks = errors.New("as many links as are needed")
 
-// links returns the absolute links of a document, first those to other documents.
+// links returns the absolute links in a document. Links to other documents come first.
 func (l *Local) links(name string) ([]*url.URL, error) {
 	f, _, err := l.open(name)
 	if err != nil {
@@ -110,9 +112,9 @@ func (l *Local) links(name string) ([]*url.URL, error) {
 	return links, nil // problems in later entries are reported when the entries are read
 }
 
-// place returns the URI of the directory. It is chosen so that a link in a document
-// leads to an existing file of the directory. If no link does, the document is assumed
-// to be in the same directory as its targets.
+// place concludes the URI of the directory from the links of a document: it must make
+// one of the links lead to an existing file of the directory. If no URI does, the
+// document is assumed to be in the same directory as the target of its first link.
 func (l *Local) place(name string, links []*url.URL) *url.URL {
 	for _, u := range links {
 		rest := strings.TrimPrefix(u.Path, "/")
@@ -134,7 +136,7 @@ func (l *Local) place(name string, links []*url.URL) *url.URL {
 	return u
 }
 
-// above returns the URI of a directory on the host of u.
+// above returns the URI of the directory with the given path on the host of u.
 func above(u *url.URL, dir string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: dir}
 }
@@ -167,11 +169,11 @@ func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	}
 	name, below := strings.CutPrefix(u.Path, l.base.Path)
 	if fetch.Origin(u) != fetch.Origin(l.base) || !below || u.RawQuery != "" || !fs.ValidPath(name) {
-		return refuse(fetch.NotFound, fmt.Sprintf("documents are read from %s, which stands for %s", l.dir, l.base), nil)
+		return refuse(fetch.NotFound, fmt.Sprintf("only documents below %s can be read, from the directory %s", l.base, l.dir), nil)
 	}
 	f, size, err := l.open(name)
 	if err != nil {
-		return refuse(fetch.NotFound, "documents are read from "+l.dir, err)
+		return refuse(fetch.NotFound, "documents can only be read from the directory "+l.dir, err)
 	}
 	return &fetch.Cached{URL: u.String(), Length: size, Final: true, Body: f}, nil
 }

@@ -25,9 +25,10 @@ type page struct {
 	err    error // error while reading the HTML; earlier links are used
 }
 
-// readGiven reads the given URI: a document, or a page whose links may be followed next.
-// A resource of any size may have a Link header, so the size limit for documents
-// applies only after the resource is known to be a document.
+// readGiven reads the response for the URI given by the user: a document, or a page
+// whose links may lead to the Source. A resource of any size may have a Link header, so
+// the size limit for documents applies only after the response has turned out to be a
+// document.
 func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {
@@ -46,7 +47,8 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, erro
 	return d, err
 }
 
-// read reads the links in an HTML page, of which begin has already been read.
+// read collects the links of an HTML page. begin is the beginning of the page, which
+// has already been read from the response.
 func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
 		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
@@ -54,8 +56,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML reports whether a response is an HTML page, by its media type. A file that is
-// not served as a page must not influence the search.
+// isHTML reports whether a response is an HTML page, by its media type. Files with
+// another media type, such as downloads, must not influence the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)
@@ -86,8 +88,8 @@ func (p *page) leads() leads {
 	}
 }
 
-// isAbout reports whether a link in a header concerns the given URI. Links with another
-// anchor are ignored.
+// isAbout reports whether a Link header is about the given URI itself. A link whose
+// anchor is another URI is about that URI, and is ignored.
 func (p *page) isAbout(l *weblink.Link) bool {
 	if l.Anchor == "" {
 		return true
@@ -123,7 +125,7 @@ func (s *search) byHTML(ctx context.Context, t *trip) error {
 	return s.gather(ctx, t, &l)
 }
 
-// resolved returns the reference of an HTML page.
+// resolved makes a reference of a link in an HTML page, whose URL may be relative.
 func (s *search) resolved(p *page, href string, line int) ref {
 	whole, err := p.html.Resolve(p.base.String(), href)
 	if err != nil {

@@ -27,28 +27,27 @@ type search struct {
 	f       Finder
 	most    int
 	left    atomic.Int64                       // number of documents that may still be read
-	room    atomic.Int64                       // remaining bytes for entries
+	room    atomic.Int64                       // number of bytes of memory that entries may still take
 	told    atomic.Int64                       // notices
 	allowed map[string]bool                    // origins that may be read besides the Source's own
-	asked   map[string]bool                    // URIs with which a way began, or to which a way's first links led
+	asked   map[string]bool                    // URIs at which the search has already looked for the Source
 	way     Way                                // the current way
-	page    *page                              // the response for the given URI; nil if there was none
-	called  map[string]resourcesync.Capability // capability that Source Descriptions state for a URI; set before the document at that URI is read
+	page    *page                              // response for the URI given by the user; nil if there was none
+	called  map[string]resourcesync.Capability // capability that Source Descriptions state for the document at a URI; set before that document is read
 	src     *Source
 }
 
-// trip collects the results of one part of the search. It is used by a single
-// goroutine.
+// trip collects the notices and counts of one part of the search, so that several parts
+// may run concurrently. A trip is used by one goroutine only.
 type trip struct {
 	s         *search
 	notices   []Notice
-	leftOut   error // reason why the first skipped entry was skipped
-	passPlain bool  // skip plain Sitemaps after their header
+	leftOut   error // reason why the first of the skipped entries was skipped
+	passPlain bool  // set if plain Sitemaps are given up after their header
 	requests  int
 }
 
-// note records a notice. Beyond a limit it only counts notices, which bounds the
-// memory.
+// note records a notice. To bound the memory, notices beyond a limit are only counted.
 func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
@@ -65,7 +64,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// join adds the results of t to the result.
+// join adds the notices and the number of requests of t to the result of the search.
 func (s *search) join(t *trip) {
 	s.src.Notices = append(s.src.Notices, t.notices...)
 	s.src.Requests += t.requests
@@ -118,8 +117,9 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
 }
 
-// due reports whether a way still has to be tried. It returns false if a link has
-// already led to the same URI, or if the page with the links could not be fetched.
+// due reports whether an attempt is still worthwhile. It returns false if the search
+// has already looked at the same URI, or if the page whose links should be followed
+// could not be fetched.
 func (s *search) due(a Attempt) bool {
 	if a.Way == WayHeader || a.Way == WayHTML {
 		return s.page != nil
@@ -129,7 +129,7 @@ func (s *search) due(a Attempt) bool {
 	return !was
 }
 
-// look tries a way.
+// look makes one attempt: it looks for the Source in one place.
 func (s *search) look(ctx context.Context, t *trip, a Attempt) error {
 	load := t.load
 	switch a.Way {
@@ -149,7 +149,7 @@ func (s *search) look(ctx context.Context, t *trip, a Attempt) error {
 	return s.from(ctx, t, d)
 }
 
-// start validates the input of the search.
+// start checks the given URI and the allowed origins before the search begins.
 func (s *search) start() (*url.URL, error) {
 	given, err := fetch.Parse(s.src.Given)
 	if err != nil {
@@ -171,8 +171,8 @@ func (s *search) fail(last Attempt) error {
 	return &Error{Given: s.src.Given, Tried: append(s.src.Tried, last), Requests: s.src.Requests}
 }
 
-// ends reports whether an error ends the search: if a Source exists but is broken or
-// unavailable, no other Source may be used instead.
+// ends reports whether an error ends the search. It does if a Source was found but is
+// broken or unavailable, because no other Source may then be used in its place.
 func ends(err error) bool {
 	var none *notDocumentError
 	var broken *brokenError
@@ -188,10 +188,10 @@ func ends(err error) bool {
 	return true
 }
 
-// ways lists where to search for the Source of a URI: the URI and its links, the
-// well-known URIs, robots.txt. A URI that ends in a slash is a site, or a part of one
-// that may have a well-known URI, which then comes first. Any other URI may be a
-// document itself.
+// ways lists the places in which the search looks for the Source of a URI: the URI and
+// its links, the well-known URIs, robots.txt. A URI that ends in a slash is a site or a
+// part of one; for such a part the well-known URI below it comes first. Any other URI
+// may itself be a document.
 func ways(given *url.URL) []Attempt {
 	at := func(path string) string {
 		u := *given

@@ -9,15 +9,15 @@ import (
 	"instep/resourcesync"
 )
 
-// reading is the result of reading a Capability List.
+// reading is what was read from one Capability List.
 type reading struct {
 	set   Set
-	own   bool  // the list is a Capability List of its own, not only an index of others
-	named []Set // sets of the Capability Lists to which this one links, with only URI and description
-	none  error // reason why the document is no Capability List, if a link gave it an unknown capability
+	own   bool  // set if the list describes a set, and is not only an index of other Capability Lists
+	named []Set // a set for each Capability List to which this one links, with only URI and description
+	none  error // reason why the document is no Capability List; set only if the link to it states an unknown capability
 }
 
-// set reads a set from its Capability List (1.1 §9).
+// set reads a set of resources from its Capability List (1.1 §9).
 func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
 	r := reading{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
 	if d.header.Capability == resourcesync.CapabilityCapabilityList {
@@ -52,7 +52,8 @@ func (t *trip) entries(ctx context.Context, d *doc, r *reading) {
 	}
 }
 
-// place adds the document of an entry to a set.
+// place adds the URI of a document, to which an entry of the Capability List links, to
+// the set.
 func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string) {
 	c := e.capability
 	if !c.Known() {
@@ -68,8 +69,8 @@ func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string
 	}
 }
 
-// learn determines the capability of the document in an entry that has no capability,
-// or an unknown one.
+// learn reads the document of an entry to find out its capability, because the entry
+// states none or an unknown one.
 func (t *trip) learn(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
 	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "no capability is given"}
 	if called != "" {

@@ -34,9 +34,10 @@ func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 	return s.fromList(ctx, t, d)
 }
 
-// settle sets the Source's origin from the first document read. After a redirect from
-// http to https both origins belong to the Source. The user must consent to any other
-// redirect, by allowing its target's origin for all documents.
+// settle sets the Source's origin when its first document has been read. After a
+// redirect from http to https both origins belong to the Source. Any other redirect to
+// another origin needs the user's consent: the user must allow that origin for all
+// documents.
 func (s *search) settle(at *url.URL) {
 	o := fetch.Origin(at)
 	if was := s.src.Origin; o != was && strings.TrimPrefix(o, "https://") == strings.TrimPrefix(was, "http://") {
@@ -45,7 +46,8 @@ func (s *search) settle(at *url.URL) {
 	}
 }
 
-// own returns an error unless a document at u may be read.
+// own returns an error if the URL u is neither on an origin of the Source nor on an
+// allowed one, so that a document must not be read from it.
 func (s *search) own(u *url.URL) error {
 	o := fetch.Origin(u)
 	if slices.Contains(s.src.Origins, o) || s.allowed[o] {
@@ -54,7 +56,8 @@ func (s *search) own(u *url.URL) error {
 	return &ForeignError{URI: u.String(), Origin: o}
 }
 
-// link resolves a reference in the document d and checks that its target may be read.
+// link resolves a URI in the document d. It returns an error if a document must not be
+// read from the resulting URI.
 func (s *search) link(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
@@ -63,8 +66,8 @@ func (s *search) link(t *trip, d *doc, ref string, line int) (string, error) {
 	return u.String(), s.own(u)
 }
 
-// leaveOut records an entry of a document, or a link of a page, that cannot be
-// followed.
+// leaveOut records that an entry of a document, or a link of a page, is not followed
+// because of err.
 func (t *trip) leaveOut(uri string, line int, err error) {
 	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("left out: %v", err)}
 	var fe *ForeignError
@@ -77,15 +80,15 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	case errors.As(err, &place):
 		n.Quirk = resourcesync.QuirkCapabilityNew
 	}
-	// prefer a reason that the user can remove
+	// the first reason is kept, except that one which the user can remove is preferred
 	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
 		t.leftOut = err
 	}
 	t.note(n)
 }
 
-// fromList finds the Capability List of a list of resources or packages (1.1 §9). A
-// list without one is a set of its own.
+// fromList finds the Capability List of a list of resources or packages (1.1 §9) by its
+// "up" links. If there is none, the list becomes a set of its own.
 func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	first, seen := d, []string{d.base.String()}
 	for range maxUp {
@@ -122,21 +125,23 @@ func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	return &brokenError{first.base.String(), fmt.Errorf("no Capability List after %d links up", maxUp)}
 }
 
-// alone makes a set from a list without a usable Capability List.
+// alone makes a set of its own from a list that has no usable Capability List. why is
+// the reason why its "up" link cannot be followed; "" if there is no such link.
 func (s *search) alone(t *trip, d *doc, why string) error {
 	uri := d.base.String()
 	c := d.header.Capability
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
-	// If the Capability List exists but fails at the moment, the list must not become a
-	// set of its own.
+	// If the Capability List exists and fails only at the moment, it may be found
+	// later, so the list must not become a set of its own. Only a list that the user
+	// named does.
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}
-	msg := "the list names no Capability List and is taken alone"
+	msg := "the list names no Capability List, so it is read as a set of its own"
 	if why != "" {
-		msg = "the list is taken alone, its link up can't be followed: " + why
+		msg = "the list is read as a set of its own, because its \"up\" link can't be followed: " + why
 	}
 	t.note(Notice{URI: uri, Quirk: resourcesync.QuirkUp, Msg: msg})
 	set := Set{URI: uri, Name: setName(d.base)}
@@ -145,8 +150,8 @@ func (s *search) alone(t *trip, d *doc, why string) error {
 	return nil
 }
 
-// fromCapabilityList uses only the set of the given Capability List, or the sets of the
-// Capability Lists to which it links.
+// fromCapabilityList makes the given Capability List, or those to which it links, the
+// sets of the Source. It ignores other sets of the Source.
 func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error {
 	r, err := t.set(ctx, d)
 	if err != nil {
@@ -168,8 +173,8 @@ func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error 
 	return err
 }
 
-// fromDescription reads the Capability Lists to which a Source Description or its index
-// links.
+// fromDescription reads the sets of a Source Description, or of an index of Source
+// Descriptions.
 func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	s.src.Description = d.base.String()
 	parts, err := s.descriptions(ctx, t, d)
@@ -189,8 +194,9 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	return err
 }
 
-// descriptions returns d and the Source Descriptions that it links: the parts of an
-// index (1.1 §8), one level deep, or those in a urlset that is used like an index.
+// descriptions returns the Source Description d and those to which it links. These are
+// the parts of an index (1.1 §8), one level deep, or entries of a urlset that is used
+// like an index.
 func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
 	parts := []*doc{d}
 	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
@@ -204,7 +210,8 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, err
 	return parts, nil
 }
 
-// namedBy reads the Source Descriptions that d links and that have not been read yet.
+// namedBy reads the Source Descriptions to which d links, except those that have
+// already been read.
 func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
 	var parts []*doc
 	for i := range d.entries {
@@ -236,12 +243,12 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 	return parts, nil
 }
 
-// inDescription is the name, in messages, of the document in which an entry is
-// misplaced.
+// inDescription says in error messages which document contains a misplaced entry.
 const inDescription = "a Source Description"
 
-// capabilityLists returns the sets in a Source Description. An entry without a
-// capability counts as a set. An entry with an unknown capability may be a set.
+// capabilityLists returns a set for each Capability List in a Source Description, with
+// only its URI and description. An entry without a capability counts as a Capability
+// List. An entry with an unknown capability may be one.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
@@ -278,7 +285,7 @@ func dropRepeated(t *trip, d *doc, sets []Set) []Set {
 	})
 }
 
-// whyNoSets returns the reason why a Source Description leads to no sets.
+// whyNoSets returns the reason why no sets were found in a Source Description.
 func whyNoSets(t *trip) error {
 	if t.leftOut != nil {
 		return fmt.Errorf("the Source Description names no Capability List that can be read: %w", t.leftOut)
@@ -286,9 +293,10 @@ func whyNoSets(t *trip) error {
 	return errors.New("the Source Description names no Capability List")
 }
 
-// readSets reads the Capability Lists of a level, and those to which they link, each
-// once, and returns their sets. A failure becomes the error of its set, unless there is
-// no other set. The search began at the document d.
+// readSets completes the sets in level, by reading the Capability Lists to which they
+// link, and those to which these link, each once. If a Capability List cannot be read,
+// the error becomes that of its set; it is returned only if there is no usable set. The
+// search began at the document d.
 func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
 	var sets []Set
 	var errs []error
@@ -327,7 +335,7 @@ func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, 
 	return sets, nil
 }
 
-// readLevel reads Capability Lists, several concurrently.
+// readLevel reads the Capability Lists of the sets in stubs, several concurrently.
 func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	trips, read := make([]*trip, len(stubs)), make([]reading, len(stubs))
 	var g errgroup.Group
@@ -346,7 +354,8 @@ func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 	return read
 }
 
-// readSet completes a set from its Capability List.
+// readSet reads the Capability List of a set of which only URI and description are
+// known.
 func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	d, err := t.loadNamed(ctx, stub.URI)
 	if none := t.noCapabilityList(stub.URI, d, err); none != nil {
@@ -364,8 +373,9 @@ func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	return reading{set: stub, own: true}
 }
 
-// noCapabilityList returns the reason why a document linked with an unknown capability
-// is no Capability List; nil if it is one or cannot be fetched at present.
+// noCapabilityList checks a document to which a Source Description links with an
+// unknown capability. It returns the reason why the document is no Capability List, or
+// nil if it is one or cannot be fetched at present.
 func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
 	c := t.s.called[uri]
 	switch {

@@ -40,7 +40,7 @@ type Document struct {
 	Header   resourcesync.Header // the header, including elements after the entries
 	Bad      int                 // number of entries without a usable URI, whose resources are unknown
 
-	file *spool.File // empty if the bytes were not stored
+	file *spool.File // temporary file with the bytes; empty if they were not stored
 	opts []resourcesync.Option
 }
 

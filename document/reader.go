@@ -42,20 +42,20 @@ type Reader struct {
 	Head   int64               // number of bytes in which the header must be found; 0 is Limit
 	Limits resourcesync.Limits // limits of the decoder; zero values are the defaults
 	Strict bool                // refuse documents with values that the standard does not allow
-	Once   bool                // do not store the bytes: then a Document has its header, but neither Raw nor Entries
+	Once   bool                // set if the bytes are not stored; a Document then has its header, but neither Raw nor Entries
 
-	Notes *resourcesync.NoteTally // collects the notes, including those of an unusable document; may be nil
+	Notes *resourcesync.NoteTally // collects the notes on the documents read, including unusable ones; may be nil
 
-	// Enough is called before the first entry; md reports whether the rs:md of the
-	// header has been read. If Enough returns true, the rest is neither read nor
-	// checked. May be nil.
+	// Enough is called before the first entry. md reports whether the header contained
+	// an rs:md element. If Enough returns true, the rest of the document is neither
+	// read nor checked. Enough may be nil.
 	Enough func(d *Document, md bool) bool
 
-	// Entry is called with each entry while the document is read, with unresolved URIs,
-	// or with the error of an unusable entry, of which only the line is known. The
-	// entry is valid until Entry returns. Entry must not act on the entry yet, because
-	// the document may turn out to be incomplete. If Entry returns an error, reading
-	// ends. May be nil.
+	// Entry is called with each entry while the document is read. The URIs in the entry
+	// are not resolved yet. For an unusable entry err is set, and only the line of e is
+	// known. e is valid until Entry returns. Entry must not act on it yet, because the
+	// document may turn out to be incomplete. If Entry returns an error, reading ends.
+	// Entry may be nil.
 	Entry func(d *Document, e *resourcesync.Entry, err error) error
 }
 
@@ -115,8 +115,8 @@ func (r *Reader) options() []resourcesync.Option {
 	return opts
 }
 
-// decode reads the document completely. headless means that even its header was not
-// found.
+// decode reads the document to its end. If it fails, headless reports whether not even
+// the header was found.
 func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	opts := r.options()
 	if r.Notes != nil {

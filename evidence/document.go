@@ -10,12 +10,13 @@ const skew = 24 * time.Hour
 // roughly right can show such a time.
 func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 
-// Misdated reports whether t is in the future both by our clock and by the Source's
-// clock, because one of them may be wrong. sent is the time by the Source's clock; if
-// it is zero, our clock alone decides.
+// Misdated reports whether t is in the future by our clock and also by the Source's
+// clock. One of the clocks may be wrong, so one alone is no proof. sent is the time by
+// the Source's clock; if it is zero, our clock alone decides.
 func Misdated(t, sent, now time.Time) bool { return ToCome(t, now) && ToCome(t, sent) }
 
-// Placed returns t, or zero if t is misdated, because such a time gives no order.
+// Placed returns t, or the zero time if t is in the future according to Misdated. Such
+// a time must not be compared with others.
 func Placed(t, sent, now time.Time) time.Time {
 	if Misdated(t, sent, now) {
 		return time.Time{}
@@ -31,15 +32,15 @@ func Later(a, b time.Time) time.Time {
 	return a
 }
 
-// Applied records how far a mirror has applied the changes of a set.
+// Applied says which list and which changes of a set a mirror has applied.
 type Applied struct {
 	Listed  time.Time // the time of the newest applied Resource List or Resource Dump
 	Changed time.Time // the time of the latest applied change
 }
 
-// UpTo returns a with Changed limited to the cursor, the time up to which every change
-// was read. Later changes may have been applied before older changes that are still
-// unread.
+// UpTo returns a copy of a in which Changed is at most cursor, the time up to which
+// every change was read. Some changes after the cursor may have been applied, while
+// others, even earlier ones, are still unread.
 func (a Applied) UpTo(cursor time.Time) Applied {
 	if cursor.Before(a.Changed) {
 		a.Changed = cursor
@@ -47,31 +48,31 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 	return a
 }
 
-// Span is a period of which Change Lists contain every change, up to Latest.
+// Span is a period of time, up to Latest, in which Change Lists contain every change.
 type Span struct {
 	From   time.Time // start of the period; zero if unknown
 	Latest time.Time // time of the latest listed change
-	Until  time.Time // upper bound for changes of unknown time; zero if the times of all changes are known
-	Goes   bool      // the lists begin with exactly the changes that were applied, and continue after them
+	Until  time.Time // latest possible time of the changes whose time is unknown; zero if the times of all changes are known
+	Goes   bool      // set if the lists begin with exactly the changes that were applied, and continue after them
 }
 
 // Since reports whether the span covers all changes after t.
 func (s Span) Since(t time.Time) bool { return !s.From.IsZero() && !s.From.After(t) }
 
-// Old reports whether the changes end before changes that were already applied, as in
-// an outdated copy from a cache.
+// Old reports whether the changes in the Change Lists end before changes that were
+// already applied. Then the lists may be outdated copies from a cache.
 func (s Span) Old(a Applied) bool {
 	return !s.Goes && s.Latest.Before(a.Changed) && s.Until.Before(a.Changed) && s.From.Before(a.Changed)
 }
 
-// Snapshot is the complete list of a set at one moment, with the changes after it.
+// Snapshot describes a complete list of a set at one moment, and the changes after it.
 type Snapshot struct {
 	At   time.Time
-	Then Span // changes after At; the zero Span if there are none
+	Then Span // the period of the changes after At; the zero Span if there are none
 }
 
-// Old reports whether the snapshot is older than the applied state. A snapshot is not
-// old if its changes continue beyond the applied state.
+// Old reports whether the list is older than the state that the mirror has applied, and
+// the changes after it do not lead beyond that state.
 func (s Snapshot) Old(a Applied) bool {
 	at := s.At
 	if s.Then.Since(at) {

@@ -47,29 +47,30 @@ const (
 	matches
 )
 
-// Statement is one document's statement about one URI.
+// Statement is what one document says about one URI: for example that the resource
+// exists, or was deleted.
 type Statement struct {
 	Kind   Kind
-	Old    bool      // the document is older than the applied state, according to Snapshot.Old or Span.Old
-	Again  bool      // for a list: another list of the same moment was already applied
+	Old    bool      // set if the document is older than the mirror's state, as Snapshot.Old or Span.Old reports
+	Again  bool      // set for a list if another list of the same moment was applied before
 	From   time.Time // the earliest time of the statement; zero if unknown
 	To     time.Time // the latest time of the statement; zero if unknown; equal to From if the time is known
-	Last   bool      // the entry comes after all applied entries of its Change List
-	Torn   bool      // the document contradicts itself: neither times nor positions show which statement is the last
-	Denied bool      // if Torn: one of the statements is a deletion, which a request for the URI can confirm
+	Last   bool      // set if the entry comes after all applied entries of its Change List
+	Torn   bool      // set if the document contradicts itself: neither times nor positions show which of its statements about the URI is the last
+	Denied bool      // set if Torn is set and one of those statements is a deletion, which a request for the URI can confirm
 	Bytes  Match
 }
 
 // Held is the state of one URI in one set of a mirror, as evidence for decisions.
 type Held struct {
 	Member   bool
-	Due      bool      // the bytes must be fetched again; the recorded metadata stays valid
+	Due      bool      // set if the bytes must be fetched again; the recorded metadata stays valid
 	At       time.Time // the time of the last applied statement
-	Until    time.Time // latest time of the last applied statement if only its earliest, At, is known; else zero
-	Change   bool      // the last applied statement was a change
-	Ahead    bool      // the last applied statement is later than the cursor, so its position is no evidence
-	Misdated bool      // the last applied statement had a time in the future, from a wrong clock; At is zero
-	Gone     bool      // the last applied statement was a deletion, and no newer list was read; then Member is false
+	Until    time.Time // latest possible time of the last applied statement, if At is only the earliest possible one; otherwise zero
+	Change   bool      // set if the last applied statement was a change
+	Ahead    bool      // set if the last applied statement is later than the cursor; its position in a Change List is then no evidence
+	Misdated bool      // set if the last applied statement had a time in the future, from a wrong clock; At is then zero
+	Gone     bool      // set if the last applied statement was a deletion, and no newer list was read; Member is then false
 }
 
 // Decision is the action that a statement requires.
@@ -84,7 +85,7 @@ const (
 	Remove                    // delete the resource from the mirror
 	Remember                  // the mirror does not hold the resource; record its deletion
 	Withhold                  // delete the resource only after approval
-	Ask                       // request the URI itself
+	Ask                       // send a request for the URI to see whether the resource exists
 	PassOver                  // decide nothing, and report the statement
 	Decisions                 // the number of decisions
 )
@@ -116,7 +117,8 @@ func Decide(s Statement, h Held) (Decision, string) {
 	return s.apply(h), "the held state is older"
 }
 
-// stay returns the decision to keep the held state: Retry if its bytes are due.
+// stay returns the decision to keep the held state: Retry if its bytes must be fetched
+// again, otherwise Keep.
 func (h Held) stay() Decision {
 	if h.Due {
 		return Retry
@@ -124,7 +126,8 @@ func (h Held) stay() Decision {
 	return Keep
 }
 
-// place is the position of a statement in time, relative to the held state.
+// place says whether a statement is later or earlier than the held state, of the same
+// time, or unknown.
 type place uint8
 
 const (
@@ -134,14 +137,16 @@ const (
 	unknown
 )
 
-// order returns the position of the statement relative to the held state.
+// order reports whether the statement is later or earlier than the held state.
 func (s Statement) order(h Held) place {
 	ends := !s.To.IsZero()
 	switch {
-	// the statement's time is wrong, or the document is an outdated copy
+	// a later entry of the Change List has an earlier time: the time is wrong, or the
+	// list is an outdated copy
 	case s.Last && ends && s.To.Before(h.At):
 		return unknown
-	// the held state also comes from a list without a moment, or from no list
+	// the statement is in a list, and the held state comes from a list that states no
+	// time, or from no list
 	case s.Kind == Listed && h.At.IsZero() && !h.Change:
 		return later
 	// a list describes the state before its moment, so a change at that moment is later
@@ -155,8 +160,9 @@ func (s Statement) order(h Held) place {
 	return unknown
 }
 
-// apply decides about a statement that is later than the held state. If the held state
-// has a time in the future, it may still be newer than a deletion.
+// apply decides what to do about a statement that is later than the held state. A held
+// state whose time is in the future may really be newer than the statement, so apply
+// does not simply follow a deletion then.
 func (s Statement) apply(h Held) Decision {
 	switch s.Kind {
 	case Absent:
@@ -181,7 +187,8 @@ func (s Statement) apply(h Held) Decision {
 	return s.bring(h)
 }
 
-// bring decides about a statement that the resource exists.
+// bring decides between fetching and confirming the bytes, for a statement that the
+// resource exists.
 func (s Statement) bring(h Held) Decision {
 	if s.Bytes == Same && !h.Due {
 		return Confirm
@@ -189,12 +196,14 @@ func (s Statement) bring(h Held) Decision {
 	return Fetch
 }
 
-// unplaced decides about a statement whose order relative to the held state is unknown.
+// unplaced decides what to do about a statement if it is unknown whether it is later or
+// earlier than the held state.
 func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
-	// the bytes that the URI serves now are not older than the held bytes
+	// a fetch does no harm, because the URI returns its present bytes, which are not
+	// older than the held ones
 	case s.Kind == Listed && !h.Gone && s.Bytes == Untied:
 		return Fetch
 	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
@@ -203,7 +212,7 @@ func (s Statement) unplaced(h Held) Decision {
 	return Ask
 }
 
-// beside decides about a statement of the same time as the held state.
+// beside decides what to do about a statement that has the same time as the held state.
 func (s Statement) beside(h Held) (Decision, string) {
 	const before = "a list describes the state before its moment"
 	switch {

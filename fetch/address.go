@@ -11,10 +11,11 @@ import (
 	"sync"
 )
 
-// addressPolicy decides which addresses may be dialled for a host and port.
+// addressPolicy decides to which IP addresses the client may connect for a host and
+// port.
 type addressPolicy struct {
-	hint    string                  // advice on how to allow a private address, to which the host:port is appended
-	mu      sync.RWMutex            // guards allowed
+	hint    string                  // advice in error messages on how to allow a private address; the host:port is appended
+	mu      sync.RWMutex            // mutex for the field allowed
 	allowed map[string][]netip.Addr // allowed addresses by host:port; a nil list allows every address except those of metadata services
 }
 
@@ -31,9 +32,9 @@ func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
 }
 
 // TrustSource permits connections to the Source that the user named, even if its host
-// has only private addresses. Only the addresses to which the host resolves now are
-// permitted, for the port of the Source. Behind a proxy TrustSource does nothing, since
-// the proxy resolves host names.
+// has only private addresses. It permits only the addresses to which the host name
+// resolves at this moment, and only the port in the URL. Behind a proxy TrustSource
+// does nothing, since the proxy resolves host names.
 func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	u, err := Parse(raw)
 	if err != nil {
@@ -145,7 +146,7 @@ func direct(a netip.Addr) addressClass {
 		return public
 	}
 	if nat64.Contains(a) {
-		return public // the class of the IPv4 address in a NAT64 address decides
+		return public // the IPv4 address inside a NAT64 address decides about the class, so the prefix counts as public
 	}
 	if !global6.Contains(a) || inAny(special6, a) {
 		return private

@@ -20,7 +20,7 @@ type attempt struct {
 	c     *Client
 	req   Request
 	start *url.URL
-	span  string // value of the Range header field for req.Part
+	span  string // value of the Range header field for the part in req; "" if the whole resource is requested
 	tries int
 	sent  int
 }
@@ -69,8 +69,8 @@ func (a *attempt) once(ctx context.Context) (*Response, error) {
 	}
 }
 
-// exchange is a request with its response. It occupies a slot of the host until it is
-// closed.
+// exchange is one HTTP request with its response. Until it is closed, it counts towards
+// the concurrent requests to its host.
 type exchange struct {
 	url     *url.URL
 	resp    *http.Response
@@ -81,9 +81,9 @@ type exchange struct {
 	sent    time.Time
 }
 
-// drain reads the rest of a response if it is small and arrives at once, so that the
-// connection can be reused. read is the number of bytes of the body that have already
-// been read.
+// drain reads the rest of a response if it is short and arrives at once, so that the
+// connection can be reused. The argument is the number of bytes of the body that have
+// already been read.
 func (ex *exchange) drain(read int64) {
 	if ex.resp.ContentLength-read > maxDrain {
 		return
@@ -93,7 +93,8 @@ func (ex *exchange) drain(read int64) {
 	watch.Stop()
 }
 
-// close closes the body and releases the slot of the host.
+// close closes the body, and frees the place that the exchange took among the
+// concurrent requests to its host.
 func (ex *exchange) close() {
 	_ = ex.resp.Body.Close()
 	ex.cancel(nil)
@@ -120,7 +121,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	own, cancel := context.WithCancelCause(ctx)
 	begin := c.opt.Now()
 	a.sent++
-	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport enforces time-outs up to the body, for which see [body]
+	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport limits the time until the body begins, and the type body limits the time after that
 	if c.opt.Observe != nil {
 		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
 		if resp != nil {
@@ -171,8 +172,8 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *ht
 	return r.WithContext(ctx)
 }
 
-// answer returns the Response for an exchange, or an error if the status or the size is
-// not acceptable.
+// answer returns the Response for an exchange. It returns an error if the status is not
+// acceptable, or the body is too large.
 func (a *attempt) answer(ex *exchange) (*Response, error) {
 	resp := ex.resp
 	has, err := a.judge(ex)
@@ -264,7 +265,7 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // errors of dial lack the URI
+		e := *fe // an error from the check of addresses does not contain the URL
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}

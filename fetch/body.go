@@ -22,21 +22,21 @@ const (
 	drainTime = 100 * time.Millisecond
 )
 
-// errWatch is the cause with which an exchange is cancelled when its body arrives too
-// slowly.
+// errWatch is the reason given when an exchange is cancelled because its body arrives
+// too slowly.
 var errWatch = errors.New("waited too long")
 
-// body is a response body with limits on its size, its pauses and its rate. When it
-// ends it releases the slot of the host.
+// body is a response body with limits on its size, on the wait for the next byte and on
+// the rate. At its end the host's next request may begin.
 type body struct {
 	ex   *exchange
 	opt  *Options
-	all  *rate.Limiter // limit on the rate of all bodies together; nil is no limit
+	all  *rate.Limiter // limit on the total rate of all bodies; nil is no limit
 	max  int64         // largest allowed number of bytes
 	want int64         // expected number of bytes; -1 if unknown
 	n    int64         // number of bytes read
 	err  error         // error that every further Read returns
-	idle bool          // the timer limits the wait for any byte, not the rate
+	idle bool          // set if the timer runs for the longest wait for a byte, and not for the lowest rate
 	rate rateWindow
 
 	watch *time.Timer // timer that cancels the exchange; it runs only during a Read
@@ -56,7 +56,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	rest := b.most() - b.n
-	if int64(len(p)) > rest { // one byte more, to detect a body that is too large
+	if int64(len(p)) > rest { // one byte more than allowed is read, to detect a body that is too large
 		p = p[:rest+1]
 	}
 	if b.all != nil {
@@ -77,7 +77,7 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF && b.n < b.want:
 		return n, b.end(b.failed(io.ErrUnexpectedEOF))
-	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // the watch may have ended the body
+	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // a body without a known length seems complete if the timer cancelled it
 		return n, b.end(b.failed(err))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
@@ -96,8 +96,8 @@ func isFramed(resp *http.Response, length int64) bool {
 	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// hold waits until the bandwidth limit allows n more bytes. Meanwhile unread bytes fill
-// the network buffers, so that the server sends more slowly.
+// hold waits until the bandwidth limit allows n more bytes. While it waits, unread
+// bytes fill the network buffers, which makes the server send more slowly.
 func (b *body) hold(n int) error {
 	if b.all == nil || n == 0 {
 		return nil
@@ -129,8 +129,8 @@ func (b *body) tooMuch() error {
 	return tooLarge("read", b.ex.url, b.max, "more")
 }
 
-// startWatch starts the timer that cancels the exchange if the following Read takes too
-// long.
+// startWatch starts a timer, which cancels the exchange if the Read that follows takes
+// too long.
 func (b *body) startWatch() {
 	d := min(b.opt.IdleTimeout, b.rate.rest())
 	b.idle = d == b.opt.IdleTimeout
@@ -186,8 +186,8 @@ func tooLarge(op string, u *url.URL, most int64, got string) *Error {
 	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", most, got)}
 }
 
-// The rate of a body is measured in periods of waiting: in each, at least minBytes must
-// arrive.
+// The rate of a body is checked at the end of each ratePeriod of waiting for bytes: at
+// least minBytes must have arrived in it.
 const (
 	ratePeriod = 60 * time.Second
 	minRate    = 1 << 10 // bytes per second
@@ -201,8 +201,8 @@ type rateWindow struct {
 	waited time.Duration
 }
 
-// add counts n bytes that arrived in the duration d. It returns false at the end of a
-// period in which too few bytes arrived.
+// add counts n bytes for which a Read waited for the duration d. At the end of a period
+// it returns false if too few bytes arrived in the period.
 func (w *rateWindow) add(n int, d time.Duration) bool {
 	w.came += int64(n)
 	w.waited += d
@@ -216,8 +216,8 @@ func (w *rateWindow) add(n int, d time.Duration) bool {
 	return true
 }
 
-// rest returns how long to wait for the next byte at most, so that the rate stays high
-// enough.
+// rest returns the longest permitted wait for the next byte: a longer one would make
+// the rate of this period too low.
 func (w *rateWindow) rest() time.Duration {
 	if w.came >= minBytes {
 		return math.MaxInt64

@@ -29,10 +29,11 @@ type Cached struct {
 	Validators Validators
 	Length     int64 // length of Body in bytes
 
-	// Final means that the document is used without a request to its server.
+	// Final is set if the document may be used without asking its server whether it is
+	// still current.
 	Final bool
-	// Body yields the bytes of the document. The caller of Load closes it. Store
-	// reads it and does not close it.
+	// Body contains the bytes of the document. Whoever calls Load must close it. Store
+	// reads it and must not close it.
 	Body io.ReadCloser
 }
 
@@ -52,8 +53,8 @@ func (c *Client) WithCache(cache Cache) *Client {
 // HasCache reports whether the Client caches documents.
 func (c *Client) HasCache() bool { return c.cache != nil }
 
-// throughCache is Get, except that it uses the cached document if that is still
-// current.
+// throughCache does what Get does, except that it returns the cached document if that
+// is still current.
 func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error) {
 	kept, err := c.cache.Load(ctx, r.URL)
 	if err != nil {
@@ -99,16 +100,16 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 	return same, nil
 }
 
-// agree reports whether the validators of a 304 are compatible with v. Servers that
-// compare only modification times answer 304 also if their document is older than the
-// cached one.
+// agree reports whether v and the validators of a 304 response may belong to the same
+// version of a document. This is checked because a server that compares only
+// modification times answers 304 even if its document is older than the cached one.
 func (v Validators) agree(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }
 	return same(weak(v.ETag), weak(other.ETag)) && same(v.LastModified, other.LastModified)
 }
 
-// response builds a response from the cached document.
+// response makes the Response that the server would have sent for a cached document.
 func (d *Cached) response() *Response {
 	h := d.Header.Clone()
 	if h == nil {
@@ -120,7 +121,8 @@ func (d *Cached) response() *Response {
 	}
 }
 
-// keep is Get, and stores the response in the cache if that is allowed.
+// keep does what Get does, and lets the response be stored in the cache if that is
+// allowed.
 func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
 	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && lasting(resp) {
@@ -129,13 +131,13 @@ func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	return resp, err
 }
 
-// settled is how old the Last-Modified of a document must be, at the time of the
-// response, for the document to be cached. A younger document may be written again
-// without a change of Last-Modified and, on some servers, of the ETag.
+// settled is the minimum age of a document, according to its Last-Modified at the time
+// of the response, for which it is cached. A younger document may be written again with
+// the same Last-Modified and, on some servers, the same ETag.
 const settled = 2 * time.Second
 
-// lasting reports whether a response may be cached: HTTP allows it, and a later version
-// would have other validators.
+// lasting reports whether a response may be cached: HTTP allows it, and its validators
+// will be different when the document changes.
 func lasting(resp *Response) bool {
 	if strings.Contains(strings.ToLower(resp.Header.Get("Cache-Control")), "no-store") || resp.Header.Get("Content-Encoding") != "" {
 		return false
@@ -149,8 +151,8 @@ func lasting(resp *Response) bool {
 	return err == nil && date.Sub(modified) >= settled
 }
 
-// keeping is a response body that is stored in the cache once it has been read
-// completely.
+// keeping is a response body that is being read, and that is stored in the cache after
+// it was read completely.
 type keeping struct {
 	io.ReadCloser
 	ctx   context.Context
@@ -158,7 +160,7 @@ type keeping struct {
 	uri   string
 	resp  *Response
 	buf   bytes.Buffer
-	over  bool // nothing more is collected: the document is too long, or was stored
+	over  bool // set if no more bytes are collected, because the document is too long or was stored
 }
 
 func (k *keeping) Read(p []byte) (int, error) {

@@ -18,7 +18,7 @@ const (
 
 	maxRedirects   = 5                // largest number of redirects of one request
 	connectTimeout = 10 * time.Second // limit on the time to connect, and on the time of the TLS handshake
-	maxRetryAfter  = 24 * time.Hour   // a longer Retry-After counts as this one
+	maxRetryAfter  = 24 * time.Hour   // the longest wait that a Retry-After can request; longer ones are shortened to it
 )
 
 // MaxDocument is the default of Options.MaxDocument, in bytes.
@@ -108,8 +108,8 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 	return bounded(c.throughCache(ctx, r))
 }
 
-// bounded adds advice on how to raise the limit to the error for a document that is too
-// large.
+// bounded adds advice on how to raise the limit to an error about a document that is
+// too large.
 func bounded(resp *Response, err error) (*Response, error) {
 	var fe *Error
 	if errors.As(err, &fe) && fe.Kind == TooLarge {
@@ -118,9 +118,9 @@ func bounded(resp *Response, err error) (*Response, error) {
 	return resp, err
 }
 
-// FreshDocument is Document, except that the document comes from the server and not
-// from a cache: neither from the Client's, nor from that of a proxy that honours
-// Cache-Control. It is stored in the Client's cache.
+// FreshDocument requests a document as Document does, but from the server itself and
+// not from a cache: neither the Client's own, nor that of a proxy that honours
+// Cache-Control. It stores the document in the Client's cache.
 func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
 	r := c.document(uri, limit)
 	if r.Fresh = true; c.cache == nil {

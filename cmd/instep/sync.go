@@ -107,7 +107,7 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.StringVar(&f.at, "at", "", "make a mirror of the past: each set as it was at this `TIME`, from archived lists or dumps and the changes after them")
-	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep changes for a publication of DIR that has not run for up to this `TIME`, in days such as 90d")
+	fs.StringVar(&f.keepLog, "keep-log", "90d", "keep the list of changes for this `TIME`, in days such as 90d, so that a publication of DIR may pause as long")
 	fs.BoolVar(&f.versions, "versions", false, "also fetch the states that resources had between two runs, if the Source keeps them")
 	dryRunFlag(cmd, &f.dryRun)
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")
@@ -129,7 +129,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if s.settings, err = a.useSettings(ctx, cmd, source, s.options, s.mirror); err != nil {
 		return err
 	}
-	if err := s.check(); err != nil { // now with the values stored with the mirror
+	if err := s.check(); err != nil { // checked again, with the flag values stored with the mirror
 		return err
 	}
 	if err := s.checkMoment(ctx); err != nil {
@@ -210,8 +210,8 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// tried prints one place at which the Source was searched, with -v only: if the Source is
-// not found, the error lists all places.
+// tried prints, with -v only, one place in which a run looked for the Source of a site.
+// Without -v, the error for a Source that is not found lists all places.
 func (a *app) tried(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
@@ -309,7 +309,8 @@ func leftOutOrigin(n int64, origin string) string {
 	return fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin)
 }
 
-// approve returns the command that approves the plan with a hash.
+// approve returns the command line with which a user approves the plan that has the given
+// hash.
 func (s *syncer) approve(hash string) string {
 	words := []string{"instep", "approve"}
 	if s.f.state != "" {
@@ -327,7 +328,7 @@ var skipHints = map[destination.Skip]string{
 	destination.SkipStale:    "the next Resource List of the Source brings them up to date; --accept-rollback accepts everything that the present list says",
 }
 
-// words are the texts of statuses for people.
+// words are the words for each status that the program prints on a terminal.
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
 	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",

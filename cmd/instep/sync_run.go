@@ -16,7 +16,8 @@ import (
 	"instep/resourcesync"
 )
 
-// syncer makes the runs of sync on a mirror: one run, or many with --watch.
+// syncer carries out the command sync: it runs the synchronisation once, or repeatedly with
+// --watch.
 type syncer struct {
 	a           *app
 	source, dir string
@@ -24,7 +25,7 @@ type syncer struct {
 
 	options  mirror.Options
 	mirror   *mirror.Mirror // mirror for the next run, if it is already open
-	log      *runLog        // log of the next run
+	log      *runLog        // record of the next run, kept with the mirror; open if the mirror is
 	settings *settings
 	limit    guard.Limit
 	keep     keepVersions
@@ -36,12 +37,12 @@ type syncer struct {
 	uri      string // URI of the Source
 	net      traffic
 	progress *progressBar
-	stale    map[string]int64        // number of resources per set whose present state the last run could not fetch
-	mu       sync.Mutex              // guards stale during a run
-	taken    int64                   // number of unknown files in the directory that the last run took over as resources
+	stale    map[string]int64        // for each set: the number of resources whose present state the last run could not fetch
+	mu       sync.Mutex              // mutex for the field stale, which transfers change concurrently
+	taken    int64                   // the number of files that the last run found in the directory and took over as resources
 	aside    string                  // path of an unusable catalog that was renamed; "" if there is none
-	missed   missed.Report           // versions that the last run fetched in addition to the present states
-	event    func(destination.Event) // called instead of app.syncEvent; may be nil
+	missed   missed.Report           // earlier versions of resources that the last run fetched, besides the present ones
+	event    func(destination.Event) // receives the events of a run instead of app.syncEvent; may be nil
 
 	// report prints the results of a run. If err is not nil, it ended the run early.
 	report func(ctx context.Context, rep *destination.Report, err error, log *runLog)
@@ -83,14 +84,15 @@ func (s *syncer) check() (err error) {
 	return s.f.watch.check(s.f)
 }
 
-// keptVersions reports whether --versions is not given but stored with the mirror. Such a
-// mirror refuses --at itself, with a clearer message.
+// keptVersions reports whether --versions is absent from the command line, so that its
+// value comes from the settings stored with the mirror. A mirror with a stored --versions
+// refuses --at itself, with a clearer message.
 func (s *syncer) keptVersions() bool {
 	return s.settings != nil && !s.settings.cmd.Flags().Changed("versions")
 }
 
-// checkMoment returns an error if the mirror is of a moment of the past, and a flag is
-// given that requires a mirror of the present.
+// checkMoment returns an error if the mirror holds the state of a past moment, and a flag
+// is given that requires a mirror of the present state.
 func (s *syncer) checkMoment(ctx context.Context) error {
 	at, err := destination.Moment(ctx, s.mirror)
 	if err == nil && !at.IsZero() && (s.f.watch.on || s.f.ore || s.f.versions) {
@@ -156,7 +158,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	m, log := s.mirror, s.log
 	s.mirror = nil
-	defer func() { _ = m.Close() }() // the error is ignored, since the data is already durable
+	defer func() { _ = m.Close() }() // the error of Close is ignored, since everything has been written durably before
 	defer func() { log.end(ctx, err) }()
 	d, err := s.destination(m, log)
 	if err != nil {
@@ -169,7 +171,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		}
 	}
 	passed := missed.NewLog("")
-	defer func() { _ = passed.Close() }() // the error is ignored, since the data is temporary
+	defer func() { _ = passed.Close() }() // the error of Close is ignored, since the log is temporary
 	if s.missed = (missed.Report{}); f.versions && !f.dryRun {
 		d.Passed = passed.Add
 	}
@@ -205,8 +207,8 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	return pulse, err
 }
 
-// apply carries out a plan, as the run with a number. If it fails before it changes a
-// resource, it returns no report.
+// apply carries out a plan; number is the number of the run in the mirror's history. If it
+// fails before it changes a resource, it returns no report.
 func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan, passed *missed.Log, number int64) (*destination.Report, error) {
 	if err := s.keepSettings(ctx, m); err != nil {
 		return nil, err
@@ -223,7 +225,7 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err == nil && bringer != nil {
 		bringer.Stop = s.stopVersions(d)
 		err = bringer.Before(ctx, passed, &s.missed)
-		bringer.Stop = nil // no later run could fetch a version that After leaves out
+		bringer.Stop = nil // after the run, After fetches versions without this limit, because no later run could fetch them
 	}
 	if err != nil {
 		return nil, err
@@ -253,8 +255,9 @@ func versionFailed(f missed.Failure) error {
 	return fmt.Errorf("fetch an earlier version of the resource: %w", f.Err)
 }
 
-// bringer returns a Bringer of the versions that a plan does not fetch, because they are no
-// longer current; nil without --versions. The function done closes the store of versions.
+// bringer returns a Bringer, which fetches the versions that resources had between two runs
+// and that the plan does not fetch, because they are no longer current. Without --versions
+// the Bringer is nil. The function done closes the store of versions.
 func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mirror.Mirror) (b *missed.Bringer, done func(), err error) {
 	if d.Passed == nil {
 		return nil, func() {}, nil
@@ -267,8 +270,9 @@ func (s *syncer) bringer(ctx context.Context, d *destination.Destination, m *mir
 	return b, func() { _ = store.Close() }, nil // the stored versions are already durable
 }
 
-// stopVersions returns the function that ends the fetching of versions when the run reaches
-// --max-transfer or --max-time. The function reduces d.MaxTransfer by the bytes of versions.
+// stopVersions returns a function that is called with the length of each earlier version
+// before it is fetched. The function returns an error when the run reaches --max-transfer
+// or --max-time. It also subtracts the lengths from d.MaxTransfer.
 func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	begun := int64(0)
 	return func(n int64) error {
@@ -285,8 +289,8 @@ func (s *syncer) stopVersions(d *destination.Destination) func(int64) error {
 	}
 }
 
-// failedUpdate counts a resource of a set whose update failed, so that the mirror still
-// holds its older state.
+// failedUpdate counts a resource that the mirror still holds in an older state, because its
+// update failed.
 func (s *syncer) failedUpdate(set string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

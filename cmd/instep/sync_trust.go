@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// trustFlags are the flags about a Source that shows an older state, has stopped
-// changing, or does not list all changes.
+// trustFlags are the flags that decide what a sync does if the Source shows an older state
+// than before, has stopped changing, or does not list all its changes.
 type trustFlags struct {
 	acceptRollback bool
 	acceptGap      bool

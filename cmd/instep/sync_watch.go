@@ -39,20 +39,20 @@ func (f *pollFlags) check(sync *syncFlags) error {
 	return nil
 }
 
-// follower reports the runs of sync --watch. It prints each message only when it is
-// new.
+// follower prints the results of the repeated runs of sync --watch. It does not print a
+// message again while nothing has changed.
 type follower struct {
 	*syncer
 	all   totals // totals of all runs
 	begin time.Time
-	ended error  // the error that ended the last run; nil if there was none
-	cut   bool   // a run was interrupted
+	ended error  // error that ended the last run; nil if the run was complete
+	cut   bool   // set if the last run was interrupted
 	last  totals // totals of the last complete run
 
-	mu     sync.Mutex      // guards the fields below
-	notes  map[string]bool // notes of the previous run
-	fresh  map[string]bool // notes of this run, including those not printed again
-	stands string          // the state that was last printed
+	mu     sync.Mutex      // mutex for the three fields below
+	notes  map[string]bool // texts of the notes of the previous run
+	fresh  map[string]bool // texts of the notes of this run, printed or not
+	stands string          // text of the state or error that was printed last
 }
 
 // maxNotes is the largest number of different notes that are printed and remembered in a
@@ -74,8 +74,8 @@ func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	return nil
 }
 
-// round makes a run. If another process has locked the mirror, round returns as if the
-// Source had no changes.
+// round runs one synchronisation. If another process has locked the mirror, round returns
+// the same as for a Source without changes.
 func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	f.progress = &progressBar{out: f.a.out, now: f.a.now}
 	f.notes, f.fresh = f.fresh, map[string]bool{}
@@ -89,17 +89,18 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	case errors.As(err, &locked) && !f.first():
 		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
 		return destination.Pulse{}, nil
-	case limited: // the next run continues the transfers
+	case limited: // the run reached --max-transfer or --max-time, and the next run continues its transfers
 		return pulse, nil
 	}
 	f.ended = err
 	return pulse, err
 }
 
-// first reports whether no run has been complete yet.
+// first reports whether no run of this command has been completed yet.
 func (f *follower) first() bool { return f.last.Via == nil }
 
-// observe prints an event of a run, but no note that the previous run had too.
+// observe prints an event of a run. It does not print a note that the previous run also
+// had.
 func (f *follower) observe(e destination.Event) {
 	switch e.Kind {
 	case destination.EventTried:
@@ -125,8 +126,8 @@ func (f *follower) observe(e destination.Event) {
 	f.a.syncEvent(e, f.progress)
 }
 
-// reportRound prints the counts of a run if it did anything, and what the run did not do
-// if that has changed since the previous run.
+// reportRound prints the counts of a run that changed something. It also prints what the
+// run left undone, if that is not the same as in the previous run.
 func (f *follower) reportRound(_ context.Context, rep *destination.Report, err error, log *runLog) {
 	t := f.totals(rep)
 	f.add(t)
@@ -150,8 +151,8 @@ func (f *follower) reportRound(_ context.Context, rep *destination.Report, err e
 	f.last.Failures = nil
 }
 
-// stand calls tell, which prints the present state, unless that state is the one that was
-// printed last.
+// stand calls tell to print a state or an error, whose text is state. It does nothing if
+// the same text was printed last.
 func (f *follower) stand(state string, tell func()) {
 	if state != f.stands {
 		f.stands = state

@@ -76,7 +76,8 @@ var lineColours = []struct{ begin, colour string }{
 	{"write   ", green}, {"retire  ", red},
 }
 
-// statusColours are the colours of the word after "Status:" in the last line.
+// statusColours are the colours of the words that follow "Status:" in the last line of the
+// output.
 var statusColours = map[string]string{
 	"IN SYNC": green, "PUBLISHED": green, "CLEAN": green, "CONVERTED": green, "RESTORED": green, "PLAN": bold,
 	"PARTIAL": yellow, "INTERRUPTED": yellow,

@@ -24,7 +24,7 @@ func withheldMessage(w *runs.Withheld, limit string) string {
 		counted(w.N, "deletion"), w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 }
 
-// withheldHint explains how to approve withheld deletions.
+// withheldHint explains how to approve deletions that were planned but need consent.
 func withheldHint(w *runs.Withheld, approve string) string {
 	hint := "sync -n lists the deletions; to approve them: " + approve + ", then sync again"
 	if w.Guard.Doubted > 0 {
@@ -33,7 +33,7 @@ func withheldHint(w *runs.Withheld, approve string) string {
 	return hint
 }
 
-// ways formats how many resources are transferred in which way, in brackets.
+// ways formats the number of resources for each way of transfer, in brackets.
 func (t *totals) ways() string {
 	var parts []string
 	for via, n := range sorted(t.Via) {
@@ -45,7 +45,7 @@ func (t *totals) ways() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// done formats the counts of a run.
+// done formats the numbers of unchanged, created, updated, deleted and failed resources.
 func (t *totals) done() string {
 	s := fmt.Sprintf("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 	if t.Unverified > 0 {
@@ -54,8 +54,8 @@ func (t *totals) done() string {
 	return s
 }
 
-// line returns the last line of a run for people. If the run ended early, the line also counts
-// received bytes that were not stored.
+// line returns the last line that a run prints on a terminal. If the run ended early, the
+// bytes in it include those that were received but not stored.
 func (t *totals) line(status string, net *traffic, took time.Duration) string {
 	bytes := t.Bytes
 	if status == "interrupted" || status == "failed" {
@@ -89,7 +89,7 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	return s
 }
 
-// named returns counts with their names as strings.
+// named converts the keys of a map of counts to strings.
 func named[K ~string](counts map[K]int64) map[string]int64 {
 	out := map[string]int64{}
 	for k, n := range counts {

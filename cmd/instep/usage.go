@@ -21,8 +21,8 @@ type flagGroup struct {
 	names []string
 }
 
-// flagGroups are the headings in the help, with the flags below each. Flags in no group come
-// first.
+// flagGroups are the groups of flags in the help: the heading and the flags of each. The
+// help shows flags in no group first.
 var flagGroups = []flagGroup{
 	{"What is chosen", []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "where", "assume-unchanged", "all-files", "link-files", "accept", "at", "since", "deleted-since", "runs", "run", "last", "cause", "limit"}},
 	{"Deletions and earlier states", []string{"max-delete", "keep-deleted", "keep-versions", "keep-log", "versions", "memento", "accept-rollback", "accept-gap", "max-age", "keep", "release"}},
@@ -35,8 +35,8 @@ var flagGroups = []flagGroup{
 	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format"}},
 }
 
-// ungrouped are flags of a command that have another meaning in other commands, so that the
-// heading would be wrong.
+// ungrouped are flags that the help of their command shows without a heading, because they
+// mean something else there than the flags of the same name in other commands.
 var ungrouped = []string{"diff --to", "lint --explain"}
 
 // maxColumns is the width to which the text of a help page is wrapped, in columns.

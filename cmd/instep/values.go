@@ -20,11 +20,11 @@ import (
 
 const day = 24 * time.Hour
 
-// wantedTime explains in messages how to write a duration.
+// wantedTime is the part of error messages that says how to write a duration.
 const wantedTime = "expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y"
 
-// durationParts matches a duration of numbers with units. Years, weeks and days must come
-// first, since the m in "1m2d" could be meant as months.
+// durationParts matches a duration, such as 1y2d or 1h30m. Years, weeks and days must come
+// before hours and minutes, since the m in "1m2d" could be meant as months.
 var durationParts = regexp.MustCompile(strings.ReplaceAll(`^(?:#y)?(?:#w)?(?:#d)?(?:#(?:ns|us|µs|ms|s|m|h))*$`, "#", `[0-9]+(?:\.[0-9]+)?`))
 
 // longUnits matches the units that time.ParseDuration does not know.
@@ -44,7 +44,7 @@ func parseDuration(text string) (time.Duration, error) {
 	short := longUnits.ReplaceAllStringFunc(text, func(part string) string {
 		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
 		if err != nil {
-			return part // time.ParseDuration refuses this number too
+			return part // an invalid number is kept, because time.ParseDuration below returns an error for it
 		}
 		return strconv.FormatFloat(n*hours[part[len(part)-1:]], 'f', -1, 64) + "h"
 	})
@@ -55,7 +55,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// formatDuration formats a duration so that parseDuration reads it, and whole days as days.
+// formatDuration formats a duration as parseDuration reads it. A duration of whole days is
+// formatted in days.
 func formatDuration(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
@@ -94,7 +95,7 @@ func (t *timeValue) String() string {
 	return formatDuration(time.Duration(*t))
 }
 
-// Type returns the word that stands for the value in the help.
+// Type returns the placeholder for the value of the flag in the help.
 func (*timeValue) Type() string { return "TIME" }
 
 // parseDays parses a number of days, such as 30, 30d or 4w. It rounds a fraction of a day up.
@@ -157,10 +158,10 @@ func parseRate(text string) (rate.Limit, error) {
 	return rate.Limit(n / length), nil
 }
 
-// wantedMoment explains in messages how to write a time.
+// wantedMoment is the part of error messages that says how to write a time.
 const wantedMoment = "expected a date or time, such as 2026-03-01, 2026-03-01 12:00, 2026-03-01T12:00:00Z, yesterday or 3d (3 days ago)"
 
-// momentForms are the accepted layouts of a time, without its zone.
+// momentForms are the accepted layouts of a time. A time zone may follow each of them.
 var momentForms = []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02"}
 
 // parseMomentAt parses a time: a date, a date and time, now, today, yesterday, or a duration
@@ -187,7 +188,7 @@ func parseMomentAt(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	if d, err := resourcesync.ParseDatetime(text); err == nil { // a year, or a year and month
+	if d, err := resourcesync.ParseDatetime(text); err == nil { // the text is a year, or a year and a month
 		return d.Time(), nil
 	}
 	return time.Time{}, fmt.Errorf("%s, found %q", wantedMoment, text)

@@ -15,7 +15,7 @@ import (
 type watchFlags struct {
 	on            bool
 	every, rescan time.Duration
-	runs          func(context.Context) (string, error) // the field Runs of watch.Options
+	runs          func(context.Context) (string, error) // function for the field Runs of watch.Options
 }
 
 func (f *watchFlags) register(fs *pflag.FlagSet) {
@@ -59,13 +59,13 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	return nil
 }
 
-// warnOf prints an error after which a command with --watch continues.
+// warnOf prints an error as a warning, because a command with --watch continues after it.
 func (a *app) warnOf(ctx context.Context, err error) {
 	_, hint := explain(ctx, err)
 	a.out.warn(warningRecord{Message: tell(err).text, Hint: hint})
 }
 
-// reportRound prints the counts of each set that was published in a round of --watch.
+// reportRound prints the counts of each set that was published again with --watch.
 func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {
 	for i := range rep.Sets {
 		s := &rep.Sets[i]

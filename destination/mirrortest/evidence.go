@@ -10,8 +10,8 @@ import (
 	"instep/harvest"
 )
 
-// told returns the resource that wanted returns, as stated by a change. The bytes
-// arrived the number of seconds came after epoch.
+// told returns the resource of wanted as if a change had reported it. Its bytes arrived
+// at the given number of seconds after epoch (came).
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
@@ -19,7 +19,7 @@ func told(name, body string, seconds, came int) harvest.Resource {
 	return w
 }
 
-// toldAs returns the record of w, which told returned, after a Put.
+// toldAs returns the record that a mirror has of w after a Put, if w comes from told.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Until, h.Came = true, w.Until, w.Came
@@ -80,7 +80,8 @@ func gone(seconds int) destination.Held {
 	return destination.Held{Gone: epoch.Add(time.Duration(seconds) * time.Second)}
 }
 
-// end deletes resources with a time of deletion, which changes have.
+// end deletes resources, with the given time of deletion, as for deletions that a
+// change reports.
 func (m *tester) end(set string, seconds int, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
@@ -115,7 +116,7 @@ func testGone(t *testing.T, m *tester) {
 	m.end(set, 9, "never")
 	m.wantHeld(m.lookup(set, "never"), gone(9))
 
-	m.delete(false, "listed", "unlisted") // without a time, as for resources that a list omits
+	m.delete(false, "listed", "unlisted") // deleted without a time, as resources that a list no longer contains
 	m.wantHeld(m.lookup(set, "listed"), destination.Held{})
 	m.wantHeld(m.lookup(set, "unlisted"), destination.Held{})
 	const other = Origin + "/other/capabilitylist.xml"
@@ -150,7 +151,7 @@ func testListed(_ *testing.T, m *tester) {
 		to.Listed = epoch.Add(time.Duration(seconds) * time.Second)
 		return to
 	}
-	m.batch(move(10, 1), func(destination.Batch) {}) // a move of the cursor for which no list was read
+	m.batch(move(10, 1), func(destination.Batch) {}) // the cursor moves, but no list was read
 	m.batch(listed(4), func(destination.Batch) {})
 	m.batch(listed(5), func(destination.Batch) {}) // the list is not later than the changes
 	m.wantHeld(m.lookup(set, "a"), toldAs(w))

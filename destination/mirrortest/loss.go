@@ -18,9 +18,9 @@ func testWithhold(t *testing.T, m *tester) {
 	}
 }
 
-// wantLosses checks the losses of set. Each of bodies is the body of a lost member. It
-// begins with ! if the member joined after the start of the period in which losses are
-// counted.
+// wantLosses compares the losses of the test's set with the expected ones. bodies are
+// the contents of the lost members, with a "!" before that of a member that joined
+// after the counting period began.
 func (m *tester) wantLosses(members int64, joined int, bodies ...string) {
 	m.t.Helper()
 	l, err := m.Losses(m.t.Context(), set)
@@ -83,7 +83,7 @@ func testLosses(t *testing.T, m *tester) {
 			m.put(b, set, name, "body of "+name, 0)
 		}
 	})
-	m.delete(false, "d") // not counted as a loss, since the set has no cursor yet
+	m.delete(false, "d") // deletions before the set has a cursor are not counted as losses
 	m.wantLosses(3, 0)
 	m.batch(move(1, 0), func(destination.Batch) {})
 	m.wantLosses(3, 0)
