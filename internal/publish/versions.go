@@ -289,9 +289,10 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 	}, true
 }
 
-// expiry returns a time such that versions that ended earlier may be removed. It is the
-// longest KeepVersions of all sets before now, or earlier if a published document lists an
-// older state, because its entries link to versions. It is zero if no version may be removed.
+// expiry returns a time such that versions that ended earlier may be removed. It is now minus
+// the longest KeepVersions of all sets or, if that is earlier, the time of the oldest state
+// that a published document lists, because its entries link to versions. It is zero if no
+// version may be removed.
 func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)
 	for _, set := range r.sets {
