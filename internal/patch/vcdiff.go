@@ -371,7 +371,7 @@ func (w *vcdWindow) run() error {
 		}
 	}
 	if int64(len(w.target)) != w.length || w.data.Len() > 0 || w.addresses.Len() > 0 {
-		return fmt.Errorf("%w: a window of %d bytes makes %d bytes and leaves %d bytes of its sections unused", errVCD, w.length, len(w.target), w.data.Len()+w.addresses.Len())
+		return fmt.Errorf("%w: a window should be decoded to %d bytes, but makes %d bytes and leaves %d bytes of its sections unused", errVCD, w.length, len(w.target), w.data.Len()+w.addresses.Len())
 	}
 	return nil
 }

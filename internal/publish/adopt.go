@@ -170,7 +170,7 @@ func (a *adopter) find() error {
 		a.note("the Resource List %q (resources: %d), Change Lists: %d", set.list.key, set.resources, len(set.changes))
 	}
 	if n := len(a.kept.Left); n > 0 {
-		a.note("unchanged, but no longer linked: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
+		a.note("left unchanged, but no longer linked by any document: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
 	}
 	return nil
 }
@@ -210,10 +210,10 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 		return err
 	}
 	if set.early+set.late > 0 {
-		a.note("%s got another datetime, so that changes are in order, within the interval of their list and not in the future", english.Plural(int(set.early+set.late), "change", ""))
+		a.note("%s got another datetime, because the one in the Change List was out of order, outside the interval of the list or in the future", english.Plural(int(set.early+set.late), "change", ""))
 	}
 	if set.weak > 0 {
-		a.note("%s of %q will be published as updated, because the list has neither a digest nor the length and time of the files", english.Plural(int(set.weak), "resource", ""), set.list.key)
+		a.note("%s of %q will be published as updated, because this list states no digest of them, and their files do not have the listed length and time", english.Plural(int(set.weak), "resource", ""), set.list.key)
 	}
 	body, err := json.Marshal(set.pub)
 	if err != nil {

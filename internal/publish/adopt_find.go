@@ -136,7 +136,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 		set.items = append(set.items, it)
 	}
 	for _, c := range set.others {
-		a.note("the %s is not continued; if you ask for one, it begins anew", c)
+		a.note("the adopted publication has a %s, which is not continued; if your options ask for one, a new one is written", c)
 	}
 	if set.name == "" {
 		for key := range a.own {
@@ -244,7 +244,7 @@ func (a *adopter) entrance() (string, error) {
 			return a.singleList(d)
 		}
 	}
-	return "", &AdoptError{entrances[0], fmt.Sprintf("is not there, nor any of %q: expected a publication", entrances[1:]), nil}
+	return "", &AdoptError{entrances[0], fmt.Sprintf("does not exist, nor does any of %q: expected one of these documents of a publication", entrances[1:]), nil}
 }
 
 // singleList returns the key of the one Capability List that a Source Description lists. It

@@ -148,7 +148,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 				if !m.Changed.Before(c.since) {
 					return c.open(ctx, m)
 				}
-				return c.present(ctx, m)
+				return c.openPresent(ctx, m)
 			}}
 			if !yield(b, cmp.Or(err, damaged, c.relations.link(ctx, &b.Entry, m.Changed))) {
 				return
@@ -193,11 +193,11 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 			return nil, fmt.Errorf("the resource has been deleted: %w", source.ErrGone)
 		}
 	}
-	return c.present(ctx, m)
+	return c.openPresent(ctx, m)
 }
 
-// present opens the present bytes of a resource.
-func (c *contents) present(ctx context.Context, m catalog.Resource) (body io.ReadCloser, err error) {
+// openPresent opens the bytes that a resource has now, from its file or its Input.
+func (c *contents) openPresent(ctx context.Context, m catalog.Resource) (body io.ReadCloser, err error) {
 	switch {
 	case c.input != nil:
 		body, err = c.input.Open(ctx, m)

@@ -159,11 +159,11 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 // of the file.
 func differs(told, found *catalog.Resource) error {
 	if told.Length.Known() && told.Length != found.Length {
-		return fmt.Errorf("length: given are %d bytes, file %q has %d", told.Length.Int64(), found.Path, found.Length.Int64())
+		return fmt.Errorf("length: file %q has %d bytes, the change states %d", found.Path, found.Length.Int64(), told.Length.Int64())
 	}
 	for _, d := range told.Digests {
 		if has := found.Digests.Get(d.Algorithm()); !has.IsZero() && has != d {
-			return fmt.Errorf("hash: given is %s, file %q has %s", d, found.Path, has)
+			return fmt.Errorf("hash: file %q has %s, the change states %s", found.Path, has, d)
 		}
 	}
 	return nil

@@ -173,7 +173,7 @@ func (s *settled) checkBytes(set *Set) error {
 		switch {
 		case !need.given:
 		case set.Input == nil && s.Dir == "":
-			return &OptionError{need.option, set.Name, fmt.Errorf("a set that is recorded without a directory has no bytes to %s", need.action)}
+			return &OptionError{need.option, set.Name, fmt.Errorf("the site has no directory, so there are no bytes of resources to %s", need.action)}
 		case !slices.Contains(s.Algorithms, resourcesync.SHA256):
 			return &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New(need.sum)}
 		}

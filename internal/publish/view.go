@@ -105,7 +105,7 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 				if !m.Member || !m.Length.Known() {
 					continue
 				}
-				open := func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
+				open := func(ctx context.Context) (io.ReadCloser, error) { return c.openPresent(ctx, m) }
 				en, err := resourceEntry(m)
 				if !yield(source.Bitstream{Entry: en, Open: open}, err) {
 					return
@@ -228,7 +228,7 @@ func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield 
 		var b source.Bitstream
 		if !deleted {
 			ch.Resource = m
-			b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
+			b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.openPresent(ctx, m) }
 		}
 		en, err := changeEntry(ch)
 		b.Entry = en

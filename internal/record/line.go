@@ -81,7 +81,7 @@ const replaced = "\ufffd"
 // would then name another resource.
 func (l *line) faithful(text []byte) error {
 	if !utf8.Valid(text) {
-		return errors.New("expected UTF-8: a file whose name is not UTF-8 is found by a scan, and cannot be named in a line")
+		return errors.New("expected UTF-8: a line cannot name a file whose name is not UTF-8; only a scan finds such a file")
 	}
 	meant := bytes.Count(text, []byte(replaced)) + bytes.Count(bytes.ToLower(text), []byte(`\ufffd`))
 	if strings.Count(l.URI+l.Path, replaced) > meant {

@@ -181,7 +181,7 @@ func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	return oaipmh.Format{Prefix: h.Prefix}, nil
 }
 
-// begin sets p to the beginning of a harvest.
+// begin prepares the stored progress p for a new harvest.
 func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	every := h.FullEvery
 	if every == 0 && id.Deleted != oaipmh.DeletedPersistent {

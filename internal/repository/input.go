@@ -170,10 +170,11 @@ func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 	}
 }
 
-// mediaType is the media type of the files of records.
+// mediaType is the media type of the files that contain the metadata of records.
 const mediaType = "application/xml"
 
-// settle writes the files of pending records.
+// settle writes the files of pending records, whose metadata are in the Store but not
+// yet in a file.
 func (in *Input) settle(ctx context.Context) error {
 	for some, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", batch) {
 		if err == nil {

@@ -14,7 +14,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Link is a link that a rule adds to the entries of its resources (1.1 §14).
+// Link is a link that a rule adds to the entry of each resource that matches the rule (1.1
+// §14).
 type Link struct {
 	Rel string // a link relation registered with IANA, or a URI
 	// Href is the URI of the target. The following placeholders are replaced,
@@ -48,7 +49,7 @@ var bare = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate}
 // Resources may not have such links.
 var documentRels = []string{resourcesync.RelUp, resourcesync.RelIndex, resourcesync.RelContents, resourcesync.RelArchives, resourcesync.RelSource}
 
-// Check returns an error if a link is invalid for every resource.
+// Check returns an error if the link would be invalid in the entry of every resource.
 func (l *Link) Check() error {
 	switch {
 	case l.Rel == "" || l.Href == "":
