@@ -44,12 +44,12 @@ const (
 	opCopy
 )
 
-// instruction is half an entry of a code table. If size is 0 the size follows the
-// instruction in the patch.
+// instruction is one of the two instructions in an entry of a code table (RFC 3284 §5.4). A
+// size of 0 means that the patch itself states the size.
 type instruction struct {
 	op   opcode
 	size int
-	mode byte // mode of the address, for a copy
+	mode byte // the mode of the address, only for a copy instruction
 }
 
 // codeTable is the default code table (RFC 3284 §5.6).
@@ -88,8 +88,10 @@ func defaultTable() (table [256][2]instruction) {
 	return table
 }
 
-// The modes of addresses (RFC 3284 §5.3): the address itself, its distance back from the
-// present position, its distance from a recent address, or a repeated address.
+// The modes in which the address of a copy instruction is encoded (RFC 3284 §5.3): as the
+// address itself (modeSelf), as its distance back from the current position (modeHere), as its
+// distance from a recent address (from firstNear on), or as a repeated address (from firstSame
+// on).
 const (
 	modeSelf     = 0
 	modeHere     = 1
@@ -116,7 +118,8 @@ func (c *addressCache) update(address int64) {
 // errVCD means that a patch is damaged.
 var errVCD = errors.New("the VCDIFF patch is damaged")
 
-// unexpectedEnd turns io.EOF in the middle of a patch into errVCD.
+// unexpectedEnd returns errVCD for an error that says that the patch ends too early, and any
+// other error unchanged.
 func unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: the patch ends too early", errVCD)
@@ -141,13 +144,14 @@ func readInt(r io.ByteReader) (n int64, err error) {
 	}
 }
 
-// vcdDecoder applies a patch. It holds the sections and the target of one window.
+// vcdDecoder applies a VCDIFF patch window by window. It holds the sections of one window, and
+// the bytes decoded from them, in memory.
 type vcdDecoder struct {
 	ctx     context.Context
 	base    io.ReaderAt
 	length  int64 // length of base
 	patch   *bufio.Reader
-	limit   int64 // largest length of the result in bytes
+	limit   int64 // the largest allowed length of the new version, in bytes
 	section [3]bytes.Buffer
 	window  vcdWindow
 }
@@ -310,7 +314,7 @@ func readInts(r io.ByteReader, to ...*int64) (err error) {
 	return nil
 }
 
-// counted counts the bytes that are read.
+// A counted is a reader that counts the bytes that are read through it.
 type counted struct {
 	r io.Reader
 	n int64
@@ -328,12 +332,13 @@ func (c *counted) ReadByte() (byte, error) {
 	return b[0], err
 }
 
-// vcdWindow makes a part of the result from a segment of the old version.
+// vcdWindow decodes one window of a patch: it makes a part of the new version from a segment
+// of the old version.
 type vcdWindow struct {
 	ctx                           context.Context
 	base                          io.ReaderAt
-	at, segment                   int64 // offset and length of the segment of base
-	length                        int64 // length of the target
+	at, segment                   int64 // the offset of the segment in the old version, and its length
+	length                        int64 // the length of the target, which is the part of the new version
 	target                        []byte
 	data, instructions, addresses *bytes.Buffer
 	cache                         addressCache
@@ -366,7 +371,7 @@ func (w *vcdWindow) run() error {
 		}
 	}
 	if int64(len(w.target)) != w.length || w.data.Len() > 0 || w.addresses.Len() > 0 {
-		return fmt.Errorf("%w: a window of %d bytes makes %d bytes and leaves %d bytes of its sections unused", errVCD, w.length, len(w.target), w.data.Len()+w.addresses.Len())
+		return fmt.Errorf("%w: a window should be decoded to %d bytes, but makes %d bytes and leaves %d bytes of its sections unused", errVCD, w.length, len(w.target), w.data.Len()+w.addresses.Len())
 	}
 	return nil
 }
@@ -398,7 +403,8 @@ func (w *vcdWindow) execute(i instruction, size int) error {
 	return nil
 }
 
-// address reads the address of a copy: an offset into the segment followed by the target.
+// address reads the address from which a copy instruction copies: an offset into the bytes of
+// the segment, followed by those of the target.
 func (w *vcdWindow) address(mode byte) (address int64, err error) {
 	here := w.segment + int64(len(w.target))
 	if mode >= firstSame {
@@ -425,8 +431,8 @@ func (w *vcdWindow) address(mode byte) (address int64, err error) {
 	return address, nil
 }
 
-// copy appends size bytes from an address. A copy may begin in the segment and end in the target, and
-// it may read bytes that it has written.
+// copy appends to the target size bytes that begin at the given address. They may begin in the
+// segment and continue in the target, and may include bytes that this same call appends.
 func (w *vcdWindow) copy(address int64, size int) error {
 	n := len(w.target)
 	w.target = grown(w.target, size)
@@ -439,13 +445,13 @@ func (w *vcdWindow) copy(address int64, size int) error {
 		address, to = w.segment, to[len(part):]
 	}
 	from := int(address - w.segment)
-	for len(to) > 0 { // each pass doubles the repeated part
+	for len(to) > 0 { // if the copy overlaps itself, each pass copies twice as much
 		to = to[copy(to, w.target[from:len(w.target)-len(to)]):]
 	}
 	return nil
 }
 
-// grown returns b extended by n bytes.
+// grown returns b lengthened by n bytes, whose values the caller sets.
 func grown(b []byte, n int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		bigger := make([]byte, len(b), max(need, min(2*cap(b), maxWindow)))

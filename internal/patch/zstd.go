@@ -17,12 +17,13 @@ var dczMagic = []byte{0x5e, 0x2a, 0x4d, 0x18, 0x20, 0x00, 0x00, 0x00}
 
 const dczHeader = 8 + sha256.Size
 
-// window is the largest window that the decoder accepts. It covers both versions.
+// window is the largest window size that the decoder accepts. It is enough for the old
+// and the new version together.
 const window = 2 * MaxBytes
 
 // makeZstd returns a Zstandard patch. It uses the best level of the encoder, because the
-// other levels do not search all of a large dictionary: for 16 MB of random bytes with 6
-// bytes inserted at the start, their patch has 11 MB.
+// other levels do not search all of a large dictionary: with them, the patch has 11 MB if
+// 6 bytes were inserted at the start of 16 MB of random bytes.
 func makeZstd(before, after []byte) ([]byte, error) {
 	size := zstd.MinWindowSize
 	for size < len(before)+len(after) {
@@ -63,7 +64,7 @@ func applyZstd(ctx context.Context, before, patch []byte, limit int64) ([]byte, 
 	return after.Bytes(), nil
 }
 
-// until is a reader that returns an error once its context has ended.
+// An until is a reader that returns an error once its context has ended.
 type until struct {
 	ctx context.Context
 	r   io.Reader

@@ -27,7 +27,7 @@ import (
 // AdoptError reports why a publication cannot be taken over. Nothing was changed.
 type AdoptError struct {
 	Key    string // key of the document in the output
-	Reason string // the rest of a sentence that begins with Key
+	Reason string // the reason, worded as the rest of a sentence that begins with Key
 	Err    error  // may be nil
 }
 
@@ -44,13 +44,14 @@ func (e *AdoptError) Unwrap() error { return e.Err }
 // adoptedSetting is the name of the setting that holds the JSON form of type adopted.
 const adoptedSetting = "adopted"
 
-// adopted records the documents of a publication that was adopted.
+// adopted is stored after an adoption. It says which documents of the adopted publication
+// remain in the output.
 type adopted struct {
 	Aliases source.Aliases
-	Left    []string // keys of documents that stay in the output, but are not resources and are not linked
+	Left    []string // the keys of documents that stay in the output, are not published as resources, and are linked by no document
 }
 
-// loadAdopted reads the record of the adoption, if there was one, and sets s.foreign.
+// loadAdopted reads what an adoption stored, if there was one, and sets s.foreign.
 func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	var a adopted
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
@@ -74,14 +75,14 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 type adopter struct {
 	*reader
 	s       *Session
-	ours    bool   // the publication was made by Instep
-	uuid    string // UUID of the lost state
+	ours    bool   // the publication to adopt was made by Instep
+	uuid    string // the UUID of the lost state of a publication of Instep
 	now     time.Time
 	kept    adopted
-	own     map[string]catalog.Document // documents that become ours
+	own     map[string]catalog.Document // the documents that will be recorded as written by this state
 	sets    []*adoptedSet
-	id      int64 // the highest id of a publication
-	changes int64 // the highest number of a Change List
+	id      int64 // the highest publication id that an adopted document has in its name
+	changes int64 // the highest Change List number that an adopted document has in its name
 	notes   []string
 }
 
@@ -93,18 +94,18 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // numbers of changes dated too early and too late, and of resources whose files could not be verified
+	early, late, weak int // the numbers of changes with a too early datetime, of changes with a too late datetime, and of resources whose files could not be verified
 }
 
-// adopt takes over the publication in the output, if Site.Adopt is set and the state is
-// new.
+// adopt takes over the publication that is in the output, if Site.Adopt is set and the
+// state is new.
 func (s *Session) adopt(ctx context.Context) error {
 	if !s.site.Adopt {
 		return nil
 	}
 	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil || len(published) > 0 {
-		return err // the state is not new: it has a publication, its own or an adopted one
+		return err // the state is not new, since a publication of its own or an adopted one is recorded in it
 	}
 	a := &adopter{
 		reader: &reader{ctx: ctx, bucket: s.bucket, base: s.site.BaseURL},
@@ -136,7 +137,7 @@ func (a *adopter) note(format string, args ...any) {
 	a.notes = append(a.notes, "adopted: "+fmt.Sprintf(format, args...))
 }
 
-// settings returns the settings of the state, apart from the sets.
+// settings returns the settings to store in the catalog, apart from those of the sets.
 func (a *adopter) settings() (map[string]string, error) {
 	text, err := json.Marshal(a.kept)
 	all := map[string]string{
@@ -161,7 +162,7 @@ func (a *adopter) find() error {
 	if err != nil {
 		return err
 	}
-	a.id++ // the first id that no adopted document has in its name
+	a.id++ // the id of the next publication, higher than all ids in the names of adopted documents
 	for _, set := range a.sets {
 		if set.id, err = a.s.facts.Set(a.ctx, set.name); err != nil {
 			return err
@@ -169,18 +170,20 @@ func (a *adopter) find() error {
 		a.note("the Resource List %q (resources: %d), Change Lists: %d", set.list.key, set.resources, len(set.changes))
 	}
 	if n := len(a.kept.Left); n > 0 {
-		a.note("unchanged, but no longer linked: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
+		a.note("left unchanged, but no longer linked by any document: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
 	}
 	return nil
 }
 
-// numbered finds the ids of publications and the numbers of Change Lists in our keys.
+// numbered matches the parts of our keys that contain the id of a publication or the number
+// of a Change List.
 var numbered = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|sitemap-(\d+)-\d+\.xml$|(changes|changedumps)/(\d+)\.xml$)`)
 
-// sitemapForm matches the names of our plain sitemaps.
+// sitemapForm matches the file names of the plain sitemaps that Instep writes.
 var sitemapForm = regexp.MustCompile(`^sitemap(-\d+-\d{5})?\.xml$`)
 
-// count raises a.id and a.changes if a key of ours has a higher id or Change List number.
+// count raises a.id and a.changes to the publication id and the Change List number in a key
+// of ours, if these are higher.
 func (a *adopter) count(key string) {
 	for _, m := range numbered.FindAllStringSubmatch(key, -1) {
 		a.id, a.changes = max(a.id, atoi(cmp.Or(m[2], m[3]))), max(a.changes, atoi(m[5]))
@@ -196,21 +199,21 @@ func atoi(digits string) int64 {
 	return n
 }
 
-// fill writes a set into the catalog, in the state of its last publication.
+// fill records a set in the catalog, in the state that its last publication describes.
 func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	if err := a.hold(c, set); err != nil {
 		return err
 	}
 	set.pub.ID, set.pub.Set, set.pub.Made, set.pub.Resources = id, set.name, a.now, set.resources
-	set.pub.ListAt = set.at()
+	set.pub.ListAt = set.listAt()
 	if err := a.history(c, set); err != nil {
 		return err
 	}
 	if set.early+set.late > 0 {
-		a.note("%s got another datetime, so that changes are in order, within the interval of their list and not in the future", english.Plural(int(set.early+set.late), "change", ""))
+		a.note("%s got another datetime, because the one in the Change List was out of order, outside the interval of the list or in the future", english.Plural(int(set.early+set.late), "change", ""))
 	}
 	if set.weak > 0 {
-		a.note("%s of %q will be published as updated, because the list has neither a digest nor the length and time of the files", english.Plural(int(set.weak), "resource", ""), set.list.key)
+		a.note("%s of %q will be published as updated, because this list states no digest of them, and their files do not have the listed length and time", english.Plural(int(set.weak), "resource", ""), set.list.key)
 	}
 	body, err := json.Marshal(set.pub)
 	if err != nil {
@@ -220,18 +223,18 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	for _, key := range slices.Sorted(maps.Keys(a.own)) {
 		f.Documents = append(f.Documents, a.own[key])
 	}
-	a.own = nil // the documents of all sets are recorded with the first set
+	a.own = nil // the first set is recorded together with the documents of all sets, so the other sets record none
 	if f.Items, err = itemRows(set.items); err != nil {
 		return err
 	}
 	return c.Publish(set.id, id, string(body), f)
 }
 
-// hold adds the resources of the Resource List to the set.
+// hold records the resources of the Resource List as members of the set.
 func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
 	for _, d := range set.parts {
 		err := a.each(d, func(e *resourcesync.Entry) error {
-			ch := catalog.Change{Datetime: set.at(), Change: resourcesync.Created, Resource: a.resource(e)}
+			ch := catalog.Change{Datetime: set.listAt(), Change: resourcesync.Created, Resource: a.resource(e)}
 			if len(ch.Digests) == 0 && !a.prove(&ch.Resource) {
 				set.weak++
 			}
@@ -244,8 +247,8 @@ func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// holdOne records the state of a resource in the set. The URI keeps its spelling, since
-// mirrors know the resource by it.
+// holdOne records the state of a resource in the set. It keeps the spelling of the URI in
+// the adopted document, since mirrors identify the resource by it.
 func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Change) error {
 	own := scan.URI(a.base, ch.Path)
 	if ch.Change != resourcesync.Deleted && ch.Path != ch.URI && own != ch.URI {
@@ -256,11 +259,11 @@ func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Chang
 	return c.Hold(set.id, ch)
 }
 
-// resource converts an entry of a document.
+// resource converts an entry of an adopted document to a resource of the catalog.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
-		modified = resourcesync.Datetime{} // this lastmod is the time of the change, written for readers of 1.0
+		modified = resourcesync.Datetime{} // Instep wrote the time of the change as lastmod, for readers of ResourceSync 1.0
 	}
 	return catalog.Resource{
 		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,
@@ -294,8 +297,8 @@ func (a *adopter) prove(r *catalog.Resource) bool {
 	return true
 }
 
-// history replays the Change Lists of a set, and fills the change log from the open
-// list. Closed lists of Instep stay unchanged.
+// history applies the changes in the Change Lists of a set, in order. It puts the changes
+// of the open list into the change log. Closed lists of Instep stay unchanged.
 func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	p := &set.pub
 	p.ChangesNumber, p.ChangesFrom = a.goesOn(set)
@@ -313,7 +316,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 		logs := !a.ours || i == len(set.changes)-1 && l.header.Until.IsZero()
 		for _, ch := range list {
 			last = ch.Datetime
-			if !ch.Datetime.Before(set.at()) {
+			if !ch.Datetime.Before(set.listAt()) {
 				if err := a.holdOne(c, set, ch); err != nil {
 					return err
 				}
@@ -325,7 +328,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 			if err != nil {
 				return err
 			}
-			if a.ours { // Change Lists of other programs are divided into lists of our size
+			if a.ours { // not for Change Lists of other programs, whose changes are divided into new lists of our size
 				p.ChangesThrough, p.Changes = seq, p.Changes+1
 			}
 		}
@@ -333,44 +336,45 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// goesOn returns the number and start time of the Change List to continue. For a
-// publication of Instep that is the open list. The changes of other programs are divided
-// into lists of our size, from their beginning.
+// goesOn returns the number and the start time of the Change List to which the next
+// publication adds changes. For a publication of Instep that is its open list. For a
+// publication of another program it is a new list that starts with the first adopted
+// change, since all of its changes are divided into lists of our size.
 func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	n := len(set.changes)
 	switch {
 	case n > 0 && !a.ours:
 		return a.changes, a.begin(set.changes[0])
 	case n > 0 && set.changes[n-1].header.Until.IsZero():
-		return set.changes[n-1].number(), set.changes[n-1].since()
+		return set.changes[n-1].number(), set.changes[n-1].start()
 	case n > 0:
 		return a.changes, set.changes[n-1].header.Until.Time()
-	case set.at().IsZero():
+	case set.listAt().IsZero():
 		return a.changes, a.now
 	}
-	return a.changes, set.at()
+	return a.changes, set.listAt()
 }
 
-// begin returns the start time of a list's interval. For lists of other programs, a time in
-// the future is replaced by the present time.
+// begin returns the start time of the interval that a Change List covers. If another
+// program wrote a time in the future, begin returns the present time instead.
 func (a *adopter) begin(l *doc) time.Time {
-	from := l.since()
+	from := l.start()
 	if !a.ours && from.After(a.now) {
 		return a.now
 	}
 	return from
 }
 
-// inOrder returns the changes of a list, ordered by datetime. It replaces times earlier
-// than last by last and, in lists of other programs, times in the future by the present
-// time.
+// inOrder returns the changes in a Change List, ordered by datetime. It replaces any time
+// before the given time last by last. In lists of other programs it replaces times in the
+// future by the present time.
 func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
 	before := last
 	err := a.each(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod // in 1.0 lastmod is the time of the change; for a deletion it may be that of the last version
+			when = e.LastMod // in ResourceSync 1.0 lastmod is the time of the change; but in the entry of a deletion it may be the time of the last version
 		}
 		t := when.Time().UTC().Truncate(time.Microsecond)
 		if when.IsZero() {
@@ -396,8 +400,8 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	return list, err
 }
 
-// takeOurs records the documents with a key prefix of ours as our own. It returns an error
-// for any other file with that prefix.
+// takeOurs records all documents of Instep whose keys have a prefix as documents of this
+// state. It returns an error if another file has such a key.
 func (a *adopter) takeOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
 		if err != nil {
@@ -419,13 +423,14 @@ func (a *adopter) takeOurs(prefix string) error {
 	return nil
 }
 
-// takeAny checks that a publication of Instep could have written a file.
+// takeAny returns the record of a file as a document, or an error if no publication of
+// Instep could have written the file.
 func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
 	doc := catalog.Document{Key: key, Length: size, Immutable: source.Immutable(key)}
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	switch {
 	case strings.HasSuffix(name, ".zip"):
-		return doc, nil // the digest of a package is not compared, the size is enough
+		return doc, nil // a package is compared by its size only, without a digest
 	case strings.HasSuffix(name, ".xml") || name == "resourcesync":
 		d, err := a.read(key, "")
 		if err != nil {

@@ -37,7 +37,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 		if !there {
-			continue // the next publication writes this document again
+			continue // the document is missing, and the next publication writes it again
 		}
 		o, err := a.offer(key)
 		if err != nil {
@@ -62,16 +62,16 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 	}
-	a.changes++ // the number of the next Change List is higher than all existing ones
+	a.changes++ // the next Change List gets a higher number than all existing ones
 	for _, set := range a.sets {
 		a.describeOurs(set)
 	}
 	return nil
 }
 
-// takeCopy records the copy of the Source Description at the well-known name as ours. If
-// the base URL has a path, a file there that differs from the Source Description is foreign
-// and stays.
+// takeCopy records the file at the well-known name (.well-known/resourcesync) as a document
+// of ours. If the base URL has a path and the file differs from our Source Description, it
+// belongs to somebody else and stays as it is.
 func (a *adopter) takeCopy() error {
 	there, err := a.exists(wellKnownKey)
 	if err != nil || !there {
@@ -84,7 +84,8 @@ func (a *adopter) takeCopy() error {
 	return err
 }
 
-// describedByUs checks that the publication and the site have the same sets.
+// describedByUs returns an error if the Source Description of the publication lists a set
+// that the site does not publish.
 func (a *adopter) describedByUs() error {
 	d, err := a.read("resourcesync/description.xml", resourcesync.CapabilityDescription)
 	if err != nil || d.header.Root == resourcesync.SitemapIndex {
@@ -101,7 +102,7 @@ func (a *adopter) describedByUs() error {
 	})
 }
 
-// describeOurs reconstructs the last publication of a set.
+// describeOurs reconstructs the record of the last publication of a set from its documents.
 func (a *adopter) describeOurs(set *adoptedSet) {
 	p := &set.pub
 	p.Offers = []source.Offer{{Capability: resourcesync.CapabilityResourceList, URI: a.base + set.list.key}}
@@ -112,7 +113,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 	if _, ours := a.own[fixed]; ours && len(set.changes) > 0 {
 		p.FixedChanges = set.changes[0].number()
 	}
-	list := source.Item{Kind: source.ItemResourceList, Key: set.list.key, At: set.at(), Entries: set.resources, Current: true, Since: a.now}
+	list := source.Item{Kind: source.ItemResourceList, Key: set.list.key, At: set.listAt(), Entries: set.resources, Current: true, Since: a.now}
 	for _, d := range slices.Concat(set.parts, []*doc{set.list}) {
 		if !slices.Contains(list.Keys, d.key) {
 			list.Keys, list.Bytes = append(list.Keys, d.key), list.Bytes+d.length
@@ -126,7 +127,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 	set.items = append(set.items, list)
 	for i, d := range set.changes {
 		it := source.Item{
-			Kind: source.ItemChangeList, Number: d.number(), Key: d.key, Keys: []string{d.key}, From: d.since(),
+			Kind: source.ItemChangeList, Number: d.number(), Key: d.key, Keys: []string{d.key}, From: d.start(),
 			Until: d.header.Until.Time().UTC(), Through: d.number(), Entries: d.entries, Bytes: d.length, Current: true, Since: a.now,
 		}
 		if i+1 < len(set.changes) {
@@ -135,7 +136,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 		set.items = append(set.items, it)
 	}
 	for _, c := range set.others {
-		a.note("the %s is not continued; if you ask for one, it begins anew", c)
+		a.note("the adopted publication has a %s, which is not continued; if your options ask for one, a new one is written", c)
 	}
 	if set.name == "" {
 		for key := range a.own {
@@ -147,7 +148,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 	}
 }
 
-// entrances are names under which programs publish a Capability List, or a Source
+// entrances are the file names under which programs publish a Capability List, or a Source
 // Description that leads to one.
 var entrances = []string{
 	"capabilitylist.xml", wellKnownKey, "sourcedescription.xml", "sourceDescription.xml", "description.xml", "resourcesync.xml",
@@ -172,7 +173,7 @@ func (a *adopter) findForeign() error {
 	a.changes = 1
 	names := source.SetAliases{CapabilityList: key, ResourceLists: []string{set.list.key}}
 	if n := len(set.named); n > 0 {
-		slices.SortStableFunc(set.named, func(x, y *doc) int { return x.since().Compare(y.since()) })
+		slices.SortStableFunc(set.named, func(x, y *doc) int { return x.start().Compare(y.start()) })
 		names.ChangeLists = []string{set.named[n-1].key}
 	}
 	a.kept.Aliases.Sets = map[string]source.SetAliases{set.name: names}
@@ -206,8 +207,8 @@ var ourNames = []string{
 	"changelist-index.xml", "changedump-index.xml",
 }
 
-// free checks that no foreign file has the key of one of our documents, which would
-// block every publication.
+// free returns an error if a file that is not ours has the key of one of our documents,
+// because such a file would block every publication.
 func (a *adopter) free() error {
 	for info, err := range a.bucket.List(a.ctx, ourPrefix) {
 		if err != nil {
@@ -234,20 +235,21 @@ func (a *adopter) entrance() (string, error) {
 		d, err := a.read(key, "")
 		switch {
 		case err != nil && key != entrances[0] && key != wellKnownKey:
-			continue // another kind of file that has this name
+			continue // the file has this name but is not such a document, so the next name is tried
 		case err != nil:
 			return "", err
 		case d.header.Capability == resourcesync.CapabilityCapabilityList:
 			return key, nil
 		case d.header.Capability == resourcesync.CapabilityDescription:
-			return a.only(d)
+			return a.singleList(d)
 		}
 	}
-	return "", &AdoptError{entrances[0], fmt.Sprintf("is not there, nor any of %q: expected a publication", entrances[1:]), nil}
+	return "", &AdoptError{entrances[0], fmt.Sprintf("does not exist, nor does any of %q: expected one of these documents of a publication", entrances[1:]), nil}
 }
 
-// only returns the key of the single Capability List in a Source Description.
-func (a *adopter) only(description *doc) (found string, err error) {
+// singleList returns the key of the one Capability List that a Source Description lists. It
+// returns an error if there is not exactly one.
+func (a *adopter) singleList(description *doc) (found string, err error) {
 	err = a.each(description, func(e *resourcesync.Entry) error {
 		key, err := a.key(e.Loc, description)
 		if err == nil && found != "" && key != found {
@@ -262,8 +264,8 @@ func (a *adopter) only(description *doc) (found string, err error) {
 	return found, err
 }
 
-// description finds the Source Descriptions. Readers know the Source by the URI in the up
-// link of the Capability List.
+// description finds the Source Descriptions of the publication. One of them is linked by
+// the Capability List (relation up). Readers know the Source by that URI.
 func (a *adopter) description(capabilities *doc) error {
 	var keys []string
 	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {
@@ -289,7 +291,7 @@ func (a *adopter) description(capabilities *doc) error {
 		case err != nil || d.header.Capability != resourcesync.CapabilityDescription:
 			continue
 		}
-		only, err := a.only(d)
+		only, err := a.singleList(d)
 		if err != nil {
 			return err
 		}
@@ -301,7 +303,8 @@ func (a *adopter) description(capabilities *doc) error {
 	return nil
 }
 
-// alias records a document as ours, to be replaced by copies of our own.
+// alias records a document of the adopted publication as ours. From now on, a copy of one
+// of our documents replaces it.
 func (a *adopter) alias(key string) error {
 	there, err := a.exists(key)
 	if err != nil || !there {

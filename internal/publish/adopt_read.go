@@ -25,35 +25,35 @@ type reader struct {
 	base   string
 }
 
-// doc is a document that has been read completely.
+// doc has the facts about a document that was read completely, but not its entries.
 type doc struct {
 	key     string
 	header  resourcesync.Header
 	length  int64
 	sum     [sha256.Size]byte
 	entries int64
-	nested  bool // the document is an index of documents of its own capability
+	nested  bool // the document is an index: its entries are documents of the same capability
 	first   time.Time
 }
 
 // index reports whether the document is an index.
 func (d *doc) index() bool { return d.header.Root == resourcesync.SitemapIndex || d.nested }
 
-// since returns the time from which a Change List includes changes.
-func (d *doc) since() time.Time {
+// start returns the time from which a Change List includes changes.
+func (d *doc) start() time.Time {
 	if d.header.From.IsZero() {
 		return d.first
 	}
 	return d.header.From.Time().UTC()
 }
 
-// number returns the number of one of our Change Lists.
+// number returns the number in the key of a Change List that Instep wrote.
 func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
 
-// read reads a document completely. It returns an error if the capability of the document
-// is not want. If want is "" it accepts any document, also a plain sitemap.
+// read reads a document completely. It returns an error if the document has another
+// capability than want. If want is "", it accepts any document, even a plain sitemap.
 func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	d := &doc{key: key}
 	whole, err := r.load(document.Reader{}, key, func(e *resourcesync.Entry) error {
@@ -74,7 +74,7 @@ func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
 	return d, err
 }
 
-// take counts an entry and updates nested and first.
+// take counts an entry of the document, and updates the fields nested and first.
 func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
 	d.entries++
 	if want == "" {
@@ -129,7 +129,8 @@ func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// key returns the key of the document at the URI loc, to which another document links.
+// key returns the key of the document at the URI loc. The document by contains this URI,
+// which may be relative to it.
 func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
@@ -145,8 +146,8 @@ func (r *reader) key(loc string, by *doc) (string, error) {
 	return key, nil
 }
 
-// path returns the path of the file of a resource. If the URI cannot be that of a file
-// it returns the URI, which no file has as its path.
+// path returns the path of a resource in the catalog: the path of its file or, if no file
+// can have this URI, the URI itself.
 func (r *reader) path(uri string) string {
 	if name, ok := scan.FileOf(r.base, uri); ok {
 		return name
@@ -154,21 +155,22 @@ func (r *reader) path(uri string) string {
 	return uri
 }
 
-// offer holds the documents that one Capability List leads to.
+// offer holds the documents to which one Capability List leads, directly or through an
+// index.
 type offer struct {
 	capabilities *doc
 	list         *doc   // the Resource List, or its index
 	parts        []*doc // the Resource Lists
 	resources    int64
-	named        []*doc   // Change Lists, or indexes of Change Lists, that the Capability List links
+	named        []*doc   // the Change Lists and indexes of Change Lists to which the Capability List links
 	changes      []*doc   // the Change Lists, oldest first, without a gap
-	left         []string // keys of documents that are not continued
+	left         []string // the keys of the documents that future publications do not continue
 	others       []resourcesync.Capability
-	gap          string // reason why older Change Lists are not continued
+	gap          string // the reason why older Change Lists are not continued; "" if there are none
 }
 
-// at returns the time of the at attribute of the Resource List.
-func (o *offer) at() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
+// listAt returns the time in the attribute at of the Resource List.
+func (o *offer) listAt() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
 
 // offer reads the documents that a Capability List links.
 func (r *reader) offer(key string) (*offer, error) {
@@ -217,7 +219,7 @@ func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 			return &AdoptError{o.capabilities.key, fmt.Sprintf("names several Resource Lists, %q and %q", o.list.key, key), nil}
 		}
 		o.list, o.parts = d, parts
-		return r.below(o)
+		return r.checkBelow(o)
 	}
 	o.named = append(o.named, d)
 	for _, p := range parts {
@@ -251,8 +253,9 @@ func (r *reader) parts(index *doc) (parts []*doc, err error) {
 	return parts, err
 }
 
-// below checks that all resources are below the base URL, and counts them.
-func (r *reader) below(o *offer) error {
+// checkBelow returns an error if a resource of the Resource Lists is not below the base
+// URL. It also counts the resources.
+func (r *reader) checkBelow(o *offer) error {
 	for _, d := range o.parts {
 		o.resources += d.entries
 		err := r.each(d, func(e *resourcesync.Entry) error { return r.ofSite(d, e) })
@@ -285,13 +288,13 @@ func (r *reader) changesOf(d *doc) error {
 	})
 }
 
-// arrange sorts the Change Lists by time, and leaves out those before a period that no list
-// covers.
+// arrange sorts the Change Lists by time. If there is a period that no list covers, it
+// drops all lists before that period.
 func (o *offer) arrange() {
-	slices.SortStableFunc(o.changes, func(a, b *doc) int { return a.since().Compare(b.since()) })
+	slices.SortStableFunc(o.changes, func(a, b *doc) int { return a.start().Compare(b.start()) })
 	for i := len(o.changes) - 1; i > 0; i-- {
 		a, b := o.changes[i-1], o.changes[i]
-		if until := a.header.Until.Time(); !until.IsZero() && until.Before(b.since()) {
+		if until := a.header.Until.Time(); !until.IsZero() && until.Before(b.start()) {
 			o.gap = fmt.Sprintf("no Change List has the changes between the end of %q and the beginning of %q: only the later lists are continued", a.key, b.key)
 			o.changes = o.changes[i:]
 			return

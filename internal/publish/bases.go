@@ -15,20 +15,22 @@ import (
 	"instep/internal/patch"
 )
 
-// basesName is the directory of the state that keeps the published bytes of resources, in a
-// subdirectory for each set.
+// basesName is the directory below the state directory that keeps the published bytes of
+// resources, from which patches are made. It has a subdirectory for each set.
 const basesName = "bases"
 
-// bases keeps the bytes of each resource of a set as they were published last, unless they
-// are longer than patch.MaxVCDIFF. Their key is a digest of the URI. The object at markKey
-// names the publication to which the bytes belong. It is removed before bases are replaced,
-// and written when the publication is done, so that after an interruption no patch is made
-// from bytes that were never published.
+// bases keeps the bytes of each resource of a set as they were published last, so that
+// patches can be made from them. It leaves out resources that are longer than
+// patch.MaxVCDIFF. The key of an object is a digest of the URI. The object at markKey names
+// the publication that published these bytes. It is removed before any bytes are replaced
+// and written again when the publication is done, so that after an interruption no patch is
+// made from bytes that were never published.
 type bases struct{ *blob.Dir }
 
 const markKey = "published"
 
-// baseMark is the content of the object at markKey.
+// baseMark is the JSON in the object at markKey, which names the publication whose bytes
+// are kept.
 type baseMark struct {
 	Through int64 // source.Publication.ChangesThrough
 }
@@ -39,7 +41,7 @@ func baseKey(uri string) string {
 	return name[:2] + "/" + name
 }
 
-// openAllBases opens the bases of all sets that publish patches.
+// openAllBases opens the published bytes (see bases) of all sets that publish patches.
 func (s *Session) openAllBases(ctx context.Context) error {
 	for _, set := range s.sets {
 		if err := s.openBases(ctx, set); err != nil {
@@ -49,8 +51,8 @@ func (s *Session) openAllBases(ctx context.Context) error {
 	return nil
 }
 
-// openBases opens the bases of a set that publishes patches, and removes the bases of any
-// other set. A dry run reads those that exist.
+// openBases opens the published bytes (see bases) of a set that publishes patches. It
+// removes them if the set publishes none. A dry run only opens those that exist.
 func (s *Session) openBases(ctx context.Context, set *setState) error {
 	dir, err := s.openDir(ctx, setDir(basesName, set.Name), set.Patches && !s.site.DryRun, blob.DirOptions{})
 	if err != nil || dir == nil {
@@ -69,7 +71,7 @@ func (s *Session) openBases(ctx context.Context, set *setState) error {
 	return nil
 }
 
-// clear removes all bases.
+// clear removes the kept bytes of all resources.
 func (b *bases) clear(ctx context.Context) error {
 	if err := b.unmark(ctx); err != nil {
 		return err
@@ -89,9 +91,9 @@ func (b *bases) clear(ctx context.Context) error {
 	return nil
 }
 
-// through returns the number of the last change that the bases include, or -1 if they
-// belong to no publication.
-func (b *bases) through(ctx context.Context) (int64, error) {
+// lastChange returns the number of the last change that the kept bytes include, or -1 if
+// they belong to no publication.
+func (b *bases) lastChange(ctx context.Context) (int64, error) {
 	text, err := b.read(ctx, markKey)
 	if err != nil || text == nil {
 		return -1, err
@@ -113,12 +115,13 @@ func (b *bases) read(ctx context.Context, key string) ([]byte, error) {
 	return data, err
 }
 
-// unmark records that the bases belong to no publication.
+// unmark records that the kept bytes belong to no publication.
 func (b *bases) unmark(ctx context.Context) error { return blob.Remove(ctx, b, []string{markKey}) }
 
-// mark records that the bases belong to the publication with the changes up to through.
-func (b *bases) mark(ctx context.Context, through int64) error {
-	text, err := json.Marshal(baseMark{through})
+// mark records that the kept bytes belong to the publication whose last change has the
+// given number.
+func (b *bases) mark(ctx context.Context, last int64) error {
+	text, err := json.Marshal(baseMark{last})
 	if err == nil {
 		_, err = blob.Write(ctx, b.Dir, bytes.NewReader(text), blob.Put{Key: markKey})
 	}
@@ -126,13 +129,13 @@ func (b *bases) mark(ctx context.Context, through int64) error {
 }
 
 const (
-	// basesBatch and basesBytes are the largest number and length of the bases that are
-	// replaced in one batch.
+	// basesBatch is the largest number, and basesBytes the largest total length, of
+	// kept objects that are replaced in one batch.
 	basesBatch = 250
 	basesBytes = 64 << 20
 )
 
-// baseWriter replaces bases in batches.
+// baseWriter replaces the kept bytes of resources, many resources in one batch.
 type baseWriter struct {
 	bases   *bases
 	batch   blob.Batch      // nil if no batch is open
@@ -140,8 +143,8 @@ type baseWriter struct {
 	size    int64           // bytes in the open batch
 }
 
-// replace calls fill to write a new base of size bytes, or removes the base if fill returns
-// false.
+// replace replaces the object at a key by about size bytes, which the function fill writes.
+// If fill returns false, the object is removed instead.
 func (w *baseWriter) replace(ctx context.Context, key string, size int64, fill func(io.Writer) (ok bool, err error)) (err error) {
 	if w.batch == nil {
 		if w.batch, err = w.bases.Begin(ctx); err != nil {
@@ -172,7 +175,7 @@ func (w *baseWriter) replace(ctx context.Context, key string, size int64, fill f
 	return w.flush(ctx)
 }
 
-// put replaces a base by data; nil removes the base.
+// put replaces the object at a key by data. If data is nil, it removes the object.
 func (w *baseWriter) put(ctx context.Context, key string, data []byte) error {
 	return w.replace(ctx, key, int64(len(data)), func(o io.Writer) (bool, error) {
 		_, err := o.Write(data)
@@ -180,8 +183,8 @@ func (w *baseWriter) put(ctx context.Context, key string, data []byte) error {
 	})
 }
 
-// copy replaces a base by the bytes of a resource, or removes the base if they cannot be
-// read.
+// copy replaces the object at a key by the bytes of a resource, or removes the object if
+// these bytes cannot be read.
 func (w *baseWriter) copy(ctx context.Context, key string, c *contents, m catalog.Resource) error {
 	return w.replace(ctx, key, m.Length.Int64(), func(o io.Writer) (bool, error) {
 		return c.verified(ctx, m, patch.MaxVCDIFF, func(r io.Reader) error {
@@ -209,9 +212,9 @@ func (w *baseWriter) discard() error {
 	return err
 }
 
-// settleBases marks the bases as those of the publication that was just written. If they
-// did not belong to the publication before that, settleBases first copies all of them
-// again.
+// settleBases records that the kept bytes are those of the publication that was just
+// written. If they did not belong to the publication before it, settleBases first copies
+// the bytes of all resources again.
 func (r *run) settleBases(ctx context.Context) error {
 	if r.bases == nil {
 		return nil
@@ -227,8 +230,9 @@ func (r *run) settleBases(ctx context.Context) error {
 	return nil
 }
 
-// copyBases replaces all bases by the present bytes of the resources. A resource that has
-// changed since the publication gets no base, because its published bytes no longer exist.
+// copyBases replaces all kept bytes by the present bytes of the resources. It keeps no
+// bytes of a resource that has changed since the publication, because the published bytes
+// no longer exist.
 func (r *run) copyBases(ctx context.Context) (err error) {
 	c, err := r.contents(ctx, r.now)
 	if err != nil {

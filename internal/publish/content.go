@@ -26,12 +26,13 @@ type Opener interface {
 	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
 }
 
-// contentName is the subdirectory of the state that keeps bytes: for each set those of
-// changes that are in no Change Dump yet, and for all sets together those of versions.
+// contentName is the subdirectory of the state that keeps copies of bytes: for each set the
+// bytes of changes that are in no Change Dump yet, and for all sets together the bytes of
+// versions.
 const (
 	contentName = "content"
-	defaultName = "default" // subdirectory of the default set
-	setName     = "set"     // parent directory of the named sets
+	defaultName = "default" // the subdirectory for the default set
+	setName     = "set"     // the directory with a subdirectory for each named set
 )
 
 // openContent opens the store of a set. It leaves set.content nil if the store does not
@@ -83,10 +84,10 @@ func (s *Session) openDir(ctx context.Context, name string, create bool, o blob.
 }
 
 // keep returns the store into which a scan copies changed files, or nil if no copies are
-// needed. Change Dumps need copies, because the next Change Dump must contain all changes
-// since the first one began. The first Change Dump needs copies too if files changed again
-// before they were packed. Versions need copies, except in the first publication, which
-// reads the files.
+// needed. Change Dumps need copies, because the next one must contain every change since
+// Change Dumps began, even if the file has changed again by then. Before the first Change
+// Dump, copies are needed only if files changed again before they were packed. Versions need
+// copies, except in the first publication, which reads the files.
 func (r *run) keep() blob.Bucket {
 	dumps := r.Dumps && !(r.last.DumpsSince.IsZero() && r.keepsSince.IsZero())
 	if dumps || r.KeepVersions > 0 && r.last.ID != 0 {
@@ -95,8 +96,8 @@ func (r *run) keep() blob.Bucket {
 	return nil
 }
 
-// forget removes the kept bytes of changes that a Change Dump contains already, or that no
-// Change Dump will contain. After a crash the next publication removes them.
+// forget removes the kept bytes of changes that a Change Dump contains already or that no
+// Change Dump will contain. If a crash prevents this, the next publication does it.
 func (r *run) forget(ctx context.Context) error {
 	if r.content == nil {
 		return nil
@@ -107,13 +108,14 @@ func (r *run) forget(ctx context.Context) error {
 	return nil
 }
 
-// contents opens the bytes of the resources of a set.
+// contents gives access to the bytes of the resources of a set.
 type contents struct {
 	facts facts
 	id    catalog.SetID
-	kept  blob.Bucket // store of copied bytes; nil if no copies are kept
-	since time.Time   // time from which on the store may have the bytes of changed resources
-	// The present bytes are read from tree or input. Both are nil if no bytes can be read.
+	kept  blob.Bucket // the store with copies of bytes; nil if no copies are kept
+	since time.Time   // the store kept may have the bytes of resources that changed at or after this time
+	// The present bytes of resources are read from tree or input. Both are nil if no bytes
+	// can be read.
 	tree  scan.Tree
 	input Opener
 
@@ -137,7 +139,7 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 	return c, nil
 }
 
-// state yields the recorded resources of the set with their bytes.
+// state yields the resources of the set as they are recorded, with their bytes.
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for m, err := range c.facts.Members(ctx, c.id) {
@@ -146,7 +148,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 				if !m.Changed.Before(c.since) {
 					return c.open(ctx, m)
 				}
-				return c.present(ctx, m)
+				return c.openPresent(ctx, m)
 			}}
 			if !yield(b, cmp.Or(err, damaged, c.relations.link(ctx, &b.Entry, m.Changed))) {
 				return
@@ -155,7 +157,8 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 	}
 }
 
-// changes yields the changes with after < Seq <= through, with their bytes.
+// changes yields the changes with numbers greater than after and at most through, with their
+// bytes.
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -173,7 +176,7 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 	}
 }
 
-// open opens the kept bytes of a resource, or else its present bytes.
+// open opens the copy of the bytes of a resource or, if there is none, its present bytes.
 func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser, error) {
 	if sum := m.Digests.Get(resourcesync.SHA256); c.kept != nil && !sum.IsZero() {
 		body, _, err := c.kept.Get(ctx, scan.KeepKey(sum), 0, -1)
@@ -181,7 +184,7 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 			return body, err
 		}
 	}
-	if m.Path == "" { // changes in the log have no path, so the path is looked up
+	if m.Path == "" { // a resource from the change log has no path, so the path is looked up
 		found, err := c.facts.Lookup(ctx, c.id, []string{m.URI})
 		if err != nil {
 			return nil, err
@@ -190,11 +193,11 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 			return nil, fmt.Errorf("the resource has been deleted: %w", source.ErrGone)
 		}
 	}
-	return c.present(ctx, m)
+	return c.openPresent(ctx, m)
 }
 
-// present opens the present bytes of a resource.
-func (c *contents) present(ctx context.Context, m catalog.Resource) (body io.ReadCloser, err error) {
+// openPresent opens the bytes that a resource has now, from its file or its Input.
+func (c *contents) openPresent(ctx context.Context, m catalog.Resource) (body io.ReadCloser, err error) {
 	switch {
 	case c.input != nil:
 		body, err = c.input.Open(ctx, m)

@@ -6,18 +6,19 @@ import (
 	"instep/resourcesync"
 )
 
-// smallSet is the largest number of resources with which every change leads to a new
-// Resource List. Up to this size the list is a single document.
+// smallSet is the largest number of resources in a set that gets a new Resource List for
+// every change. The Resource List of such a set is a single document.
 const smallSet = resourcesync.MaxEntries
 
-// staleness sets when a new snapshot is made: when more than 1/staleness of the resources
-// have changed since the last snapshot.
+// staleness decides when a new snapshot is made: when more than 1/staleness of the
+// resources have changed since the last one.
 const staleness = 10
 
-// situation is the input of decide.
+// situation is what decide considers: the state of a set, its last publication and the
+// options.
 type situation struct {
 	published bool      // there is an earlier publication
-	asked     bool      // a new snapshot was requested
+	asked     bool      // the caller requested a new snapshot
 	rewrite   bool      // documents are missing or outdated, and all must be written again
 	reword    bool      // the description of the set in the documents has changed
 	relabel   bool      // the Resource List has outdated labels (type, encoding, changefreq)
@@ -28,8 +29,8 @@ type situation struct {
 	listAt    time.Time // time (at) of the Resource List
 	sinceList int64     // changes since
 
-	dumps     bool      // Resource Dump and Change Dumps are wanted
-	dumping   bool      // both exist, and Change Dumps have every change since the Resource Dump
+	dumps     bool      // the set is configured to have a Resource Dump and Change Dumps
+	dumping   bool      // a Resource Dump and Change Dumps exist, and the Change Dumps have every change since the Resource Dump
 	dumpAt    time.Time // time (at) of the Resource Dump
 	sinceDump int64     // changes since
 
@@ -40,10 +41,10 @@ type situation struct {
 	rebaseEvery time.Duration
 	dumpEvery   time.Duration
 	rotateEvery time.Duration
-	keepChanges time.Duration // how long a Change List is kept after no snapshot needs it
+	keepChanges time.Duration // how long a Change List is kept when no snapshot needs it any longer
 }
 
-// decision is the output of decide: which documents to publish.
+// decision is the result of the function decide: which documents to publish.
 type decision struct {
 	publish  bool
 	snapshot bool // write a new Resource List
@@ -62,9 +63,10 @@ func (s situation) decide() decision {
 	return d
 }
 
-// listDue reports whether a new Resource List must be written: because there are many
-// changes since the last list, because old Change Lists are kept only for its readers, or
-// because its labels are outdated, which Change Lists cannot express.
+// listDue reports whether a new Resource List must be written: because the last list is
+// old or many resources have changed since then, because any resource of a small set has
+// changed, or because types or encodings in the list are outdated, which Change Lists
+// cannot correct.
 func (s situation) listDue() bool {
 	return s.due(s.listAt, s.sinceList, s.rebaseEvery) || s.rested(s.listAt) && (s.relabel || s.sinceList > 0 && s.resources <= smallSet)
 }

@@ -28,8 +28,8 @@ func (f Files) Stat(name string) (fs.FileInfo, error) {
 	return f.Root.Stat(name)
 }
 
-// closed returns fs.ErrNotExist if a name leads into a state directory, directly or by
-// a link.
+// closed returns fs.ErrNotExist if a name leads into a state directory, directly or
+// through a symbolic link.
 func (f Files) closed(op, name string) error {
 	found, err := false, error(nil)
 	if top, _, _ := strings.Cut(name, "/"); catalog.IsStateName(top) {

@@ -11,7 +11,8 @@ import (
 	"instep/source"
 )
 
-// journal stores the publications of package source in the catalog.
+// journal stores the records of publications, which package source
+// makes, in the catalog. It implements source.Journal.
 type journal struct {
 	facts facts
 	pubs  publications

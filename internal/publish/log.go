@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// forgetStep is the minimum number of changes that are removed from the log at a time, so
-// that most publications need no transaction for the removal.
+// forgetStep is the minimum number of changes that are removed from the change log at a
+// time, so that most publications need no transaction for it.
 const forgetStep = 1000
 
-// shorten removes changes that are no longer needed from the log. It keeps the changes of
-// the open Change List, the changes since the last snapshots and, for packages on demand,
-// the changes of the last KeepChanges. A publication removes about twice as many changes as
-// it added. If more changes have to be removed, several publications do that, so that
+// shorten removes changes that are no longer needed from the change log. It keeps the
+// changes of the open Change List, the changes since the last snapshots and, for packages
+// on demand, the changes of the last KeepChanges. Each publication removes at most about
+// twice as many changes as it added. The rest is left to later publications, so that
 // readers are not blocked for long.
 func (r *run) shorten(ctx context.Context, fresh int64) error {
 	through := min(r.last.ChangesNumber-1, r.last.ListThrough)

@@ -25,8 +25,8 @@ func (r *run) missing(ctx context.Context) ([]string, error) {
 	return missing, err
 }
 
-// dumpsBroken reports whether the Change Dump of the open Change List is missing from the
-// output, or from the catalog after a run that failed.
+// dumpsBroken reports whether there is no Change Dump for the open Change List: it is
+// missing from the output or, after a run that failed, from the catalog.
 func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemChangeDump, r.last.ChangesNumber) {
 		if err != nil {
@@ -37,10 +37,10 @@ func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// dropLost removes the items whose files are missing from the output from the catalog, so
-// that the next publication does not link them. If a Change List or Change Dump is missing,
-// dropLost also removes the older ones, because readers rely on an unbroken sequence. It
-// reports whether Change Dumps were removed.
+// dropLost removes from the catalog those items (such as Change Lists and packages) whose
+// files are missing from the output, so that the next publication does not link to them. If
+// a Change List or Change Dump is missing, dropLost also removes the older ones, because
+// readers rely on an unbroken sequence. It reports whether Change Dumps were removed.
 func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	if !r.last.DumpsSince.IsZero() {
 		if dumps, err = r.dumpsBroken(ctx); err != nil {
@@ -77,8 +77,8 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	return dumps, r.removeArchives(ctx, dropped)
 }
 
-// removeArchives removes the archives that list lost items, so that the next publication
-// writes these archives again.
+// removeArchives removes the archives that list documents missing from the output. The next
+// publication writes these archives again.
 func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	if r.site.DryRun {
 		return nil
@@ -95,10 +95,10 @@ func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	return nil
 }
 
-// lost returns the items of a kind that can no longer be offered, except the open Change
-// List, which the next publication rewrites.
+// lost returns the items of a kind that can no longer be offered because files are missing.
+// It leaves out the open Change List, which the next publication rewrites.
 func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
-	var until []source.Item // items after the last lost item
+	var until []source.Item // the items after the last one with a missing file
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, kind, 0) {
 		if err != nil {
 			return nil, err

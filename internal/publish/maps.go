@@ -13,8 +13,8 @@ import (
 	"instep/source"
 )
 
-// collections adds links to Aggregations to the entries of a publication. A nil or zero
-// collections adds none.
+// collections adds links to Aggregations (OAI-ORE) to the entries of documents. A nil pointer
+// or the zero value adds no links.
 type collections struct {
 	rules     []aggregate.Rule
 	base, set string
@@ -35,9 +35,10 @@ func (c *collections) link(en *resourcesync.Entry) {
 	}
 }
 
-// aggregate groups the resources of the set into Aggregations if the publication has a
-// snapshot, and sets r.collections, which links entries to the Aggregations that have a
-// map. The caller must close the returned Grouping. It is nil if the maps do not change.
+// aggregate sets r.collections, which adds links from entries to the Aggregations that have a
+// published map. If the publication has a snapshot, it also groups the resources of the set
+// into Aggregations. The caller must close the returned Grouping, which is nil if the maps do
+// not change.
 func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Grouping, err error) {
 	r.collections = collections{rules: r.Aggregations, base: r.site.BaseURL, set: r.Name}
 	if len(r.Aggregations) == 0 && len(r.last.MapListKeys) == 0 {

@@ -21,10 +21,11 @@ import (
 const movedSuffix = ".moved"
 
 // leave ends the publication at the old base URL, so that the site can be published from
-// scratch at the new one. It completes an interrupted run, removes the documents that this
-// state wrote, if they are unchanged, and renames the catalog. Other files stay. It does
-// nothing if the state already belongs to the new base URL, or belongs to another directory
-// or a mirror. If it is interrupted, the next run completes it.
+// scratch at the new one. It completes an interrupted publication, removes those documents
+// that this state wrote and nobody has changed, and renames the catalog. Other files stay.
+// It does nothing if the state already belongs to the new base URL, or if it belongs to
+// another directory or to a mirror. If leave is interrupted, the next run completes the
+// move.
 func (p *places) leave(ctx context.Context, o settled) (note string, err error) {
 	before, _, err := p.toMove(ctx, o)
 	if err != nil || before == "" {
@@ -96,7 +97,7 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 	}
 	p.stores = stores{}
 	name := filepath.Join(o.State, catalogName)
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the database file is renamed last, because a repeated move does nothing without it
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the database file is renamed last, because without it a repeated move would do nothing
 		err := os.Rename(name+suffix, name+movedSuffix+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

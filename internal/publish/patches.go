@@ -17,40 +17,40 @@ import (
 	"instep/source"
 )
 
-// patching holds the patches of one publication while they are made.
+// patching holds what one publication needs to make patches, and the patches made so far.
 type patching struct {
 	links    map[int64]resourcesync.Link // links to patches, by the number of the change
-	current  bool                        // the bases have the bytes of the last publication
+	current  bool                        // the kept bytes (see bases) are those of the last publication
 	made     int64                       // number of patches made
 	bytes    int64                       // total length of these patches in bytes
 	whole    int64                       // total length in bytes of the new versions that these patches make
 	contents *contents
 	bases    baseWriter
-	kept     *spool.File      // the new patches, which Change Dumps need too; nil if no dumps are made
-	places   map[int64]extent // position of each patch in kept, by the number of the change
-	touched  map[string]bool  // in a dry run, the keys of the bases that a real run would have replaced; otherwise nil
+	kept     *spool.File      // a file with the new patches, for Change Dumps; nil if no dumps are made
+	places   map[int64]extent // the position of each patch in the file kept, by the number of the change
+	touched  map[string]bool  // in a dry run, the keys (see baseKey) of the resources whose kept bytes a real run would have replaced; otherwise nil
 }
 
 // extent is the position and length of a patch in patching.kept.
 type extent struct{ at, n int64 }
 
 const (
-	// maxPatches is the largest number of patches in a publication, whose links are held in
-	// memory.
+	// maxPatches is the largest number of patches in a publication. It is limited because
+	// the links to the patches are held in memory.
 	maxPatches = 50_000
 	// patchRoom is an upper estimate of the length, in bytes, of a link to a patch in a
 	// Change List, without the base URL and the name of the set.
 	patchRoom = 400
 )
 
-// link adds the link to the patch of a change to the entry of that change.
+// link adds to the entry of a change the link to its patch, if it has one.
 func (p *patching) link(seq int64, en *resourcesync.Entry) {
 	if l, ok := p.links[seq]; ok {
 		en.Links = append(en.Links, l)
 	}
 }
 
-// pack adds the patch of a change to its bitstream in a Change Dump.
+// pack adds to the bitstream of a change in a Change Dump the patch of this change.
 func (p *patching) pack(seq int64, b *source.Bitstream) {
 	if p == nil {
 		return
@@ -108,14 +108,14 @@ func (r *run) patchRoom() int64 {
 	return min(each*int64(r.ChangeListMax), maxListBytes/2)
 }
 
-// patches returns the patches of the changes that are published now. It returns nil in a
-// first publication, which has no changes, and if the bases do not belong to the last
-// publication, as after an interruption.
+// patches returns the patches of the changes that this publication adds. It returns nil in a
+// first publication, which has no changes. It also returns nil if the kept bytes are not those
+// of the last publication, as after an interruption.
 func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], error) {
 	if r.bases == nil || r.last.ID == 0 {
 		return nil, nil
 	}
-	through, err := r.bases.through(ctx)
+	through, err := r.bases.lastChange(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the bytes from which patches are made: %w", err)
 	}
@@ -142,8 +142,8 @@ func (r *run) patches(ctx context.Context) (iter.Seq2[source.Patch, error], erro
 	}, nil
 }
 
-// makePatches makes the patches of the new changes and replaces the bases. It ends when
-// yield returns false.
+// makePatches makes the patches of the new changes, and keeps the new bytes of the changed
+// resources in place of the old ones. It stops when yield returns false.
 func (r *run) makePatches(ctx context.Context, yield func(*source.Patch) bool) (err error) {
 	p := &r.patching
 	p.bases = baseWriter{bases: r.bases}
@@ -168,8 +168,8 @@ func (r *run) makePatches(ctx context.Context, yield func(*source.Patch) bool) (
 	return p.bases.flush(ctx)
 }
 
-// patchOf makes the patch of one change if the patch is small enough to be useful, and
-// replaces the base of the resource.
+// patchOf makes the patch of one change, unless the patch is too large to be useful, and then
+// keeps the new bytes of the resource in place of the old ones.
 func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patch, err error) {
 	p, key := &r.patching, baseKey(ch.URI)
 	if p.bases.pending[key] {
@@ -177,7 +177,7 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patc
 			return nil, err
 		}
 	}
-	var after []byte // nil if the resource is deleted or long
+	var after []byte // the new bytes; nil if the resource is deleted or too long for memory
 	deleted, long := ch.Change == resourcesync.Deleted, isLong(ch.Resource)
 	if !deleted && !long {
 		if after, err = p.contents.whole(ctx, ch.Resource); err != nil {
@@ -209,13 +209,14 @@ func (r *run) patchOf(ctx context.Context, ch catalog.Change) (made *source.Patc
 	return made, err
 }
 
-// wanted reports whether a patch from the base at key is made for a change.
+// wanted reports whether to make a patch of a change from the previously published bytes at
+// key.
 func (p *patching) wanted(key string, ch catalog.Change) bool {
 	return ch.Change == resourcesync.Updated && len(p.links) < maxPatches && !p.touched[key]
 }
 
-// shortPatch returns the patch from the base at key to a new version; nil if there is no
-// base, or the patch is not small enough.
+// shortPatch returns a patch that makes the new version after from the published bytes at key.
+// The patch is nil if there are no such bytes, or the patch is not small enough.
 func (r *run) shortPatch(ctx context.Context, key, mediaType string, after []byte) (patch.Kind, []byte, error) {
 	before, err := r.bases.read(ctx, key)
 	if err != nil || before == nil {
@@ -224,7 +225,7 @@ func (r *run) shortPatch(ctx context.Context, key, mediaType string, after []byt
 	return patch.Best(ctx, mediaType, before, after)
 }
 
-// newPatch returns the patch of a change, and records the patch in r.patching.
+// newPatch returns data as the patch of a change, and records the patch in r.patching.
 func (r *run) newPatch(ch catalog.Change, kind patch.Kind, data []byte) (*source.Patch, error) {
 	p, made := &r.patching, source.NewPatch(r.Name, ch.Seq, string(kind), kind.Extension(), data)
 	if err := p.keep(&made); err != nil {
@@ -250,9 +251,9 @@ func (c *contents) whole(ctx context.Context, m catalog.Resource) ([]byte, error
 	return data.Bytes(), nil
 }
 
-// verified calls take with a reader of the bytes of a resource, which are verified at their
-// end. ok is false if the resource has more than limit bytes, no longer exists, or has
-// changed since it was recorded.
+// verified calls take with a reader of the bytes of a resource. The reader verifies the bytes
+// when it reaches their end. ok is false if the resource has more than limit bytes, no longer
+// exists, or has changed since it was recorded.
 func (c *contents) verified(ctx context.Context, m catalog.Resource, limit int64, take func(io.Reader) error) (ok bool, err error) {
 	if !m.Length.Known() || m.Length.Int64() > limit || m.Digests.Get(resourcesync.SHA256).IsZero() {
 		return false, nil

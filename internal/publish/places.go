@@ -30,15 +30,16 @@ const (
 // directory is empty after a run.
 const tempKey = ".instep-publish"
 
-// places are the directories of a run. A dry run uses a copy of the state and only
-// reads the other directories.
+// places are the directories with which a run works: the published directory, the state, the
+// output and the staging area. A dry run uses a copy of the state and only reads the other
+// directories.
 type places struct {
 	dir     string // the real path of Site.Dir; "" if there is none
-	own     string // slash-separated path of the documents below dir; "" if they are elsewhere
-	inside  bool   // the documents are directly in dir
+	own     string // the slash-separated path, below dir, of the directory with the documents; "" if that is dir itself or elsewhere
+	inside  bool   // dir itself is the output, the directory with the documents
 	entered sync.RWMutex
-	tree    *os.Root // open root of dir; nil if there is none
-	isState bool     // dir is itself a state directory, like the directory of a mirror
+	tree    *os.Root // the open directory dir; nil if there is none
+	isState bool     // dir itself is a state directory, as the directory of a mirror is
 	lock    *flock.Lock
 	stores
 	bucket   blob.Bucket
@@ -90,8 +91,8 @@ func (p *places) find(o settled) (err error) {
 	return nil
 }
 
-// enter opens the directory that is now at the path of dir, because during a session a disk
-// can be mounted there or the directory can be replaced.
+// enter opens the directory that is at the path dir at present. Every scan needs it, because a
+// disk can be mounted there, or the directory can be replaced, while a session is open.
 func (p *places) enter() error {
 	tree, err := openTree(p.dir)
 	if err != nil {
@@ -111,7 +112,7 @@ func (p *places) enter() error {
 	return nil
 }
 
-// root returns the open root of dir, or nil if there is none.
+// root returns the published directory, opened by enter, or nil if there is none.
 func (p *places) root() *os.Root {
 	p.entered.RLock()
 	defer p.entered.RUnlock()
@@ -120,7 +121,7 @@ func (p *places) root() *os.Root {
 
 // above returns the FileInfo of the parent directory of root, or nil if it cannot be read.
 func above(root *os.Root) fs.FileInfo {
-	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join would remove the "..", but if the root is a symbolic link, ".." is the parent of its target.
+	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // filepath.Join is not used, because it removes the ".."; but if the root is a symbolic link, ".." means the parent of the link's target
 	if err != nil {
 		return nil
 	}
@@ -137,8 +138,9 @@ func realPath(name string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// apart returns an error if the state directory is in the published directory or in the
-// output, where it would be published or served, unless its name there begins with a dot.
+// apart returns an error if the state directory is inside the published directory or the
+// output, because its files would be published or served. It is allowed there if an element of
+// its path begins with a dot.
 func (p *places) apart(o settled) error {
 	state, err := resolve(o.State)
 	if err != nil {
@@ -177,7 +179,7 @@ func resolve(name string) (string, error) {
 	return real, err
 }
 
-// open takes the lock and opens the state, the staging area and the output. It creates
+// open locks the state, and opens the state, the staging area and the output. It creates
 // missing directories.
 func (p *places) open(ctx context.Context, o settled) (err error) {
 	if err := os.MkdirAll(o.State, 0o750); err != nil {
@@ -213,8 +215,8 @@ func (p *places) openOut() (err error) {
 	return err
 }
 
-// clean removes files that an interrupted run left half written. It must be called only
-// after the output has been identified as ours.
+// clean removes incomplete files that an interrupted run left. It must be called only when it
+// is certain that the output belongs to this state.
 func (p *places) clean(ctx context.Context) error {
 	for _, d := range []*blob.Dir{p.outDir, p.stageDir} {
 		if d == nil {
@@ -227,8 +229,8 @@ func (p *places) clean(ctx context.Context) error {
 	return nil
 }
 
-// peek prepares a dry run on a copy of the state. It writes nothing into the real state,
-// not even the files that SQLite keeps next to a database.
+// peek prepares a dry run, which works on a copy of the state. It writes nothing into the real
+// state, not even the auxiliary files of SQLite.
 func (p *places) peek(ctx context.Context, o settled) (err error) {
 	p.lock, err = flock.Share(filepath.Join(o.State, lockName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -271,7 +273,7 @@ func copyFile(to, from string) (err error) {
 	return errors.Join(err, w.Close())
 }
 
-// findOwn sets own and inside, which say where our documents are in the published
+// findOwn sets the fields own and inside, which say where the output is within the published
 // directory.
 func (p *places) findOwn() {
 	rel, err := filepath.Rel(p.dir, p.outPath)
@@ -284,9 +286,9 @@ func (p *places) findOwn() {
 	}
 }
 
-// ownTree reports whether a path of the published directory belongs to an output in a
-// subdirectory, or to a state directory that is dir itself. The scan recognises state
-// directories in subdirectories.
+// ownTree reports whether a path below the published directory belongs to the output, if that
+// is a subdirectory, or to the state, if the published directory itself is a state directory.
+// State directories in subdirectories are recognised by the scan.
 func (p *places) ownTree(path string) bool {
 	p.entered.RLock()
 	isState := p.isState
@@ -322,7 +324,8 @@ func (p *places) close() error {
 		}
 	}
 	if p.stageDir != nil && p.outDir != nil {
-		// If the directory is not empty, it contains a file of somebody else and stays.
+		// Remove fails if the directory is not empty. Then it contains a file of
+		// somebody else, and stays.
 		_ = os.Remove(filepath.Join(p.outPath, tempKey))
 	}
 	if p.tree != nil {

@@ -45,9 +45,9 @@ func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	return u, err
 }
 
-// dumps adds the content of Resource Dump and Change Dumps to the update. Change Dumps
-// begin with the publication that switches them on, together with a Resource Dump of the
-// same time. From then on each scan keeps the bytes of changed files.
+// dumps adds the content of the Resource Dump and the Change Dumps to the update. The first
+// publication with dumps writes a Resource Dump, and its Change Dumps begin at the time of
+// that. From then on each scan keeps the bytes of changed files for later Change Dumps.
 func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []span) error {
 	at, completed := r.moment()
 	after, from := r.last.ChangesThrough, r.last.DumpsSince
@@ -71,7 +71,7 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 	for i, s := range spans {
 		w := &u.Changes[i]
 		if begins && !s.until.IsZero() {
-			continue // the window ends before the dumps begin
+			continue // this Change List ends before the Change Dumps begin
 		}
 		w.Fresh, w.FreshFrom = c.changes(ctx, max(s.after, after), s.through), s.from
 		if from.After(s.from) {
@@ -89,8 +89,8 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 	return nil
 }
 
-// afterListed returns the earliest time after the last change of the open Change List, or
-// zero if that list is empty.
+// afterListed returns the earliest possible time after the last change in the open Change
+// List, or the zero time if that list is empty.
 func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	for ch, err := range r.facts.Changes(ctx, r.id, max(r.last.ChangesNumber, r.last.ChangesThrough)-1, r.last.ChangesThrough) {
 		return ch.Datetime.Add(time.Microsecond), err
@@ -98,9 +98,10 @@ func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// moment returns the values of at and completed of a snapshot: the times of the scan if it
-// read the whole set, otherwise the present time of the change log. The time of a scan of a
-// mirror is that of the mirror's state. at is never earlier than in the last snapshot.
+// moment returns the times at and completed of a snapshot: the times of the scan if it read
+// the whole set, otherwise the present time of the change log. For a mirror, the time of
+// the scan is the time to which the state of the mirror belongs. The time at is never
+// earlier than that of the last snapshot.
 func (r *run) moment() (at, completed time.Time) {
 	if r.full {
 		at = r.scan.At
@@ -114,9 +115,9 @@ func (r *run) moment() (at, completed time.Time) {
 	return r.now, r.now
 }
 
-// spans divides the new changes into Change Lists, of which the first continues the open
-// one. In a first publication there is one empty list, because readers of its Resource List
-// need no earlier changes.
+// spans divides the new changes into Change Lists. The first one is the open list of the
+// last publication, continued. A first publication has one empty list, because readers of
+// its Resource List need no earlier changes.
 func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, error) {
 	if r.last.ID == 0 {
 		return []span{{after: r.seq, through: r.seq, from: at}}, nil

@@ -26,67 +26,69 @@ type Site struct {
 	State   string // state directory, which belongs to one Dir, BaseURL and Out; below Dir or Out its name must begin with a dot
 	BaseURL string // http or https URL at which Dir is served; a missing "/" is appended
 	About   source.About
-	// Recall names fields of About, such as "title", that were not given this time and
-	// keep their values from the last publication.
+	// Recall lists the fields of About, such as "title", that were not given this time.
+	// They get the values of the last publication.
 	Recall []string
 	Sets   []Set
 
 	Algorithms []resourcesync.Algorithm // digest algorithms; nil is only sha-256
 	Adopt      bool                     // take over the publication in Out if the state is new
-	Move       bool                     // move the publication from its old base URL to BaseURL: remove its documents and publish the site from scratch
+	Move       bool                     // if the state belongs to another base URL, remove the documents published there and publish the site from scratch at BaseURL
 	DryRun     bool                     // write nothing, not even the state, and report what a real run would do
 	Workers    int                      // number of files hashed concurrently; 0 is one per processor
 	Generator  string                   // name and version of the program, for the HTML pages
-	// RebaseMin is the minimum time between two snapshots (Resource Lists and dumps) of
-	// a set. Within this time a publication writes only changes, unless a snapshot is
-	// requested, so that its cost depends on the number of changes and not on the size
-	// of the set.
+	// RebaseMin is the minimum time between two snapshots (Resource Lists and dumps) of a
+	// set. Publications in between write only the changes, unless a snapshot is requested,
+	// so their cost depends on the number of changes and not on the size of the set.
 	RebaseMin time.Duration
 
 	Now     func() time.Time
 	Observe func(Event) // called for each change that a scan finds, never concurrently; may be nil
-	// LeftOut is called for each file or directory that is not published, never
-	// concurrently; may be nil.
+	// LeftOut is called for each file or directory that is not published. It is never
+	// called concurrently, and may be nil.
 	LeftOut func(path string, why scan.Reason)
 }
 
 // Set is one set of resources of a Site.
 type Set struct {
 	Name string // "" is the default set
-	// Input returns the resources with which the recorded set is compared. If Input is nil,
-	// these are the files of Site.Dir. Without Site.Dir only Session.Record adds changes.
+	// Input returns the resources of the set. A scan compares them with the recorded ones.
+	// If Input is nil, the resources are the files of Site.Dir. If Site.Dir is also empty,
+	// only Session.Record adds changes.
 	Input       func(scan.Deps) (scan.Input, error)
-	scan.Choice // which files of Site.Dir are in the set; with an Input only Include and Exclude apply
+	scan.Choice // the choice of the files of Site.Dir that are in the set; of a set with an Input, only Include and Exclude apply
 	Rules       []scan.Rule
-	// Aggregations group the resources; each group has a Resource Map (OAI-ORE). The
-	// maps describe the snapshot in the Resource List and are written together with it.
+	// Aggregations are rules that group the resources of the set. Each group is described
+	// by a Resource Map (OAI-ORE). The maps describe the same snapshot as the Resource
+	// List, and are written together with it.
 	Aggregations []aggregate.Rule
-	Policy       source.Policy // how the set is published; if the Site has only one set, Site.About replaces an empty Policy.About
+	Policy       source.Policy // the settings of the publication; if the Site has only one set and Policy.About is empty, Site.About is used instead
 
-	// KeepVersions is how long a superseded state of a resource is kept, at a URI of its
-	// own to which entries link (1.1 §14.6). It must be KeepAll or at least
-	// Policy.KeepChanges; 0 keeps no versions.
+	// KeepVersions is how long a superseded state of a resource is kept at its own URI, to
+	// which entries link (1.1 §14.6). It must be KeepAll or at least Policy.KeepChanges. If
+	// it is 0, no versions are kept.
 	KeepVersions time.Duration
-	TimeGates    bool // entries also link to TimeGates and TimeMaps, which versions.Handler answers
+	TimeGates    bool // entries also link to TimeGates and TimeMaps; requests for these are answered by versions.Handler
 
-	Patches     bool          // publish patches of changed resources, and keep in State the published bytes from which they are made
+	Patches     bool          // publish patches of changed resources; for that, the published bytes of all resources are kept in State
 	Dumps       bool          // offer Resource Dumps and Change Dumps
 	DumpEvery   time.Duration // a Resource Dump older than this is replaced if something has changed; if 0, only the number of changes decides
 	RebaseEvery time.Duration // a Resource List older than this is replaced if something has changed; if 0, only the number of changes decides
-	RotateEvery time.Duration // an open Change List with changes is closed at this age; if 0, only the number of changes decides
+	RotateEvery time.Duration // the age at which an open Change List that has changes is closed; if 0, only the number of changes decides
 
-	ChangeListMax int    // maximum number of changes in a Change List, exceeded only if one Record call has more; 0 is 5,000
+	ChangeListMax int    // maximum number of changes in a Change List; 0 is 5,000; a single Record call with more changes than that gets a larger list
 	MaxEntries    int    // maximum number of entries in one document of a Resource List, at most 50,000; 0 is 50,000
-	MaxDelete     string // largest number of deletions in a scan, such as "50" or "5%"; more are an error; "" is the default of package guard
+	MaxDelete     string // largest number of deletions that a scan may find, such as "50" or "5%"; if it finds more, the set is not published; "" is the default of package guard
 }
 
-// What selects the sets and steps of a publication.
+// What selects which sets Session.Publish publishes, and which steps it takes.
 type What struct {
 	Sets   []string // names of the sets; nil is all
-	Rebase bool     // always write the Resource List and Resource Dump
+	Rebase bool     // write a new Resource List and Resource Dump in any case
 	NoScan bool     // publish recorded changes without a scan
-	// Paths, if not nil, limits the scan to these files and directories below Site.Dir,
-	// slash-separated. Sets with an Input of their own are then not scanned.
+	// Paths limits the scan to these files and directories, slash-separated paths below
+	// Site.Dir. Sets with an Input are then not scanned. If Paths is nil, everything is
+	// scanned.
 	Paths []string
 }
 
@@ -99,7 +101,7 @@ type SetReport struct {
 	Set         string
 	Published   bool  // a publication was made; false if nothing had changed, and in a dry run
 	Publication int64 // id of the publication; 0 if there is none
-	Recovered   bool  // an interrupted publication was finished before this one
+	Recovered   bool  // an interrupted publication was completed before this one
 	Rebased     bool  // the Resource List was rewritten
 	Dumped      bool  // the Resource Dump was rewritten
 	At          time.Time
@@ -110,14 +112,14 @@ type SetReport struct {
 	Kept                                         int64            // bytes of changed resources that were kept for Change Dumps, or in a dry run would be kept
 	Packaged                                     int64            // bytes of resources that were packed into packages, or in a dry run would be packed
 	Patches                                      int64            // patches published
-	PatchBytes, Patched                          int64            // bytes of these patches, and bytes of the resources that they produce
-	Failures                                     []Event          // the first failures
+	PatchBytes, Patched                          int64            // the total length of these patches, and of the resources that they produce
+	Failures                                     []Event          // the first few failures
 	Excluded                                     map[string]int64 // number of files that are not published, by reason
 
 	Documents []string // keys written below Out, in order
 	Retired   []string // keys of documents that are no longer linked and will be removed later
 	Notes     []string
-	// URIs of the documents; "" if a document does not exist.
+	// These are the URIs of the documents. The URI is "" if there is no such document.
 	CapabilityList, ResourceList, ChangeList, FixedChangeList, ResourceDump, ChangeDump string
 }
 
@@ -145,7 +147,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // one, or that its documents are in another output directory. Nothing was changed.
 type StateError struct {
 	State           string
-	What            string // "directory", "base URL", "output directory" or "the mirror of"
+	What            string // what differs: "directory", "base URL", "output directory" or "the mirror of"
 	Recorded, Given string
 }
 

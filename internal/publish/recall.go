@@ -8,22 +8,23 @@ import (
 	"instep/source"
 )
 
-// said is the value of a set's policySetting. It holds what the published documents say
-// about the set and the Source.
+// said is stored as the setting policySetting of a set. It has what the published documents
+// say about the set and the Source.
 type said struct {
 	Policy source.Policy
 	Source source.About
 	Dumps  bool
-	// Patches is included because switching patches on needs a publication, which stores
-	// the bytes from which patches are made.
+	// Patches is stored here because a change of it requires a publication: when patches
+	// are switched on, a publication stores the bytes from which they will be made.
 	Patches bool `json:",omitempty"`
-	// Withdrawn lists the sets whose documents were removed from the output, and which the
-	// Source Description no longer lists.
+	// Withdrawn has the names of the sets whose documents were removed from the output.
+	// The Source Description no longer lists these sets.
 	Withdrawn []string `json:",omitempty"`
 }
 
-// recall fills the fields of About that were not given with those of the last publication.
-// If a Source has only one set without an About, the set uses the About of the Source.
+// recall fills the fields of About that were not given with the values of the last
+// publication. If a Source has only one set, and it has no About of its own, the set uses the
+// About of the Source.
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {

@@ -13,12 +13,12 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrNoBytes means that the bytes of a recorded change cannot be found, although the dumps
-// or versions of the set must contain them.
+// ErrNoBytes means that an application recorded a change whose bytes cannot be found,
+// although the dumps or versions of the set must contain them.
 var ErrNoBytes = errors.New("the dumps or versions of the set need the bytes, which were not found")
 
-// Known returns the recorded resource of a set for each URI, in the order of the URIs, and
-// a zero Resource for an unknown URI.
+// Known returns the recorded resources of a set that have the given URIs, in the same
+// order. For a URI that is not recorded it returns a zero Resource.
 func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -27,11 +27,11 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 	return s.facts.Lookup(ctx, one.id, uris)
 }
 
-// Look reads the file at a path of the site's directory as a scan of the set would. It
-// returns fs.ErrNotExist if there is no such file or the file is not published. It is safe
-// for concurrent use. If the set has dumps, Look keeps the bytes for them until release is
-// called, which must happen after Record or instead of Record. Without dumps release is
-// nil.
+// Look reads the file at a path of the site's directory in the way of a scan. It returns
+// fs.ErrNotExist if there is no such file or the file is not published. It is safe for
+// concurrent use. If the set has dumps, Look keeps the bytes for them until release is
+// called. The caller must call release after Record, or when it does not call Record.
+// Without dumps, release is nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 // setFiles gives access to the files of a set.
 type setFiles struct {
 	dir    scan.Dir
-	unsure error // error of finding out whether a file is ours
+	unsure error // the error if it could not be found out whether a file is one of our documents
 }
 
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
@@ -76,10 +76,11 @@ func (s *Session) deps(one *setState) scan.Deps {
 	return scan.Deps{Facts: s.facts, Seen: s.seen, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
 }
 
-// Accept checks a resource that a caller describes by its URI and returns the resource to
-// record. In a set of files the URI must be that of such a file, because the next scan
-// would delete any other resource. In a set with dumps the bytes must match the description
-// and are kept as by Look. If they cannot be found the error is ErrNoBytes.
+// Accept checks a resource that a caller describes by its URI, and returns the resource to
+// record. In a set of files the URI must be that of a file, because the next scan would
+// delete any other resource. In a set with dumps the bytes must match the description. They
+// are kept until release is called, as by Look. If they cannot be found, the error is
+// ErrNoBytes.
 func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -158,37 +159,38 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 // of the file.
 func differs(told, found *catalog.Resource) error {
 	if told.Length.Known() && told.Length != found.Length {
-		return fmt.Errorf("length: given are %d bytes, file %q has %d", told.Length.Int64(), found.Path, found.Length.Int64())
+		return fmt.Errorf("length: file %q has %d bytes, the change states %d", found.Path, found.Length.Int64(), told.Length.Int64())
 	}
 	for _, d := range told.Digests {
 		if has := found.Digests.Get(d.Algorithm()); !has.IsZero() && has != d {
-			return fmt.Errorf("hash: given is %s, file %q has %s", d, found.Path, has)
+			return fmt.Errorf("hash: file %q has %s, the change states %s", found.Path, has, d)
 		}
 	}
 	return nil
 }
 
-// acceptListed accepts a resource of a set that has an Input. It does not change a recorded
-// path. Since an Input cannot look up a single resource, the next scan checks whether it
-// lists this one.
+// acceptListed is Accept for a set with an Input. If the resource is recorded already, its
+// path stays. Since an Input cannot look up a single resource, only the next scan finds out
+// whether it lists this one.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	known, err := s.facts.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {
 		return r, nil, err
 	}
 	if told.Path = told.URI; known[0].Member {
-		told.Path, told.Stat = known[0].Path, known[0].Stat // the recorded path, at which the bytes can be read
+		told.Path, told.Stat = known[0].Path, known[0].Stat // use the recorded path, since the bytes can be read there
 	}
 	if one.keepsBytes() {
 		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })
 	} else {
 		r = told
 	}
-	r.Stat = "" // without Stat, the next scan checks the resource
+	r.Stat = "" // an empty Stat makes the next scan check the resource
 	return r, release, err
 }
 
-// copyListed copies the bytes of a resource into keep if they match the description told.
+// copyListed copies the bytes of a resource into the batch keep. It returns an error if
+// they do not match the given description.
 func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Resource, keep blob.Batch) (r catalog.Resource, err error) {
 	in, err := one.Input(s.deps(one))
 	if err != nil {
@@ -221,8 +223,8 @@ func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Re
 	return told, nil
 }
 
-// packable returns an error if the set has dumps or versions and the bytes of a change are
-// not kept.
+// packable returns an error if the set has dumps or versions, and the bytes of one of the
+// changes are not in the store for them.
 func (s *Session) packable(ctx context.Context, one *setState, changes []catalog.Change) error {
 	if !one.keepsBytes() {
 		return nil

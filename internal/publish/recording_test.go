@@ -140,8 +140,8 @@ func TestDumpsRefuseAChangeWithoutBytes(t *testing.T) {
 	}{
 		{change(base+"nowhere", "", "1").Resource, "nowhere"},
 		{change("https://example.org/", "", "1").Resource, "consists of the files"},
-		{change(base+"room%201/item.txt", "", "item 2").Resource, "hash: given is"},
-		{change(base+"room%201/item.txt", "", "longer than that").Resource, "length: given are 16 bytes"},
+		{change(base+"room%201/item.txt", "", "item 2").Resource, "hash: file"},
+		{change(base+"room%201/item.txt", "", "longer than that").Resource, "the change states 16"},
 	} {
 		if _, release, err := s.Accept(t.Context(), "", test.told); err == nil || release != nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("Accept of %s: got %v, want an error with %q", test.told.URI, err, test.want)

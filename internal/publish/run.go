@@ -26,21 +26,21 @@ type run struct {
 	what   What
 	report SetReport
 
-	full  bool // the scan covered the whole set
-	whole bool // the next scan must compare all resources
-	// incomplete reports that published documents are missing from the output.
+	full  bool // the scan of this run covered the whole set
+	whole bool // the next scan of this run must compare all resources
+	// incomplete says that published documents are missing from the output.
 	incomplete bool
 	scan       scan.Result
 	before     int64 // number of the last change recorded before the scan
 
-	keepsSince time.Time // time since which bytes are kept for Change Dumps that have not begun yet; zero if no bytes are kept
+	keepsSince time.Time // the time since which bytes are kept for the first Change Dump, before there is one; zero if no bytes are kept
 
-	// now is the time of the publication. It has the changes up to number seq, which are
-	// all earlier.
+	// now is the time of the publication. The publication has the changes up to number
+	// seq, which are all earlier than now.
 	now time.Time
 	seq int64
 
-	called int64 // catalog.Relabelled
+	called int64 // the number that catalog.Facts.Relabelled returned for the set
 
 	kept, packaged int64 // bytes of resources
 
@@ -48,8 +48,8 @@ type run struct {
 	patching patching
 }
 
-// maxTries is the largest number of scans for one publication. A scan is repeated if bytes
-// that a dump needs no longer exist.
+// maxTries is the largest number of scans for one publication. If bytes that a dump must
+// contain no longer exist, the set is scanned again, which finds the newer state.
 const maxTries = 3
 
 func (r *run) do(ctx context.Context) error {
@@ -64,9 +64,9 @@ func (r *run) do(ctx context.Context) error {
 	}
 }
 
-// once scans the set and publishes it. again is true in two cases: if bytes that a dump
-// needs no longer exist and another scan is allowed, and if Change Dumps had to end, so
-// that another publication begins them again.
+// once scans the set once and publishes it. again is true if all this has to be repeated, in
+// two cases: bytes that a dump must contain no longer exist and mayRepeat is true, or Change
+// Dumps had to end, so that another publication begins new ones.
 func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.look(ctx); err != nil {
 		return false, err
@@ -129,8 +129,8 @@ func (r *run) note(format string, args ...any) {
 	}
 }
 
-// noteEnds notes the capabilities that this publication ends, in case a flag was
-// forgotten.
+// noteEnds adds notes about dumps or archives that this publication no longer offers, in
+// case the user forgot a flag.
 func (r *run) noteEnds(reworded bool) {
 	if !r.Dumps && !r.last.DumpsSince.IsZero() {
 		r.note("Resource Dump and Change Dumps end with this publication, since nothing asks for them (--dump, dumps in a configuration)")
@@ -159,8 +159,8 @@ func (r *run) refresh(ctx context.Context) error {
 	return nil
 }
 
-// look scans the set: it compares the catalog with the resources of the set and records the
-// changes. It does nothing if scanning is switched off.
+// look compares the recorded state of the set with its resources, and records the changes.
+// It does nothing if this run does not scan.
 func (r *run) look(ctx context.Context) error {
 	if !r.scans() {
 		return nil
@@ -236,7 +236,8 @@ func (r *run) notePlan(p *scan.Plan) {
 	}
 }
 
-// cause returns the error with which ours stopped the scan, or else err.
+// cause returns the error with which the method ours stopped the scan, or err if it did not
+// stop the scan.
 func cause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); err != nil && c != nil && !errors.Is(err, c) {
 		return c
@@ -260,8 +261,9 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 	}, nil
 }
 
-// ours reports whether a file or directory is our own rather than a resource. If it cannot
-// find out it stops the scan, since a wrong answer would publish or delete the file.
+// ours reports whether the file or directory at a path was written by a publication, and so
+// is no resource. If this cannot be found out, ours stops the scan, since a wrong answer
+// would publish or delete the file.
 func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path string) bool {
 	if path == wellKnownDir {
 		path = wellKnownKey
@@ -296,7 +298,7 @@ func (r *run) count() {
 	}
 }
 
-// situation collects the input of decide.
+// situation collects what the function decide needs to know.
 func (r *run) situation(ctx context.Context) (s situation, err error) {
 	last := &r.last
 	s = situation{
@@ -334,8 +336,8 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 	return s, r.stale(ctx, &s)
 }
 
-// since counts the changes with after < Seq <= through. It continues the count of the
-// previous call in t.
+// since counts the changes with numbers greater than after and at most through. It continues
+// the count in t, which an earlier call may have left, and stores the result there.
 func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64, error) {
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
@@ -348,8 +350,8 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	return t.n, nil
 }
 
-// stale finds out which documents must be written again although no resource has changed.
-// It sets rewrite, reword and relabel in s.
+// stale finds out which documents must be written again although no resource has changed. It
+// sets the fields rewrite, reword and relabel of s.
 func (r *run) stale(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
 		recorded, _, err := r.facts.Setting(ctx, name)
@@ -386,8 +388,8 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// labels returns the settings whose change requires new documents although no resource has
-// changed.
+// labels returns, by name, those settings that require new documents when they change, even
+// if no resource has changed.
 func (r *run) labels() map[string]string {
 	hashes := fmt.Sprint(r.site.Algorithms)
 	rules, err := json.Marshal(r.Rules)
@@ -402,7 +404,7 @@ func (r *run) labels() map[string]string {
 	}
 	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.Patches, r.withdrawn})
 	if err := errors.Join(err, failed); err != nil {
-		panic(err) // cannot happen, because the values are strings and numbers only
+		panic(err) // impossible, because the values consist of strings and numbers
 	}
 	called := ""
 	if r.called > 0 {
@@ -411,8 +413,8 @@ func (r *run) labels() map[string]string {
 	return map[string]string{hashSetting + r.Name: hashes, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
-// mark sets the time of the publication. All changes recorded before are earlier, and all
-// changes recorded afterwards are later.
+// mark sets r.now, the time of the publication. All changes recorded so far are earlier, and
+// all changes recorded afterwards are later.
 func (r *run) mark(ctx context.Context) (err error) {
 	r.recording.Lock()
 	defer r.recording.Unlock()
@@ -426,7 +428,7 @@ func (r *run) mark(ctx context.Context) (err error) {
 	return err
 }
 
-// write publishes the documents that d chooses.
+// write publishes the documents that the decision d asks for.
 func (r *run) write(ctx context.Context, d decision) (pub source.Publication, err error) {
 	g, err := r.aggregate(ctx, d.snapshot)
 	if err != nil {
@@ -454,7 +456,7 @@ func (r *run) write(ctx context.Context, d decision) (pub source.Publication, er
 	return pub, err
 }
 
-// published stores a publication in r and adds it to the report.
+// published makes a publication the last one of the set, and adds it to the report.
 func (r *run) published(ctx context.Context, d decision, pub source.Publication) error {
 	r.describe(pub)
 	r.report.Rebased, r.report.Dumped = r.report.Rebased || d.snapshot, r.report.Dumped || d.dump
@@ -471,7 +473,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	r.report.Published, r.report.Publication = true, pub.ID
 	fresh := pub.ChangesThrough - r.last.ChangesThrough
 	r.last = pub
-	r.full = false // the next snapshot cannot have the time of this scan
+	r.full = false // later snapshots in this run must not have the time of this scan
 	labels := r.labels()
 	if !d.snapshot {
 		delete(labels, hashSetting+r.Name)

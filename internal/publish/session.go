@@ -24,17 +24,17 @@ type Session struct {
 
 	publishing sync.Mutex // serialises publications
 	binding    sync.Mutex
-	bound      bool // the state has a record of its directory, base URL and output
+	bound      bool // the state has recorded to which directory, base URL and output it belongs
 	closers    []io.Closer
 
-	others      []string        // published sets that are not in the site
-	versions    *versions.Store // nil if no set keeps or kept versions
-	hasVersions bool            // a set keeps or kept versions; in a dry run versions is nil nevertheless
+	others      []string        // names of the published sets that the site does not contain
+	versions    *versions.Store // the store of versions; nil in a dry run, and if no set has ever kept versions
+	hasVersions bool            // some set keeps versions now or did so earlier
 
-	withdrawn []string        // sets whose documents were removed from the output by hand
-	foreign   map[string]bool // keys of documents of an adopted publication, which are not resources
+	withdrawn []string        // names of the sets whose documents somebody removed from the output
+	foreign   map[string]bool // keys of those documents of an adopted publication that stay in the output and are not resources
 	takenOver bool            // this session adopted another program's publication
-	news      []string        // notes not reported yet
+	news      []string        // the notes that no report contains yet
 }
 
 // setState is a set of an open site.
@@ -43,20 +43,22 @@ type setState struct {
 	id   catalog.SetID
 	pub  *source.Publisher
 	last source.Publication // the last publication, as read by the last run
-	// content keeps the bytes that future Change Dumps need; nil if there are none.
+	// content keeps the bytes that later Change Dumps will need. It is nil if none will be
+	// needed.
 	content *store
-	// bases keeps the published bytes of the resources; nil if no patches are made.
+	// bases keeps the bytes of each resource as they were published last. It is nil if no
+	// patches are made.
 	bases *bases
-	// recording blocks Record during a scan, which must compare and record the same state,
-	// and while the time of a publication is set.
+	// recording is held by Record, by a scan (which must compare with the same state in
+	// which it records) and while the time of a publication is set.
 	recording sync.Mutex
 
 	// pending are documents of a committed publication that have not been written yet.
 	pending []source.Document
 
-	recovered bool  // an interrupted publication was finished, which is not reported yet
-	looked    bool  // the documents were looked for in the output once
-	sinceList tally // number of changes since the Resource List
+	recovered bool  // an interrupted publication was completed, and no report says so yet
+	looked    bool  // this session has checked that the published documents are in the output
+	sinceList tally // the number of changes since the last Resource List
 	sinceDump tally
 }
 
@@ -159,7 +161,8 @@ func (s *Session) prepare(ctx context.Context) error {
 	return s.recover(ctx)
 }
 
-// recover completes interrupted publications. It must be called only after checkOut.
+// recover completes interrupted publications. It must be called only after checkOut, which
+// makes sure that the output is the right one.
 func (s *Session) recover(ctx context.Context) error {
 	if s.site.DryRun {
 		return s.openAllBases(ctx)
@@ -183,8 +186,9 @@ func (s *Session) recover(ctx context.Context) error {
 	return s.recoverOthers(ctx)
 }
 
-// recoverOthers completes interrupted publications of sets that are not in this site or
-// this run: otherwise the Source Description would link their half-written documents.
+// recoverOthers completes interrupted publications of sets that this site does not contain or
+// this run does not publish. Otherwise the Source Description would link to documents that are
+// half written.
 func (s *Session) recoverOthers(ctx context.Context) error {
 	published := s.sets[0].pub
 	for _, name := range published.Sets {
@@ -202,13 +206,13 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 	return nil
 }
 
-// Names of settings in the catalog.
+// These are the names of settings in the catalog.
 const (
-	dirSetting    = "dir"     // directory to which the state belongs
-	outSetting    = "out"     // directory of the documents
-	hashSetting   = "hash "   // followed by the name of a set: the options that its Resource List was written with
-	calledSetting = "called " // followed by the name of a set: catalog.Relabelled when its Resource List was written
-	policySetting = "policy " // followed by the name of a set: the JSON form of type said
+	dirSetting    = "dir"     // the published directory to which the state belongs
+	outSetting    = "out"     // the output directory
+	hashSetting   = "hash "   // followed by the name of a set; the value has the options with which its Resource List was written
+	calledSetting = "called " // followed by the name of a set; the value is what Relabelled returned when its Resource List was written
+	policySetting = "policy " // followed by the name of a set; the value is the JSON of a said
 )
 
 // checkSettings returns an error if the state belongs to another site or to a mirror.
@@ -236,10 +240,10 @@ func (s *Session) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-// checkOut returns an error for a new output directory in two cases: documents of this
-// state are still in the previous one, or the published directory itself contains documents
-// of any state. Such documents would be published as resources, or served instead of the
-// new documents.
+// checkOut returns an error for a new output directory in two cases: if documents of this
+// state are still in the previous output, or if the published directory itself contains
+// documents of any state. Such old documents would be published as resources, or would be
+// served instead of the new ones.
 func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	if s.tree != nil && s.outPath != s.dir {
 		info, err := source.ReadPublicationInfo(s.tree.FS())
@@ -264,8 +268,8 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	return nil
 }
 
-// bind records the directory and base URL in the state, together with the first change. A
-// run that cannot read the directory does not call bind.
+// bind records in the state to which directory and base URL it belongs. It is called when the
+// first change is recorded, so not in a run that cannot read the directory.
 func (s *Session) bind(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()
@@ -277,11 +281,11 @@ func (s *Session) bind(ctx context.Context) error {
 	return err
 }
 
-// Publish brings the documents of sets up to date. If a set fails, the other sets are
-// published nevertheless. The errors of a set include *scan.GuardError,
-// *source.NotOursError and *source.WrongStateError for errors.As, inside a *SetError if the
-// site has several sets. Changes recorded before an error are published by the next call. A
-// publication becomes visible completely or not at all.
+// Publish brings the documents of sets up to date. If one set fails, the others are published
+// nevertheless. For errors.As, the errors of a set include *scan.GuardError,
+// *source.NotOursError and *source.WrongStateError; if the site has several sets, they are
+// inside a *SetError. Changes that were recorded before an error are published by the next
+// call. A publication becomes visible completely or not at all.
 func (s *Session) Publish(ctx context.Context, what What) (Report, error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
@@ -331,12 +335,12 @@ func (s *Session) set(name string) (*setState, error) {
 	return nil, &OptionError{"set", name, errors.New("the site has no set of this name")}
 }
 
-// Record records changes that an application made to a set, at most catalog.MaxChanges of
-// them, all or none. The next Publish publishes them. A Change of "" is an update if the
-// resource is in the set, otherwise a creation. Record blocks while the set is scanned. It
-// returns catalog.ErrState if a change contradicts the recorded state, and ErrNoBytes if
-// the set has dumps and the bytes of a change are not kept. Look and Accept return changes
-// that can be recorded.
+// Record records changes that an application made to a set, either all or none, at most
+// catalog.MaxChanges. They are published by the next call of Publish. A change whose field
+// Change is "" is recorded as an update if the resource is in the set, otherwise as a
+// creation. While the set is scanned, Record waits. It returns catalog.ErrState if a change
+// contradicts the recorded state, and ErrNoBytes if the set has dumps and the bytes of a
+// change are not kept. Look and Accept make resources that can be recorded.
 func (s *Session) Record(ctx context.Context, set string, changes []catalog.Change) error {
 	one, err := s.set(set)
 	if err != nil {
@@ -375,7 +379,8 @@ func (s *Session) isOurs(ctx context.Context, set *setState, path string) (bool,
 	return ours, err
 }
 
-// decideChanges makes each change without a Change type a creation or an update.
+// decideChanges sets the empty Change fields of changes to created or updated, according to
+// the recorded state.
 func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes []catalog.Change) error {
 	if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return ch.Change == "" }) {
 		return nil

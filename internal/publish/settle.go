@@ -76,8 +76,9 @@ func (site Site) settle() (settled, error) {
 	return s, nil
 }
 
-// alike returns an error if two sets that share files have rules with the same glob and
-// different types or encodings, because a file has one type and one encoding in all sets.
+// alike returns an error if two sets that may share files have rules with the same glob
+// but different types or encodings. A file has one type and one encoding, which are the
+// same in all sets.
 func alike(a, b *Set) error {
 	if a.Input != nil || b.Input != nil || !(a.all() || b.all() || slices.Equal(a.Include, b.Include) && slices.Equal(a.Exclude, b.Exclude)) {
 		return nil
@@ -93,10 +94,11 @@ func alike(a, b *Set) error {
 	return nil
 }
 
-// all reports whether the set includes every file of the directory.
+// all reports whether the set includes every file of the published directory.
 func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf merges the types and encodings of the rules with exactly this glob.
+// ruleOf returns one rule with the type and the encoding of those rules whose glob is
+// exactly match.
 func ruleOf(rules []scan.Rule, match string) (told scan.Rule) {
 	for _, r := range rules {
 		if r.Match == match {
@@ -143,7 +145,8 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 	return one, checkGlobs(set)
 }
 
-// checkVersions returns an error if a set cannot keep versions as configured.
+// checkVersions returns an error if the options for the versions of a set contradict each
+// other.
 func checkVersions(set *settledSet) error {
 	switch {
 	case set.KeepVersions == 0 && set.TimeGates:
@@ -155,13 +158,13 @@ func checkVersions(set *settledSet) error {
 	return nil
 }
 
-// checkBytes returns an error if the bytes that an option of the set needs cannot be read,
-// or cannot be identified by their SHA-256.
+// checkBytes returns an error if an option of the set needs the bytes of resources, and
+// these cannot be read or are not identified by their SHA-256.
 func (s *settled) checkBytes(set *Set) error {
 	for _, need := range []struct {
 		given          bool
 		option, action string
-		sum            string // why the option needs the digest
+		sum            string // the message that says why the option needs SHA-256 digests
 	}{
 		{set.Dumps, "dump", "pack", "dumps need sha-256 among them, which identifies the bytes of a change"},
 		{set.KeepVersions != 0, "keep-versions", "keep", "keep-versions needs sha-256 among them, which identifies the kept bytes"},
@@ -170,7 +173,7 @@ func (s *settled) checkBytes(set *Set) error {
 		switch {
 		case !need.given:
 		case set.Input == nil && s.Dir == "":
-			return &OptionError{need.option, set.Name, fmt.Errorf("a set that is recorded without a directory has no bytes to %s", need.action)}
+			return &OptionError{need.option, set.Name, fmt.Errorf("the site has no directory, so there are no bytes of resources to %s", need.action)}
 		case !slices.Contains(s.Algorithms, resourcesync.SHA256):
 			return &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New(need.sum)}
 		}

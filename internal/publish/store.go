@@ -16,12 +16,13 @@ import (
 // pruneSize is the number of objects that prune checks at a time.
 const pruneSize = 10_000
 
-// store keeps the bytes of changes that no Change Dump contains yet. It also keeps the
-// bytes of a resource between Session.Look and Session.Record.
+// store keeps the bytes of changes that no Change Dump contains yet. Between Session.Look
+// and Session.Record it also keeps the bytes of a resource whose change is not recorded
+// yet.
 type store struct {
 	blob.Bucket
-	mu   sync.Mutex     // guards held, also while bytes are removed
-	held map[string]int // number of holders, by key
+	mu   sync.Mutex     // guards held, and is locked while bytes are removed
+	held map[string]int // for each key, how many unreleased calls of hold need the bytes
 }
 
 func newStore(b blob.Bucket) *store { return &store{Bucket: b, held: map[string]int{}} }
@@ -34,9 +35,9 @@ func (s *store) bucket() blob.Bucket {
 	return s.Bucket
 }
 
-// hold stores the bytes that fill adds to a batch, and returns the resource that fill
-// returns. It keeps the bytes until release is called, and afterwards while a recorded
-// change needs them. After an error release is nil.
+// hold calls fill, which adds the bytes of a resource to a batch, stores the batch and
+// returns the resource. The bytes are kept until release is called, and after that as long
+// as a recorded change needs them. After an error, release is nil.
 func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resource, error)) (r catalog.Resource, release func(), err error) {
 	batch, err := s.Begin(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resourc
 		return r, nil, err
 	}
 	key := scan.KeepKey(r.Digests.Get(resourcesync.SHA256))
-	s.count(key, 1) // the holder is counted before the bytes exist, so that prune never finds them without a holder
+	s.count(key, 1) // this call is counted before the bytes exist, so that prune never removes them
 	release = sync.OnceFunc(func() { s.count(key, -1) })
 	if err := batch.Commit(ctx); err != nil {
 		release()
@@ -64,7 +65,8 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes the bytes that have no holder and that none of the waiting changes needs.
+// prune removes the bytes that no caller of hold needs any more and that are not those of a
+// waiting change, which no Change Dump contains yet.
 func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
 	for infos, err := range batches(s.List(ctx, ""), pruneSize) {
 		if err != nil {
@@ -77,9 +79,9 @@ func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, err
 	return nil
 }
 
-// remove removes those objects that have no holder and that none of the waiting changes
-// needs. The lock blocks release, so the bytes of a change that is recorded meanwhile still
-// have a holder, or waiting yields the change.
+// remove removes those of the given objects that no caller of hold needs any more and that
+// are not the bytes of a waiting change. While it runs, release has to wait. So if a change
+// is recorded meanwhile, its bytes are still held, or waiting yields the change.
 func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2[catalog.Change, error]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +102,8 @@ func (s *store) remove(ctx context.Context, infos []blob.Info, waiting iter.Seq2
 	return blob.Remove(ctx, s, slices.Collect(maps.Keys(free)))
 }
 
-// batches yields the values of seq in slices of at most n values. Each slice is valid only
-// until the next one.
+// batches yields the values of a sequence in slices of at most n values. A slice is valid
+// only until the next one is yielded.
 func batches[T any](seq iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var batch []T

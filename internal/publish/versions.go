@@ -26,26 +26,26 @@ import (
 // KeepAll is the value of Set.KeepVersions that keeps versions for ever.
 const KeepAll = time.Duration(math.MaxInt64)
 
-// keptStep is the number of versions that are stored or placed in one batch.
+// keptStep is the number of versions that are stored, and placed in the output, in one batch.
 const keptStep = 500
 
-// keepsBytes reports whether the bytes of changes must be kept for Change Dumps or
-// versions.
+// keepsBytes reports whether the bytes of each change of the set must be kept, for Change
+// Dumps or versions.
 func (s *setState) keepsBytes() bool { return (s.Dumps || s.KeepVersions > 0) && s.content != nil }
 
-// versionsName is the directory with the bytes of versions, inside contentName.
+// versionsName is the subdirectory of contentName that has the bytes of versions.
 const versionsName = "versions"
 
-// openVersions opens the store of versions if a set of the site keeps or kept versions. A
-// dry run does not open it.
+// openVersions opens the store of versions if a set of the site keeps versions now or did so
+// earlier. A dry run does not open it.
 func (s *Session) openVersions(ctx context.Context) error {
 	_, err := os.Stat(filepath.Join(s.site.State, versions.FileName))
 	s.hasVersions = err == nil || slices.ContainsFunc(s.sets, func(set *setState) bool { return set.KeepVersions > 0 })
 	if !s.hasVersions || s.site.DryRun {
 		return nil
 	}
-	// These files are hard-linked into the output, where a web server must be able to read
-	// them.
+	// The files in this directory are hard-linked into the output, where a web server must
+	// be able to read them.
 	dir, err := s.openDir(ctx, filepath.Join(contentName, versionsName), true, blob.DirOptions{FileMode: 0o644})
 	if err != nil {
 		return err
@@ -57,23 +57,23 @@ func (s *Session) openVersions(ctx context.Context) error {
 	return nil
 }
 
-// ofVersions reports whether a path below the output is that of a version or of a directory
-// of versions.
+// ofVersions reports whether a path below the output belongs to a version or to a directory of
+// versions.
 func (s *Session) ofVersions(path string) bool {
 	return s.hasVersions && s.inside && strings.HasPrefix(path+"/", versions.Places)
 }
 
-// mementos links entries to the kept versions of their states (1.1 §14.6). The zero
+// mementos adds to entries the links to kept versions of their resources (1.1 §14.6). The zero
 // value adds no links.
 type mementos struct {
-	store *versions.Store // nil if no versions are kept
+	store *versions.Store // the store of versions; nil if no versions are kept
 	base  string
 	gates bool      // add links to TimeGates and TimeMaps, too
-	until time.Time // versions that ended before this time are not linked by changes, since they are removed after the publication
+	until time.Time // entries of changes do not link to versions that ended before this time, since these are removed after the publication
 }
 
-// link adds links from an entry to the version that was current at the given time, if that
-// version has the digest of the entry.
+// link adds links to an entry. They lead to the version that was current at the given time, if
+// that version has the digest of the entry.
 func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.Time) error {
 	path, ok := scan.FileOf(m.base, en.Loc)
 	if m.store == nil || !ok || en.Change == resourcesync.Deleted {
@@ -102,8 +102,8 @@ func (m *mementos) link(ctx context.Context, en *resourcesync.Entry, since time.
 	return nil
 }
 
-// room returns an upper estimate of the length of the links that link adds to the entry of
-// a change.
+// room returns an upper estimate of the length of the links that the method link will add to
+// the entry of a change.
 func (m *mementos) room(ch *catalog.Change) int64 {
 	const around = 260 // length of the names of elements and attributes, and of the time, length and place of a version
 	if m.store == nil || ch.Change == resourcesync.Deleted {
@@ -144,9 +144,9 @@ func (l *relations) link(ctx context.Context, en *resourcesync.Entry, since time
 	return l.mementos.link(ctx, en, since)
 }
 
-// keepVersions stores versions and places them in the output before any document links to
-// them. The first time it stores the present states of all resources, later the states of
-// the changes since the last publication.
+// keepVersions stores versions, and places them in the output before any document links to
+// them. The first time it stores the present state of every resource, later the states that
+// came with the changes since the last publication.
 func (r *run) keepVersions(ctx context.Context) error {
 	r.mementos = mementos{}
 	if r.KeepVersions == 0 || r.versions == nil {
@@ -173,7 +173,7 @@ func (r *run) keepVersions(ctx context.Context) error {
 	if err := r.versions.SetThrough(ctx, log, r.seq); err != nil {
 		return fmt.Errorf("keeping versions: %w", err)
 	}
-	if r.incomplete { // the files of versions may have been removed together with the missing documents
+	if r.incomplete { // whoever removed the missing documents may have removed files of versions, too
 		if err := r.placeVersions(ctx); err != nil {
 			return fmt.Errorf("placing the files of versions again: %w", err)
 		}
@@ -183,9 +183,10 @@ func (r *run) keepVersions(ctx context.Context) error {
 	return err
 }
 
-// newStates returns the states to store: those of the changes since the last stored state.
-// It returns the present states of all resources if none was stored before, or if later
-// changes are missing from the log because the set kept no versions for a while.
+// newStates returns the states of resources that are to be stored as versions: those that came
+// with the changes since the last stored one. It returns the present states of all resources
+// if none was stored before. It adds these if changes that it needs may be missing from the
+// log, because the set kept no versions for a while.
 func (r *run) newStates(ctx context.Context, c *contents, log string) (all []iter.Seq2[versions.State, error], err error) {
 	through, begun, err := r.versions.Through(ctx, log)
 	if err != nil {
@@ -197,7 +198,7 @@ func (r *run) newStates(ctx context.Context, c *contents, log string) (all []ite
 	}
 	all = append(all, c.changedStates(ctx, r.site.BaseURL, through, r.seq))
 	before, err := c.next(ctx, 0, through)
-	if err != nil || before.Seq > 0 { // no later change was removed, since the oldest changes are removed first
+	if err != nil || before.Seq > 0 { // no change after through is missing from the log, since the oldest changes are removed first
 		return all, err
 	}
 	if forgotten, err := r.facts.Forgotten(ctx, r.id); err != nil || forgotten.IsZero() {
@@ -244,7 +245,7 @@ func (r *run) placeVersions(ctx context.Context) error {
 	return nil
 }
 
-// presentStates yields the recorded states of resources below the base URL.
+// presentStates yields the recorded state of each resource that is below the base URL.
 func (c *contents) presentStates(ctx context.Context, base string) iter.Seq2[versions.State, error] {
 	return func(yield func(versions.State, error) bool) {
 		for m, err := range c.facts.Members(ctx, c.id) {
@@ -256,7 +257,8 @@ func (c *contents) presentStates(ctx context.Context, base string) iter.Seq2[ver
 	}
 }
 
-// changedStates yields the states that began with the changes with after < Seq <= through.
+// changedStates yields the states that resources got by the changes with numbers greater than
+// after and at most through.
 func (c *contents) changedStates(ctx context.Context, base string, after, through int64) iter.Seq2[versions.State, error] {
 	return func(yield func(versions.State, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
@@ -287,10 +289,10 @@ func (c *contents) stateOf(m *catalog.Resource, base string, since time.Time) (v
 	}, true
 }
 
-// expiry returns the time before which a version must have ended to be removed. It is at
-// least the longest KeepVersions of the sets ago, and not later than the oldest state that
-// a published document lists, because documents link to versions. It is zero if no version
-// may be removed.
+// expiry returns a time such that versions that ended earlier may be removed. It is now minus
+// the longest KeepVersions of all sets or, if that is earlier, the time of the oldest state
+// that a published document lists, because its entries link to versions. It is zero if no
+// version may be removed.
 func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	keep := time.Duration(0)
 	for _, set := range r.sets {
@@ -314,9 +316,9 @@ func (r *run) expiry(ctx context.Context) (until time.Time, err error) {
 	return until, nil
 }
 
-// oldest returns the earliest time of a state that published documents of a kind list, or
-// zero if there are no such documents. The open Change List of this set does not count,
-// because it is written again before versions are removed.
+// oldest returns the earliest time of any state that the published documents of a kind list.
+// It is zero if there are no such documents. The open Change List of this set is not
+// considered, because it is written again before versions are removed.
 func (r *run) oldest(ctx context.Context, set *setState, kind source.ItemKind) (time.Time, error) {
 	for it, err := range r.pub.Journal.Items(ctx, set.Name, kind, 0) {
 		switch {
@@ -332,7 +334,7 @@ func (r *run) oldest(ctx context.Context, set *setState, kind source.ItemKind) (
 	return time.Time{}, nil
 }
 
-// expire removes the versions that ended before r.mementos.until.
+// expire removes the versions that ended before the time r.mementos.until.
 func (r *run) expire(ctx context.Context) error {
 	if r.mementos.until.IsZero() {
 		return nil

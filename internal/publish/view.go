@@ -22,7 +22,7 @@ import (
 type View struct {
 	stores
 	tree  *os.Root // the published directory; nil if the set has no files
-	names []string // names of the sets that the view may read
+	names []string // the names of the sets that may be read through this View
 }
 
 var _ source.PackageData = (*View)(nil)
@@ -59,8 +59,8 @@ func (v *View) Close() error {
 	return errors.Join(errs...)
 }
 
-// set returns the contents of a set. It returns source.ErrNoSet if the set is not published
-// or not one of v.names.
+// set returns the access to the resources of a set. It returns source.ErrNoSet if the set
+// is not published or its name is not in v.names.
 func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	sets, err := v.facts.Sets(ctx)
 	if err != nil {
@@ -86,7 +86,8 @@ func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	return nil, source.ErrNoSet
 }
 
-// Resources yields the resources at uris that are in the set and have a known length.
+// Resources yields those resources with the given URIs that are in the set and have a known
+// length.
 func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
@@ -104,7 +105,7 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 				if !m.Member || !m.Length.Known() {
 					continue
 				}
-				open := func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
+				open := func(ctx context.Context) (io.ReadCloser, error) { return c.openPresent(ctx, m) }
 				en, err := resourceEntry(m)
 				if !yield(source.Bitstream{Entry: en, Open: open}, err) {
 					return
@@ -140,7 +141,7 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 				return
 			}
 		}
-		if err := v.logged(ctx, c.id, from); err != nil { // changes may have been removed from the log meanwhile
+		if err := v.logged(ctx, c.id, from); err != nil { // changes may have been removed from the log while they were read
 			yield(source.Bitstream{}, err)
 		}
 	}
@@ -156,8 +157,8 @@ func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) err
 	return err
 }
 
-// remembers returns source.ErrForgotten if the given time is before the first Change List,
-// or if changes since then have been removed from the log.
+// remembers returns source.ErrForgotten if the given time is before the start of the first
+// Change List, or if changes after that time have been removed from the log.
 func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from time.Time) error {
 	if err := v.logged(ctx, id, from); err != nil {
 		return err
@@ -171,14 +172,14 @@ func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from
 	return source.ErrForgotten
 }
 
-// before returns the number of the last change before a time. It uses binary search,
-// because later changes have higher numbers.
+// before returns the number of the last change before the given time. It searches by
+// halving the range of numbers, since later changes have higher numbers.
 func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	last, _, err := c.facts.LastSeq(ctx, c.id)
 	if err != nil {
 		return 0, err
 	}
-	low, high := int64(0), last // invariant: the result is at least low, and all changes numbered above high are at or after the given time
+	low, high := int64(0), last // in every round, the result is at least low, and no change with a number above high is before the given time
 	for low < high {
 		middle := low + (high-low)/2
 		next, err := c.next(ctx, middle, high)
@@ -206,8 +207,8 @@ func (c *contents) next(ctx context.Context, after, through int64) (catalog.Chan
 	return catalog.Change{}, nil
 }
 
-// lasting yields those changes that led to the present state of their resource. It returns
-// false if the consumer stopped.
+// lasting yields those of the given changes that led to the present state of their
+// resources, and leaves out superseded ones. It returns false if the consumer stopped.
 func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
 	uris := make([]string, len(changes))
 	for i := range changes {
@@ -227,7 +228,7 @@ func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield 
 		var b source.Bitstream
 		if !deleted {
 			ch.Resource = m
-			b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
+			b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.openPresent(ctx, m) }
 		}
 		en, err := changeEntry(ch)
 		b.Entry = en

@@ -11,28 +11,29 @@ import (
 // maxListBytes bounds the estimated size of a Change List. The standard allows 50 MB.
 const maxListBytes = 45_000_000
 
-// span is the range of changes of one Change List: those with after < Seq <= through.
+// span has the changes of one Change List, which are those with numbers greater than after
+// and at most through.
 type span struct {
 	after, through int64
-	from, until    time.Time // until is zero while the list is open
+	from, until    time.Time // the interval of the list; until is zero while the list is open
 	entries        int64
 	bytes          int64
-	fresh          int64 // total length of the resources whose changes are in no earlier list
+	fresh          int64 // the total length of the resources of those changes that the last publication did not list yet
 }
 
-// number returns the number of the list, which is part of its name.
+// number returns the number of the Change List, which is a part of its name.
 func (s span) number() int64 { return s.after + 1 }
 
 // limits are the largest size and age of a Change List.
 type limits struct {
 	entries int64
 	bytes   int64
-	age     time.Duration // 0 is no limit
+	age     time.Duration // the largest age; 0 means that there is no limit
 
-	links func(*catalog.Change) int64 // returns the length of the links that are added to the entry of a change; nil if none are added
+	links func(*catalog.Change) int64 // links returns the length of the links that will be added to the entry of a change; nil if none will be added
 }
 
-// size returns an upper estimate of the length of a change in a Change List.
+// size returns an upper estimate of the length of the entry of a change in a Change List.
 func (l *limits) size(ch *catalog.Change) int64 {
 	if l.links == nil {
 		return entryBytes(ch)
@@ -40,10 +41,10 @@ func (l *limits) size(ch *catalog.Change) int64 {
 	return entryBytes(ch) + l.links(ch)
 }
 
-// divide distributes changes over the open list and as many new lists as necessary. Changes
-// up to number listed are in the open list already. Changes of one Record call have the
-// same time and stay together. Such a call is so small that a full list with one more call
-// is within the limits of the standard.
+// divide distributes changes over the open Change List and as many new ones as necessary.
+// The changes with numbers up to listed are in the open list already. Changes that were
+// recorded by one call of Record have the same time, and stay together. One call has so few
+// changes that a list that was full before it still is within the limits of the standard.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
 	var call span // the changes of one Record call, which have the same time
@@ -80,7 +81,7 @@ type divider struct {
 
 func (d *divider) open() *span { return &d.spans[len(d.spans)-1] }
 
-// put puts changes into the open list.
+// put adds the changes of a span to the open list.
 func (d *divider) put(s span) {
 	o := d.open()
 	o.through = s.through
@@ -89,7 +90,8 @@ func (d *divider) put(s span) {
 	o.fresh += s.fresh
 }
 
-// add puts the changes of one call into the open list, or into a new one.
+// add adds the changes that one call of Record recorded to the open list or, if that is
+// full, to a new one.
 func (d *divider) add(call span) {
 	o := d.open()
 	full := o.entries+call.entries > d.entries || o.bytes+call.bytes > d.bytes ||
@@ -101,15 +103,16 @@ func (d *divider) add(call span) {
 	d.put(call)
 }
 
-// entryBytes returns an upper estimate of the length of a change in a Change List, without
-// links that are added.
+// entryBytes returns an upper estimate of the length of the entry of a change in a Change
+// List, without the links that a publication adds.
 func entryBytes(ch *catalog.Change) int64 {
 	const around = 350    // length of the names of elements and attributes, of datetimes and other short texts
-	const aroundLink = 32 // approximate length by which a link element is longer than its form in a Remainder
+	const aroundLink = 32 // how much longer, about, a link is in a document than in the text of a Remainder
 	said := ch.URI + ch.Remainder
 	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
 	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
-// tally is the number n of changes with after < Seq <= through. A later count continues it.
+// tally is a count: n changes have numbers greater than after and at most through. It can
+// be continued with later changes.
 type tally struct{ after, through, n int64 }

@@ -32,8 +32,8 @@ func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
 	return z.Close()
 }
 
-// documents returns the sorted keys of our documents. A set has only a few documents for
-// each generation, so all keys fit in memory.
+// documents returns the sorted keys of our documents. A set has only a few documents for each
+// of its publications that are still kept, so all keys fit in memory.
 func (s *Session) documents(ctx context.Context) ([]string, error) {
 	var keys []string
 	for info, err := range s.bucket.List(ctx, "") {

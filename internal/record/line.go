@@ -43,8 +43,8 @@ type lines struct {
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, MaxLine)} }
 
 // next returns the next line that is not empty, or io.EOF after the last line. The text
-// is valid until next is called again. After errTooLong, reading can continue with the
-// next line.
+// is valid only until the following call. After errTooLong, the caller can go on with
+// the next line.
 func (l *lines) next() (text []byte, err error) {
 	for {
 		text, err = l.r.ReadSlice('\n')
@@ -55,7 +55,7 @@ func (l *lines) next() (text []byte, err error) {
 			return nil, l.skip()
 		}
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			return text, nil // if there was an error, the next call returns it
+			return text, nil // an error after the text is returned by the following call
 		}
 		if err != nil {
 			return nil, err
@@ -68,20 +68,20 @@ func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return errTooLong // if the input has ended or cannot be read, the next call returns that
+			return errTooLong // if the input has ended or failed, the following call of next returns that error
 		}
 	}
 }
 
-// replaced is the character that encoding/json substitutes for invalid UTF-8 and for
-// half of a surrogate pair.
+// replaced is the character by which encoding/json replaces invalid UTF-8 and the half
+// of a surrogate pair.
 const replaced = "\ufffd"
 
-// faithful returns an error if decoding has changed the URI or path, which would then
-// name another resource.
+// faithful returns an error if the JSON decoder has altered the URI or the path, which
+// would then name another resource.
 func (l *line) faithful(text []byte) error {
 	if !utf8.Valid(text) {
-		return errors.New("expected UTF-8: a file whose name is not UTF-8 is found by a scan, and cannot be named in a line")
+		return errors.New("expected UTF-8: a line cannot name a file whose name is not UTF-8; only a scan finds such a file")
 	}
 	meant := bytes.Count(text, []byte(replaced)) + bytes.Count(bytes.ToLower(text), []byte(`\ufffd`))
 	if strings.Count(l.URI+l.Path, replaced) > meant {
@@ -90,8 +90,8 @@ func (l *line) faithful(text []byte) error {
 	return nil
 }
 
-// parse parses a line, and reads the file that the line names. The returned function
-// frees the bytes that are held for the change.
+// parse returns the change that a line describes. If the line names a file, parse reads
+// it. The function release frees the bytes that are held for the change.
 func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -119,8 +119,9 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	return r.told(ctx, &l)
 }
 
-// told returns the change of a resource that the line describes completely. A deletion
-// may be sent before the file is removed, and for a file that was never recorded.
+// told returns the change of a resource that the line describes by its URI, without
+// reading it. A deletion may be sent before the file is removed, and also for a file
+// that was never recorded.
 func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
 	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}

@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	queueSize = 2 * catalog.MaxChanges // largest number of lines that wait to be recorded
-	// stopTime is the time that a Recorder has, after its context has ended, to record
-	// and publish the lines that it has accepted.
+	queueSize = 2 * catalog.MaxChanges // the largest number of lines that wait to be recorded
+	// stopTime is how long a Recorder may still record and publish accepted lines
+	// after its context has ended.
 	stopTime = 4 * time.Second
-	attempts = 3 // number of attempts to record a batch while a scan records changes, too
+	attempts = 3 // how often a batch is tried, since a scan may record changes at the same time
 )
 
 // Session is the part of publish.Session that a Recorder needs.
@@ -45,15 +45,15 @@ type Recorder struct {
 	Set     string
 	Every   time.Duration // time from one publication to the next
 	Now     func() time.Time
-	// Published is called after each publication, including a failed one that will be
-	// repeated.
+	// Published is called after each publication, and also after a failed attempt,
+	// which will be repeated.
 	Published func(publish.Report, error)
 	// Answered is called with each answer, never concurrently. It may be nil.
 	Answered func(Answer)
 
 	answering sync.Mutex // guards Answered
 	queue     chan request
-	fresh     atomic.Bool // changes were recorded after the last publication had begun
+	fresh     atomic.Bool // there are changes that were recorded after the start of the last publication
 }
 
 // Answer is the answer to a line.
@@ -68,17 +68,17 @@ type Answer struct {
 // request is a line that was read, and parsed as far as possible.
 type request struct {
 	line    int
-	change  catalog.Change // the change that the line describes; its kind depends on the recorded state
+	change  catalog.Change // the change that the line describes; whether it is created or updated is decided later, by the recorded state
 	wrong   error
-	release func()        // function that frees the bytes held for the change; may be nil
-	answers chan<- Answer // channel for the answer, which never blocks
+	release func()        // the function that frees the bytes held for the change; may be nil
+	answers chan<- Answer // the channel for the answer; it has room, so that sending never blocks
 }
 
 // drop frees the bytes held for a request.
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // if the change was not recorded, the next publication removes its bytes
+		r.fresh.Store(true) // request a publication, which removes the bytes if the change was not recorded
 	}
 }
 
@@ -96,10 +96,10 @@ func (r *Recorder) answer(q *request, change string, err error) {
 	q.answers <- a
 }
 
-// Run records the lines that intake reads, and publishes them. It returns when intake
-// has returned and everything is recorded and published. When ctx is done, intake must
-// return, and recording and publishing have four more seconds. Run returns the error of
-// intake, or the error that prevented recording.
+// Run records and publishes the lines that the function intake reads. It returns when
+// intake has returned and everything is recorded and published. When ctx is done, intake
+// must return; then recording and publishing have four more seconds. Run returns the error
+// of intake, or the error that prevented recording.
 func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) error {
 	r.queue = make(chan request, queueSize)
 	work, stop := workContext(ctx)
@@ -124,7 +124,7 @@ func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) 
 		err = r.publish(work)
 	}
 	if recordErr != nil {
-		intakeErr = nil // intake failed only because its context had been cancelled
+		intakeErr = nil // the error of intake is only a consequence of its cancelled context
 	}
 	return errors.Join(recordErr, intakeErr, err)
 }
@@ -170,11 +170,11 @@ func (r *Recorder) publish(ctx context.Context) error {
 	return err
 }
 
-// record records the requests in the queue until intake has ended and the queue is
-// empty. After an error it calls refuse, which ends intake, and answers all further
-// requests with the error.
+// record records the requests in the queue until intake has ended and the queue is empty.
+// If recording fails, it calls refuse, which ends intake, and answers all further requests
+// with that error.
 func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
-	var next *request // the second change of a resource, which has to go into the next batch
+	var next *request // a second change of a resource in the current batch, which has to wait for the next batch
 	for {
 		var batch []request
 		batch, next = r.gather(next, ended)
@@ -193,9 +193,10 @@ func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse fun
 	}
 }
 
-// gather waits for a request, and adds to it the requests that are in the queue. A
-// batch has only one change of a resource, since all changes of a batch have the same
-// time. If the queue has a second one, gather returns that separately.
+// gather waits for a request, and returns it in a batch with the other requests that are
+// in the queue. All changes of a batch have the same time, so the batch has only one
+// change of each resource. A second change of a resource ends the batch, and is returned
+// separately.
 func (r *Recorder) gather(first *request, ended <-chan struct{}) (batch []request, next *request) {
 	taken := map[string]bool{}
 	if first != nil {
@@ -267,7 +268,8 @@ func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 
 const unchanged = "unchanged"
 
-// tryBatch records a batch, and returns the kinds of its changes.
+// tryBatch records a batch, and returns for each request the kind of the change, such as
+// created.
 func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
 	uris := make([]string, len(batch))
 	for i := range batch {

@@ -18,9 +18,9 @@ const (
 	lastAnswers  = 2 * time.Second  // time within which clients have to receive their last answers after ctx is done
 )
 
-// Read reads lines until the input ends or ctx is done, and passes the answer to each
-// line to told, in order. Read can be the intake of Run. If a read operation blocks
-// when ctx is done, Read does not wait for it.
+// Read reads lines until the input ends or ctx is done, and calls told with the answer
+// to each line, in the order of the lines. It can be used as the intake of Run. If it
+// is waiting for input when ctx is done, Read returns nevertheless.
 func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
 	err := r.converse(ctx, from, func(a Answer, _ bool) error {
 		told(a)
@@ -91,20 +91,20 @@ func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// converse reads lines and passes their answers to tell, in order, until every line is
-// answered. last says that no other answer is waiting. If tell returns an error or ctx
-// is done, converse stops reading.
+// converse reads lines, and calls tell with the answer to each, in order, until every
+// line is answered. The parameter last says that no other answer is waiting at the
+// moment. If tell returns an error or ctx is done, converse stops reading.
 func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Answer, last bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	in := make(chan request)
 	answers := make(chan Answer, window)
-	var readErr error // error of reading, which may be used after in is closed
+	var readErr error // the error of reading lines; valid only after the channel in is closed
 	go func() {
 		defer close(in)
 		readErr = r.take(ctx, from, in, answers)
 	}()
-	var held []request // the line that waits for a place in the queue, if there is one
+	var held []request // at most one request, which waits for a place in the queue
 	open, ended, pending := true, ctx.Done(), 0
 	for open || len(held) > 0 || pending > 0 {
 		source, queue, first := in, chan<- request(nil), request{}

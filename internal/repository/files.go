@@ -32,16 +32,17 @@ const (
 	followSize = 100       // number of records whose links are followed between two commits
 )
 
-// Follower finds the files to which records link. A link is an identifier in the
-// metadata (dc:identifier, or a URL). If it leads to a page, the files are the items of
-// the page (Signposting, rel="item") in its Link header or HTML head. Otherwise the
-// target is the file. Only links to Origins are followed.
+// Follower finds the files to which harvested records link. A link of a record is a URL
+// in an element identifier or url of its metadata, such as dc:identifier. If the target
+// is a page, the files are the items of the page (Signposting, rel="item"), stated in
+// its Link header or HTML head. Otherwise the target itself is the file. Only links to
+// Origins are followed.
 type Follower struct {
 	Fetch   *fetch.Client
 	Origins []string // the allowed origins, each scheme://host[:port]
 
 	mu        sync.Mutex
-	elsewhere map[string]int // number of links that were not followed, by origin
+	elsewhere map[string]int // the number of links that were not followed, by the origin of their target
 	failed    int64
 	first     error
 }
@@ -65,10 +66,10 @@ func (f *Follower) run(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// linked has the files of a record.
+// linked has the files that belong to a record.
 type linked struct {
 	record int64
-	files  []weblink.Link // the files, whose Href is absolute
+	files  []weblink.Link // links to the files, with absolute URLs
 }
 
 // follow finds the files of some records. It omits a record if a link cannot be
@@ -173,8 +174,8 @@ func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) 
 	return files, nil
 }
 
-// tell adds notes about the links that were not followed, and failures to follow, to a
-// plan.
+// tell adds to a plan notes about the links that were not followed, and a failure if
+// any could not be followed.
 func (f *Follower) tell(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
 		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; if the files there belong to the set, add the origin to from.allow_origins", english.Plural(int(n), "link", ""), origin))
@@ -185,7 +186,8 @@ func (f *Follower) tell(in *Input, p *scan.Plan) {
 	}
 }
 
-// identifiers returns the links among the identifiers in metadata, each once.
+// identifiers returns the URLs in the elements identifier and url of a record's
+// metadata, each once.
 func identifiers(text []byte) (links []string) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	take := false
@@ -221,7 +223,8 @@ func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
 	return b.Bytes(), errors.Join(err, r.Close())
 }
 
-// setFiles stores the files of records instead of those stored before.
+// setFiles stores the files of records, in place of the files stored before for these
+// records.
 func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	if len(all) == 0 {
 		return nil
@@ -244,9 +247,9 @@ func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	})
 }
 
-// files yields the files of records that are not deleted, each once, in batches. Their
-// version is the datestamp of the record, because the files may have changed with the
-// record.
+// files yields, in batches, the files of all records that are not deleted, each file
+// once. The datestamp of the record counts as the version of its files, because they
+// may have changed together with the record.
 func (s *Store) files(ctx context.Context) iter.Seq2[[]scan.Listed, error] {
 	const query = `SELECT f.uri, max(f.type), max(r.datestamp) FROM file f JOIN record r ON r.id = f.record
 		WHERE f.uri > ? AND NOT r.deleted GROUP BY f.uri ORDER BY f.uri LIMIT ?`

@@ -42,11 +42,11 @@ type Harvest struct {
 // Summary is the result of a harvest.
 type Summary struct {
 	Full             bool
-	Resumed          bool // whether this run continued an interrupted harvest
+	Resumed          bool // the run continued an interrupted harvest
 	Records, Deleted int64
 	Answers          int64
-	Short            int64              // by how many records the list was shorter than the repository states
-	Kept             int64              // number of records that are missing from a complete list but were kept
+	Short            int64              // how many records the repository states to have beyond those that it listed
+	Kept             int64              // the number of records that were kept although a complete list does not contain them
 	Bad              []oaipmh.BadRecord // the first 100 unusable records without an identifier
 }
 
@@ -155,11 +155,11 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// short returns by how many records the list is shorter than the repository states. If
-// it is shorter, missing records are not deleted.
+// short returns how many more records the repository states to have than it listed. If
+// there are any, records that were not listed must not be deleted.
 func (h *Harvest) short(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
-		return 0, nil // the repository states the size of a part of the list
+		return 0, nil // the stated size is that of a part of the list, so it can't be compared
 	}
 	var came int64
 	err := h.Store.db.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came)
@@ -181,7 +181,7 @@ func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	return oaipmh.Format{Prefix: h.Prefix}, nil
 }
 
-// begin sets p to the beginning of a harvest.
+// begin prepares the stored progress p for a new harvest.
 func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	every := h.FullEvery
 	if every == 0 && id.Deleted != oaipmh.DeletedPersistent {
@@ -199,14 +199,14 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 		overlap = DefaultOverlap
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
-	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp after the last datestamp is wrong
+	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // an earliestDatestamp that is later than the last datestamp is a mistake and is ignored
 		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse dates before earliestDatestamp
 	}
 }
 
-// see updates the highest datestamp with those in a response. A datestamp later than
-// its response counts as the time of the response, because otherwise the next harvest
-// would omit changes.
+// see raises the highest datestamp to those of the records in a response. If a record
+// has a later datestamp than its response, the time of the response counts instead.
+// Otherwise the next harvest would begin too late and miss changes.
 func (p *progress) see(page *oaipmh.Page) {
 	for i := range page.Records {
 		stamp := page.Records[i].Datestamp

@@ -22,13 +22,13 @@ import (
 // changed records, and lists all records. Apply records the changes in the catalog, and
 // then removes the files of deleted records.
 type Input struct {
-	*scan.List          // the listing of the set; Plan sets its field Listing
+	*scan.List          // the Input that publishes the listed files; Plan sets its field Listing
 	Harvest    *Harvest // the harvest; Plan sets its field Store
 	State      string   // the state directory
 	Key        Key
-	Files      blob.Bucket // the directory that List.Tree reads, for writing files
-	WithFiles  *Follower   // finds the files to which records link; nil if these are not resources
-	DryRun     bool        // list the stored records without a request and without writing
+	Files      blob.Bucket // the directory of List.Tree, opened for writing
+	WithFiles  *Follower   // finds the files to which records link; nil if these files are not published
+	DryRun     bool        // send no request and write nothing, but list the stored records
 
 	notes []oaipmh.Note
 }
@@ -38,8 +38,9 @@ var _ scan.Input = (*Input)(nil)
 // maxNotes is the largest number of different notes that are stored.
 const maxNotes = 50
 
-// Observe stores a note about a tolerated fault, or counts it if there is the same note
-// already. It is used as Client.Observe.
+// Observe adds a note about a fault of the repository that was tolerated. If there is
+// the same note already, it only counts it. It is meant for the field Observe of an
+// oaipmh.Client.
 func (in *Input) Observe(n oaipmh.Note) {
 	for i := range in.notes {
 		if in.notes[i].What == n.What {
@@ -133,7 +134,7 @@ func (in *Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 	return func(yield func(scan.Listed, error) bool) {
 		if in.Harvest.Store == nil {
-			return // dry run before the first harvest
+			return // there is no Store: this is a dry run before the first harvest
 		}
 		for some, err := range in.Harvest.Store.each(ctx, "NOT deleted OR wrong IS NOT NULL", batch) {
 			if err != nil {
@@ -169,10 +170,11 @@ func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 	}
 }
 
-// mediaType is the media type of the files of records.
+// mediaType is the media type of the files that contain the metadata of records.
 const mediaType = "application/xml"
 
-// settle writes the files of pending records.
+// settle writes the files of pending records, whose metadata are in the Store but not
+// yet in a file.
 func (in *Input) settle(ctx context.Context) error {
 	for some, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", batch) {
 		if err == nil {
@@ -185,8 +187,8 @@ func (in *Input) settle(ctx context.Context) error {
 	return nil
 }
 
-// write writes the files of some records. It first records in the store that these
-// files belong to the harvest.
+// write writes the files of some records. Before that, it records in the Store that
+// these files belong to the harvest.
 func (in *Input) write(ctx context.Context, some []known) (err error) {
 	var own, others []known
 	for i := range some {

@@ -24,7 +24,8 @@ type Maps struct {
 	Files fs.FS // the directory with the published documents
 }
 
-// mapKind is the kind of items that are Resource Maps. It is equal to source.ItemMap.
+// mapKind is the kind that items of a publication have if they are Resource Maps. It
+// equals source.ItemMap.
 const mapKind = "resourcemap"
 
 // mapFormat is the metadata format for Resource Maps in Atom (ORE alpha §2.1).
@@ -38,17 +39,17 @@ type mapItem struct {
 	At     time.Time // time of the last change of the map
 }
 
-// mapRecordMark is a part of the identifier of a map's record. It comes after the URI
-// of the map and before the number of its item, because the identifier must not be the
-// URI of the map (ORE alpha §2.1).
+// mapRecordMark is the middle part of the identifier of a Resource Map's record. The
+// URI of the map precedes it, and a number follows, because the identifier must not be
+// the URI of the map itself (ORE alpha §2.1).
 const mapRecordMark = "#record"
 
 func (p *Published) mapIdentifier(m *mapItem) string {
 	return p.BaseURL + m.Keys[0] + mapRecordMark + strconv.FormatInt(m.Number, 10)
 }
 
-// mapsFrom yields the maps of a set whose numbers are at least from. It omits maps
-// without an Atom document, and maps that are too large for harvesters.
+// mapsFrom yields the Resource Maps of a set whose number is from or higher. It omits
+// maps that have no Atom document, and maps that are too large for harvesters.
 func (p *Published) mapsFrom(ctx context.Context, set *PublishedSet, from int64) iter.Seq2[*mapItem, error] {
 	return func(yield func(*mapItem, error) bool) {
 		if p.Maps == nil {
@@ -111,8 +112,8 @@ func (p *Published) mapOf(ctx context.Context, identifier string) (*PublishedSet
 	return nil, nil, nil
 }
 
-// mapRecord returns the record of a map in a metadata format, with or without the
-// metadata.
+// mapRecord returns the record of a Resource Map in the metadata format with the given
+// prefix. The record has no metadata if these are not requested.
 func (p *Published) mapRecord(set *PublishedSet, m *mapItem, prefix string, metadata bool) (r oaipmh.Record, err error) {
 	r.Header = oaipmh.Header{Identifier: p.mapIdentifier(m), Datestamp: oaipmh.Stamp{Time: m.At.UTC().Truncate(time.Second)}}
 	if set.Name != "" {
@@ -140,8 +141,8 @@ func (p *Published) mapText(m *mapItem) ([]byte, error) {
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// maps yields the records of the maps of the current set whose numbers are greater than
-// after.
+// maps yields the records of those Resource Maps of the current set that have higher
+// numbers than after.
 func (l *lister) maps(after int64) error {
 	if l.s.Prefix != mapFormat.Prefix && l.s.Prefix != oaiDC.Prefix {
 		return nil
@@ -155,7 +156,7 @@ func (l *lister) maps(after int64) error {
 		}
 		r, err := l.p.mapRecord(l.at, m, l.s.Prefix, l.metadata)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the map was removed in the meantime
+			continue // the Resource Map was removed in the meantime
 		}
 		if err != nil {
 			return err

@@ -33,12 +33,13 @@ type Catalog interface {
 	Deletions(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Change, error)
 }
 
-// PublishedSet is a published set.
+// PublishedSet describes a published set, whose resources are records of the OAI-PMH
+// repository.
 type PublishedSet struct {
 	ID      catalog.SetID
 	Name    string // name of the set; "" is the default set
 	Title   string
-	Harvest *Key // key of the Store with the records of the set; nil if the set is not harvested
+	Harvest *Key // the Key of the Store with the harvested records of the set; nil if the set is not harvested
 }
 
 // Published is the OAI-PMH repository of a publication. The record of a resource has
@@ -99,8 +100,8 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 	return formats, nil
 }
 
-// format returns the metadata format of the harvested records of a set; false if the
-// set is not harvested.
+// format returns the metadata format in which the records of a set were harvested. It
+// returns false if the set is not harvested.
 func (p *Published) format(ctx context.Context, s *PublishedSet) (f oaipmh.Format, ok bool, err error) {
 	if s.Harvest == nil {
 		return f, false, nil
@@ -122,10 +123,11 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 	return sets, nil
 }
 
-// place is the position of a record in a list: a set, a part of the list of this set,
-// and a number. First come the members by ID, then the deletions in the change log,
-// then the Resource Maps. If the log has all changes since the requested time, the
-// changes in the log come instead of members and deletions.
+// place is the position of a record in a list of records: the set, the kind of the
+// record and a number. Each set begins with its members, ordered by ID. Then come the
+// deletions in the change log, then the Resource Maps. If the log has all changes since
+// the requested time, the set begins with the changes in the log instead of members and
+// deletions.
 type place struct {
 	set  int
 	kind placeKind
@@ -188,14 +190,14 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 	}
 }
 
-// listBatch is the number of records that are looked up at a time. Records that do not
-// fit into the response are looked up again for the next one.
+// listBatch is the number of records that are looked up together. Those that do not fit
+// into the response are looked up again for the next response.
 const listBatch = 125
 
-// errEnough means that the consumer stopped.
+// errEnough ends an iteration whose consumer stopped.
 var errEnough = errors.New("enough")
 
-// lister yields the records of a selection.
+// lister yields the records that a request of a harvester selects.
 type lister struct {
 	p        *Published
 	ctx      context.Context
@@ -206,8 +208,8 @@ type lister struct {
 	index    int
 }
 
-// set yields the records of one set after a place. A place without a kind is the
-// beginning of the set.
+// set yields those records of one set that come after a place. A place without a kind
+// is the beginning of the set.
 func (l *lister) set(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
 	if from.kind == amongMaps {
@@ -219,7 +221,7 @@ func (l *lister) set(from place) error {
 	return l.maps(0)
 }
 
-// resources yields the records of the resources of the current set after a place.
+// resources yields the records of resources of the current set that come after a place.
 func (l *lister) resources(from place) error {
 	if prefix := l.s.Prefix; prefix != oaiDC.Prefix && (l.at.Harvest == nil || l.at.Harvest.Prefix != prefix) {
 		return nil
@@ -243,19 +245,20 @@ func (l *lister) resources(from place) error {
 	return l.changes(from)
 }
 
-// logReaches reports whether the change log has all changes since the first requested
-// datestamp. seq is then the number of the last change before that datestamp.
+// logReaches reports whether the change log has all changes since the time (from) that
+// the harvester requested. If so, seq is the number of the last change before that
+// time.
 func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	if l.s.From.IsZero() {
 		return false, 0, nil
 	}
 	first, err := l.changeAfter(0)
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
-		return false, 0, err // a change before the start of the log may be requested too
+		return false, 0, err // the harvester may also need changes before the start of the log
 	}
-	low := first.Seq // number of a change before the first datestamp
+	low := first.Seq // the number of a change before the requested time
 	high, _, err := l.p.Catalog.LastSeq(l.ctx, l.at.ID)
-	for err == nil && low < high { // no change with a number above high is before the first datestamp
+	for err == nil && low < high { // no change with a number above high is before the requested time
 		middle := low + (high-low)/2
 		var c catalog.Change
 		if c, err = l.changeAfter(middle); c.Seq == 0 || c.Seq > high || !c.Datetime.Before(l.s.From.Time) {
@@ -267,8 +270,8 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	return true, low, err
 }
 
-// changeAfter returns the first change of the current set with a number above seq; a
-// zero Change if there is none.
+// changeAfter returns the first change of the current set with a number above seq. It
+// returns a zero Change if there is none.
 func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, seq, math.MaxInt64) {
 		return c, err
@@ -276,13 +279,14 @@ func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
 	return catalog.Change{}, nil
 }
 
-// in reports whether the selection includes a datestamp.
+// in reports whether the request of the harvester includes the datestamp t.
 func (l *lister) in(t time.Time) bool {
 	t = t.Truncate(time.Second)
 	return (l.s.From.IsZero() || !t.Before(l.s.From.Time)) && (l.s.Until.IsZero() || !t.After(l.s.Until.Time))
 }
 
-// members yields the members of the current set with an ID above after.
+// members yields the records of those members of the current set that have higher IDs
+// than after.
 func (l *lister) members(after int64) error {
 	for {
 		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, listBatch)
@@ -301,7 +305,7 @@ func (l *lister) members(after int64) error {
 	}
 }
 
-// entry is a resource whose record is yet to be made.
+// entry is a resource of which a record will be made.
 type entry struct {
 	catalog.Resource
 	place   place
@@ -309,9 +313,9 @@ type entry struct {
 	deleted bool
 }
 
-// changes yields the records of changes after a place, or only those of deletions,
-// according to the kind of the place. Of several changes of a resource only the last
-// one counts.
+// changes yields the records of changed resources that come after a place or, if the
+// kind of the place is amongDeletions, only the records of deleted ones. If a resource
+// changed several times, only its last change counts.
 func (l *lister) changes(from place) error {
 	var some []catalog.Change
 	flush := func() error {
@@ -338,8 +342,8 @@ func (l *lister) changes(from place) error {
 	return flush()
 }
 
-// lastChanges yields the records of those changes that no later change of the same
-// resource follows.
+// lastChanges yields a record for each of the given changes, except those that a later
+// change of the same resource follows.
 func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if len(some) == 0 {
 		return nil
@@ -352,8 +356,9 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	// A resource that was created again may have a later deletion, which is not
-	// among these changes or is after the last requested datestamp.
+	// A resource that was deleted and created again may have been deleted once
+	// more. That deletion may not be among the given changes, or may be after the
+	// last requested datestamp.
 	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
 	if err != nil {
 		return err
@@ -371,7 +376,7 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	return l.give(found)
 }
 
-// give makes the records of entries and yields them.
+// give makes records of the given entries and yields them.
 func (l *lister) give(some []entry) error {
 	records, err := l.p.complete(l.ctx, l.index, some, l.s)
 	if err != nil {
@@ -398,8 +403,8 @@ func (l *lister) give(some []entry) error {
 	return nil
 }
 
-// complete returns the records of entries of a set. A record that is listed with
-// another set has an empty identifier.
+// complete returns the records of entries of a set. The identifier of a record is empty
+// if the record is listed with another set and so must not be listed here.
 func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipmh.Selection) ([]oaipmh.Record, error) {
 	records := make([]oaipmh.Record, len(some))
 	uris := make([]string, len(some))
@@ -421,14 +426,15 @@ func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipm
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // the record is listed with another set
+				records[i].Identifier = "" // the record is listed with the other set, so not here
 			}
 		}
 	}
 	return records, p.identifiers(ctx, &p.Shown[set], some, records)
 }
 
-// identifiers sets the identifiers of harvested records to those in their repository.
+// identifiers gives harvested records the identifiers that they have in the repository
+// from which they come.
 func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []entry, records []oaipmh.Record) error {
 	if set.Harvest == nil {
 		return nil
@@ -511,7 +517,7 @@ func (p *Published) find(ctx context.Context, identifier string) (e entry, err e
 	return e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "the repository has no such record"}
 }
 
-// uriOf returns the URI of the resource in a set whose record has the identifier.
+// uriOf returns the URI of a resource in a set, given the identifier of its record.
 func (p *Published) uriOf(set int, identifier string) string {
 	if k := p.Shown[set].Harvest; k != nil {
 		return scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))

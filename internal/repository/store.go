@@ -56,11 +56,13 @@ type Store struct {
 	prefix string // metadataPrefix
 }
 
-// Key is the selection of records in a Store. Each Key has a Store of its own.
+// Key says which records a Store contains: those of a set of a repository in a metadata
+// format. Each Key has a Store of its own.
 type Key struct{ BaseURL, Prefix, Set string }
 
-// FileName returns the file name of the Store in a state directory. It begins with the
-// file name of the catalog, by which catalog.IsStateName recognises files of a state.
+// FileName returns the name of the file of the Store, in a state directory. It begins
+// with the file name of the catalog, because catalog.IsStateName recognises the files
+// of a state by that.
 func (k Key) FileName() string {
 	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
 	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])
@@ -94,7 +96,7 @@ func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(2) // for reading and for writing at the same time
+	db.SetMaxOpenConns(2) // one connection for reading, one for writing at the same time
 	s := &Store{db: db, prefix: k.Prefix}
 	if err := s.prepare(ctx, writes); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database of harvested records %q: %w", path, err), db.Close())
@@ -128,16 +130,16 @@ func (s *Store) Close() error { return s.db.Close() }
 // progress is the state of the current or last harvest, stored in the database.
 type progress struct {
 	Round    int64           `json:"round"`          // number of the harvest
-	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so missing records may be deleted
+	Full     bool            `json:"full,omitempty"` // the harvest lists all records, so records that it does not list may have been deleted
 	Running  bool            `json:"running,omitempty"`
-	Lost     bool            `json:"lost,omitempty"` // the harvest had records without an identifier
-	From     oaipmh.Stamp    `json:"from,omitzero"`  // first datestamp of the harvest
+	Lost     bool            `json:"lost,omitempty"` // the harvest contained records without an identifier
+	From     oaipmh.Stamp    `json:"from,omitzero"`  // the datestamp from which records are requested
 	Position oaipmh.Position `json:"position,omitzero"`
-	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // highest datestamp so far that is not later than its response
+	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // the highest datestamp so far; one that is later than its response counts as the time of the response
 	Began    time.Time       `json:"began,omitzero"`   // time at which the harvest began, by our clock
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
-	Size     int64           `json:"size,omitempty"`    // largest completeListSize in a response
+	Size     int64           `json:"size,omitempty"`    // the largest completeListSize that a response stated
 	Format   oaipmh.Format   `json:"format,omitzero"`   // metadata format, as the repository describes it
 }
 
@@ -155,7 +157,7 @@ func (s *Store) progress(ctx context.Context) (p progress, err error) {
 	return p, err
 }
 
-// in calls do in a transaction. When in returns nil, the transaction is durable.
+// in calls do in a transaction, which is durable if in returns nil.
 func (s *Store) in(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -176,8 +178,8 @@ func setProgress(ctx context.Context, tx *sql.Tx, p *progress) error {
 	return err
 }
 
-// take stores the records in a response and the progress of the harvest, in one
-// transaction.
+// take stores, in one transaction, the records of a response and the progress of the
+// harvest.
 func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error {
 	return s.in(ctx, func(tx *sql.Tx) error {
 		if page != nil {
@@ -196,8 +198,8 @@ ON CONFLICT (identifier) DO UPDATE SET datestamp = ?2, sets = ?3, deleted = ?4, 
 	pending = CASE WHEN ?4 THEN NULL WHEN digest IS ?7 AND (written OR pending IS NOT NULL) THEN pending ELSE ?9 END,
 	digest = CASE WHEN ?4 THEN NULL ELSE ?7 END, length = ?8`
 
-// mark stores that a record cannot be used, and why. Earlier facts about the record are
-// kept.
+// mark is a statement that stores why a record cannot be used. It keeps the earlier
+// facts about the record.
 const mark = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
 ON CONFLICT (identifier) DO UPDATE SET round = ?2, wrong = ?4`
 
@@ -240,8 +242,8 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 // declaration is the first line of the files of records.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// keep stores that a record exists although a list omits it. If page has the record,
-// its facts are stored too.
+// keep stores that a record exists although a complete list does not contain it. It
+// also stores the facts that page may have about the record.
 func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.in(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
@@ -251,7 +253,7 @@ func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progre
 	})
 }
 
-// sweep marks the records that a complete harvest did not list as deleted.
+// sweep stores that those records are deleted that a complete harvest did not list.
 func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
 	return err
@@ -267,11 +269,11 @@ type known struct {
 	pending          []byte
 }
 
-// batch is the usual number of rows that are read at a time.
+// batch is the usual number of rows that are read together.
 const batch = 500
 
-// each yields the records that match a condition, in batches of n, by ID. The loop body
-// may write to the store.
+// each yields the records that match an SQL condition, ordered by ID, in batches of n.
+// While it iterates, the caller may write to the store.
 func (s *Store) each(ctx context.Context, where string, n int) iter.Seq2[[]known, error] {
 	query := "SELECT id, identifier, path, datestamp, written, ifnull(wrong, ''), pending FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
 	return batches(ctx, s.db, query, int64(0), n, func(rows *sql.Rows, k *known) (int64, error) {
@@ -280,9 +282,9 @@ func (s *Store) each(ctx context.Context, where string, n int) iter.Seq2[[]known
 	})
 }
 
-// batches yields the rows of a query in batches of n. The query has two parameters: the
-// key after which to begin, which is first start, and n. scan reads a row and returns
-// the key of the row.
+// batches yields the rows of an SQL query in batches of n. The query has two
+// parameters: the key after which it begins, and n. For the first batch the key is
+// start. The function scan reads a row, and returns the key of that row.
 func batches[T, K any](ctx context.Context, db *sql.DB, query string, start K, n int, scan func(*sql.Rows, *T) (K, error)) iter.Seq2[[]T, error] {
 	read := func(after K) (some []T, last K, err error) {
 		rows, err := db.QueryContext(ctx, query, after, n)

@@ -15,9 +15,9 @@ var dropped = []string{
 	resourcesync.RelPatch, resourcesync.RelMemento, resourcesync.RelTimeGate,
 }
 
-// Inherits reports whether our entry of a copy has the links with this relation that
-// the entry at the origin has. keep lists relations that the configuration wants to
-// keep. Links with the relation via are not copied: see Origin.
+// Inherits reports whether the entry that we publish for a copy repeats those links
+// with the relation rel that the entry at the origin has. keep has relations that the
+// configuration adds. Links with the relation via are never repeated: see Origin.
 func Inherits(rel string, keep []string) bool {
 	return rel != resourcesync.RelVia && (slices.Contains(keep, rel) || !slices.Contains(dropped, rel))
 }
@@ -28,10 +28,10 @@ func describes(rel string) bool {
 	return rel == resourcesync.RelDescribedBy || rel == resourcesync.RelDescribes
 }
 
-// Origin returns the link with the relation via to the first origin of a resource (1.1
-// §14.8). It is the via link in the entry of the Source, if there is one, otherwise a
-// link to the resource at the Source. The length and digests in that link are those
-// that the Source stated and that were verified.
+// Origin returns a link with the relation via to the first origin of a resource (1.1
+// §14.8). If the entry at the Source has such a link, it is that one; otherwise it
+// leads to the resource at the Source, with the length and digests that the Source
+// stated and that were verified.
 func Origin(h *destination.Held, links []resourcesync.Link) resourcesync.Link {
 	if i := slices.IndexFunc(links, isOrigin); i >= 0 {
 		return links[i]
@@ -47,14 +47,16 @@ func Origin(h *destination.Held, links []resourcesync.Link) resourcesync.Link {
 	return via
 }
 
-// isOrigin reports whether a link is a via link that a document may contain.
+// isOrigin reports whether a link has the relation via and an absolute URI, so that a
+// document may contain it.
 func isOrigin(l resourcesync.Link) bool {
 	u, err := fetch.ParseReference(l.Href)
 	return l.Rel == resourcesync.RelVia && err == nil && u.IsAbs()
 }
 
-// inherit returns the links of our entry, except the one to the origin. copyOf returns
-// the URI of our copy of a resource, or "" if there is none.
+// inherit returns the links of the entry that we publish for a copy, except the one to
+// the origin. For the URI of a linked resource, copyOf returns the URI of our copy, or
+// "" if there is none.
 func inherit(links []resourcesync.Link, keep []string, copyOf func(uri string) string) []resourcesync.Link {
 	var ours []resourcesync.Link
 	for _, l := range links {

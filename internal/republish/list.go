@@ -22,19 +22,19 @@ type lister struct {
 	base  string
 	rules []scan.Rule
 
-	sets  []string  // the complete sets
-	at    time.Time // earliest time at which one of the sets was committed
+	sets  []string  // the sets to publish: those that have been copied completely
+	at    time.Time // the earliest time at which the last complete run of one of these sets was committed
 	notes []string
 
-	origins []string // origins of those listed URIs that are not ours, at most maxOrigins
-	more    bool     // there are more origins than maxOrigins
+	origins []string // the origins (scheme and host) of listed URIs that are not below our base URL, at most maxOrigins
+	more    bool     // there are other such origins, which are not in origins
 
 	spool      string       // directory for temporary files; "" means the directory of the operating system
-	taken      *spool.Index // URIs at the first origin under which resources are already listed, since two resources may state the same one
-	kept       int64        // number of resources that are listed under their URI at the Source although their via link has another origin
+	taken      *spool.Index // the URIs at first origins that are already used for listed resources, since two resources may state the same one
+	kept       int64        // the number of resources that are listed under their URI at the Source, because the URI in their via link cannot be used
 	firstKept  string       // URI of one of these resources
-	doubtful   int64        // highest number in the log of a change that may already have been listed: see position.Doubtful
-	unfit      int64        // number of resources with statements that were left out because no document may contain them
+	doubtful   int64        // the highest number of a change in the log that an earlier publication may have listed already: see position.Doubtful
+	unfit      int64        // the number of resources of which statements (such as links) were left out, because no document may contain them
 	firstUnfit string       // URI of one of these resources
 }
 
@@ -51,7 +51,8 @@ func (l *lister) allowed() string {
 	return text
 }
 
-// meet adds the origin of a listed URI to the origins for the message.
+// meet adds the origin of the URI of a listed resource to the origins that the message
+// of allowed will name.
 func (l *lister) meet(uri string) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -104,9 +105,9 @@ func (l *lister) choose(ctx context.Context) error {
 	return nil
 }
 
-// still returns ErrDisturbed if a set has become complete since choose was called:
-// resources may have moved to that set, and would be missing in the listing.
-func (l *lister) still(ctx context.Context) error {
+// recheck returns ErrDisturbed if a set has become complete since choose was called.
+// Resources may have moved to that set, and would be missing from the listing.
+func (l *lister) recheck(ctx context.Context) error {
 	now := lister{Options: l.Options, m: l.m}
 	if err := now.choose(ctx); err != nil {
 		return err
@@ -117,8 +118,8 @@ func (l *lister) still(ctx context.Context) error {
 	return nil
 }
 
-// lookupSize is the number of resources that are listed together, and of linked
-// resources that are looked up together.
+// lookupSize is the number of resources that are listed in one batch, and of the URIs
+// in their links that are looked up together.
 const lookupSize = 500
 
 // list implements scan.Listing. A resource in several sets is listed once, with the
@@ -165,7 +166,7 @@ func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.List
 	return true
 }
 
-// entry returns the entry of a resource.
+// entry returns the entry of a listing that describes a resource of the mirror.
 func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) string) (scan.Listed, error) {
 	copied, via := l.uri(&m.Held), Origin(&m.Held, m.said.Links)
 	e := scan.Listed{URI: copied, Path: m.Path, LastMod: m.LastMod, Length: m.Length, Digests: m.Digests, Type: m.Type,
@@ -179,7 +180,7 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 			return e, err
 		}
 		l.meet(e.URI)
-		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link repeats no length, hash and type, which are in rs:md (1.1 §14.2)
+		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // the link has no length, hash and type, since the rs:md element of the entry has them (1.1 §14.2)
 		said.Links = append(inherit(m.said.Links, keep, func(string) string { return "" }), duplicate)
 	} else {
 		said.Links = inherit(m.said.Links, keep, copyOf)
@@ -201,9 +202,9 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 	return e, err
 }
 
-// original returns the URI under which a resource is listed. It is the URI at the first
-// origin, or the URI at the Source if the former cannot be listed or belongs to another
-// listed resource.
+// original returns the original URI under which to list a resource: its URI at the
+// first origin or, if that cannot be listed or belongs to another listed resource, its
+// URI at the Source.
 func (l *lister) original(uri, origin string, copyOf func(string) string) (string, error) {
 	if origin == uri || strings.HasPrefix(origin, l.base) {
 		return origin, nil
@@ -226,7 +227,8 @@ func (l *lister) original(uri, origin string, copyOf func(string) string) (strin
 // uri returns the URI of our copy of a resource.
 func (l *lister) uri(h *destination.Held) string { return scan.URI(l.base, h.Path) }
 
-// doubt returns the reason why a resource is not listed, or "" if it is listed.
+// doubt returns the reason for which a resource must not be listed, or "" if it may be
+// listed.
 func (l *lister) doubt(m *member) Doubt {
 	for _, d := range []struct {
 		is   bool
@@ -239,8 +241,9 @@ func (l *lister) doubt(m *member) Doubt {
 	return ""
 }
 
-// copies returns the URIs of our copies of linked resources. The links are those of a
-// batch whose relation is accepted.
+// copies returns the URIs of our copies of the resources to which the members of a
+// batch link, by the URIs in the links. It considers only links with an accepted
+// relation.
 func (l *lister) copies(ctx context.Context, batch []member, relation func(rel string) bool) (map[string]string, error) {
 	var uris []string
 	for i := range batch {
@@ -266,9 +269,9 @@ func (l *lister) copies(ctx context.Context, batch []member, relation func(rel s
 	return copies, nil
 }
 
-// say sets the links and further attributes of an entry to those at the origin. It
-// leaves out those that no document may contain, since the mirror may have read what we
-// may not write.
+// say sets the links and the further attributes of an entry to those of the entry at
+// the origin. It leaves out those that no document of ours may contain, since the
+// mirror accepts some that we may not write.
 func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
 		return err
@@ -279,7 +282,7 @@ func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 		bare.Remainder = text
 		return err == nil && bare.Check() == nil
 	}
-	fit := *said // what is added below may make the entry invalid, and is added one by one
+	fit := *said // without the parts that may make the entry invalid; these are added one by one below
 	fit.Priority, fit.Attrs, fit.Foreign, fit.Links = resourcesync.Priority{}, nil, "", nil
 	add := func(part func(*resourcesync.Remainder)) {
 		more := fit
@@ -291,7 +294,7 @@ func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
 	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
 	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
 	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
-	for i := range slices.Backward(said.Links) { // from the last link to the first, because via and duplicate are last and more important
+	for i := range slices.Backward(said.Links) { // begin with the last links, via and duplicate, because these are more important
 		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
 	}
 	if l.unfit++; l.unfit == 1 {

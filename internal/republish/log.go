@@ -18,19 +18,19 @@ import (
 // all changes: the log does not show that another program removed or modified a file.
 const compareEvery = 30 * 24 * time.Hour
 
-// position says up to which change a publication has read the log of a mirror. It is
-// stored as JSON.
+// position says how far a publication has read the change log of a mirror. It is stored
+// as JSON.
 type position struct {
 	Catalog string    `json:"catalog"` // identity of the catalog of the mirror
-	Seq     int64     `json:"seq"`     // number of the last change that was read: see Mirror.LogEnd
+	Seq     int64     `json:"seq"`     // the number of the last change in the log that was read: see Mirror.LogEnd
 	At      time.Time `json:"at"`
-	// Doubtful is the number of the last change that the mirror may already have
-	// contained when everything was compared. For changes up to this number only the
-	// current state is listed, since an earlier state was already published or never
-	// will be.
+	// Doubtful is the number of the last change in the log at the end of the last
+	// comparison with the whole mirror. It is unknown whether that comparison saw the
+	// changes up to this number. So such a change is left out if its resource has
+	// another state by now.
 	Doubtful int64     `json:"doubtful,omitempty"`
 	Compared time.Time `json:"compared"` // time at which the whole mirror was last compared
-	As       string    `json:"as"`       // digest of the options of that publication
+	As       string    `json:"as"`       // a digest of the options with which the publication was made
 }
 
 func (p position) String() string {
@@ -41,23 +41,24 @@ func (p position) String() string {
 	return string(text)
 }
 
-// reader decides whether a publication lists changes or the whole mirror.
+// reader decides whether a publication lists only the changes in the log of the mirror or
+// all its resources.
 type reader struct {
 	*Input
 	*lister
 	now position
 }
 
-// mark is the name of the setting with the position up to which the set has read the
-// log.
+// mark returns the name of the setting that stores the position up to which the set has
+// read the log.
 func (in *Input) mark() string { return fmt.Sprint("mirror log ", in.Set) }
 
-// begin gives the List its listing: the changes since the last publication if they are
-// known, otherwise the whole mirror.
+// begin sets the listing that the List reads: the changes in the log since the last
+// publication if the log has all of them, otherwise all resources of the mirror.
 func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	list.Listing = r.list
 	if r.Input.Mirror.Register == nil || r.OriginalURIs {
-		return nil // with original URIs, a resource may take over the URI of another one, which the log does not show
+		return nil // a resource that is listed under an original URI may take over that of another one, which the log does not show
 	}
 	was, err := r.last(ctx)
 	if err != nil {
@@ -70,7 +71,7 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 		was = position{}
 	}
 	read := was.Seq
-	if was.Catalog == "" { // the whole mirror is compared, so no earlier change in the log is needed
+	if was.Catalog == "" { // all resources of the mirror are listed, so no change that the log has now is needed
 		if read, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
 		}
@@ -95,8 +96,8 @@ func (r *reader) begin(ctx context.Context, list *scan.List) error {
 	return nil
 }
 
-// last returns the position of the last publication, or a zero position if it is
-// unknown.
+// last returns the position at which the last publication stopped reading the log. It is
+// zero if that is unknown.
 func (in *Input) last(ctx context.Context) (p position, err error) {
 	text, _, err := in.Facts.Setting(ctx, in.mark())
 	if err == nil && json.Unmarshal([]byte(text), &p) != nil {
@@ -110,7 +111,7 @@ func (in *Input) last(ctx context.Context) (p position, err error) {
 // compares the whole mirror again.
 func (r *reader) register(ctx context.Context, read int64) bool {
 	if r.DryRun {
-		return true // a dry run does not register: a real run has done so, or there is no log
+		return true // a dry run does not register: if a real run has not done so, there is no log
 	}
 	err := r.Input.register(ctx, read)
 	if err != nil {
@@ -127,23 +128,24 @@ func (in *Input) register(ctx context.Context, read int64) error {
 	return in.Mirror.Register(ctx, name, read)
 }
 
-// as returns a digest of the options that determine the entries of resources.
+// as returns a digest of those options that affect the entries of resources. If it
+// differs from that of the last publication, all resources are listed.
 func (r *reader) as(list *scan.List) string {
 	text, err := json.Marshal([]any{list.BaseURL, list.Algorithms, list.Include, list.Exclude, list.Rules, r.lister.sets, r.Kept, r.Also})
 	if err != nil {
-		panic(err) // it cannot fail, since all values are strings
+		panic(err) // Marshal cannot fail, since all values consist of strings
 	}
 	h := resourcesync.NewHasher(resourcesync.SHA256)
 	_, _ = h.Write(text) // writing to a Hasher never fails
 	return h.Digests().String()
 }
 
-// end stores in the plan up to which change the log was read.
+// end stores in a plan the position up to which the log was read.
 func (r *reader) end(ctx context.Context, p *scan.Plan) error {
 	if r.now.As == "" {
 		return nil
 	}
-	if !p.Follows { // the whole mirror was compared, and a run may have changed it during the comparison
+	if !p.Follows { // all resources were listed, and a run on the mirror may have changed some of them meanwhile
 		var err error
 		if r.now.Doubtful, _, err = r.m.LogEnd(ctx); err != nil {
 			return err
@@ -164,25 +166,27 @@ func (in Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
 	}
 	was, err := in.last(ctx)
 	if err == nil && was.Catalog != "" {
-		// The error is ignored: with the position that was registered before, the
-		// mirror only keeps more of its log than needed.
+		// The error is ignored: the position registered before stays valid, and
+		// the mirror only keeps more of its log than necessary.
 		_ = in.register(ctx, was.Seq)
 	}
 	return r, err
 }
 
-// errEnough makes EachLogged stop when the consumer of the listing stops.
+// errEnough is returned to EachLogged to stop it, when the consumer of the listing has
+// stopped.
 var errEnough = errors.New("the consumer wants no more changes")
 
-// step is one change in the log of the mirror.
+// step is one change in the log of the mirror, with the state that the resource then had.
 type step struct {
 	member
 	mark string
 	seq  int64
 }
 
-// changes returns a listing of the changes in the log after a position. If bytes are to
-// be kept, the listing leaves out earlier states whose bytes the mirror no longer has.
+// changes returns a listing of the changes in the log after the position was. If the
+// publication must keep the bytes of changes, it leaves out earlier states of resources
+// whose bytes the mirror no longer has.
 func (r *reader) changes(was position) scan.Listing {
 	return func(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
 		return func(yield func(scan.Listed, error) bool) {
@@ -220,8 +224,8 @@ func (r *reader) changes(was position) scan.Listing {
 	}
 }
 
-// flushChanges yields the entries for a batch of changes. It returns errEnough when the
-// consumer stops.
+// flushChanges yields the entries of a listing for a batch of changes. It returns
+// errEnough when the consumer stops.
 func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan.Listed, error) bool) error {
 	if len(batch) == 0 {
 		return nil
@@ -257,13 +261,13 @@ func (r *reader) flushChanges(ctx context.Context, batch []step, yield func(scan
 	return nil
 }
 
-// change returns the entry for a change.
+// change returns the entry of a listing for a change in the log.
 func (r *reader) change(ctx context.Context, one *step, copyOf func(string) string) (e scan.Listed, err error) {
 	if !one.Member {
 		return scan.Listed{URI: r.uri(&one.Held), Path: one.Path, Gone: true, Mark: one.mark}, nil
 	}
 	e, err = r.entry(ctx, &one.member, copyOf)
-	if !one.past && (err != nil || !e.Intact) { // a run on the mirror may have replaced the file after date was called
+	if !one.past && (err != nil || !e.Intact) { // perhaps a run on the mirror has replaced the file since date was called, so this is checked again
 		now := []step{*one}
 		if again := r.date(ctx, now); again != nil {
 			return e, again
@@ -276,9 +280,9 @@ func (r *reader) change(ctx context.Context, one *step, copyOf func(string) stri
 	return e, err
 }
 
-// date sets the field past of the changes in a batch. A state is past if the mirror has
-// other bytes or none at its path now. A doubtful deletion is past if the mirror has
-// the resource again.
+// date sets the field past of the changes in a batch. It is true if the state after the
+// change is no longer the present one: the mirror has other bytes at the path or none,
+// or, for a doubtful deletion (see returned), the mirror has the resource again.
 func (r *reader) date(ctx context.Context, batch []step) error {
 	uris := make([]string, len(batch))
 	for i := range batch {
@@ -305,6 +309,6 @@ func (r *reader) date(ctx context.Context, batch []step) error {
 	return nil
 }
 
-// returned reports whether a deletion is doubtful: the resource may have been created
-// again before the whole mirror was compared.
+// returned reports whether a deletion is doubtful: before the last comparison with the
+// whole mirror ended, the resource may have been created again.
 func (r *reader) returned(b step) bool { return !b.Member && b.seq <= r.doubtful && !b.past }

@@ -17,12 +17,14 @@ import (
 	"instep/internal/scan"
 )
 
-// tries is how often Plan lists the mirror if a run on the mirror disturbs the listing.
+// tries is how often Plan lists the mirror before it gives up, if each listing is
+// disturbed by a run on the mirror.
 const tries = 3
 
-// Input publishes a mirror. Its List has the directory of the mirror as Tree, and no
-// Listing. If the log of the mirror has all changes since the last publication, Input
-// lists only these changes, otherwise all resources of the mirror.
+// Input is a scan.Input that publishes a mirror. In its List, Tree must be the
+// directory of the mirror, and Listing must be nil. If the change log of the mirror has
+// all changes since the last publication, Input lists only these, otherwise all
+// resources of the mirror.
 type Input struct {
 	*scan.List
 	Mirror Options
@@ -59,7 +61,7 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	}
 	p, err := list.Plan(ctx)
 	if err == nil {
-		err = l.still(ctx)
+		err = l.recheck(ctx)
 	}
 	if err == nil {
 		err = r.end(ctx, p)
@@ -80,7 +82,7 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	return p, nil
 }
 
-// note adds to the plan remarks about what was listed.
+// note adds notes about the listing to the plan.
 func (l *lister) note(p *scan.Plan, base string) {
 	p.Notes = append(p.Notes, l.notes...)
 	if len(l.origins) > 0 {
@@ -97,7 +99,7 @@ func (l *lister) note(p *scan.Plan, base string) {
 	}
 }
 
-// Runs returns a text that differs after each complete run on the mirror.
+// Runs returns a text that becomes another one with each complete run on the mirror.
 func (o *Options) Runs(ctx context.Context) (_ string, err error) {
 	m, err := o.Open(ctx)
 	if err != nil {

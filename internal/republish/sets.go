@@ -9,18 +9,19 @@ import (
 	"instep/resourcesync"
 )
 
-// member is a resource of the mirror, with the links and further attributes of its
-// entry at the Source.
+// member is a resource of the mirror, with the links and the further attributes that
+// its entry at the Source has.
 type member struct {
 	destination.Held
-	kept bool // the mirror keeps the resource in an earlier state, despite changes at the Source
-	past bool // the bytes of this state are no longer at the path
+	kept bool // the mirror keeps the resource in an earlier state although it has changed at the Source
+	past bool // the state is no longer the present one: the mirror has other bytes at the path, or none
 	said resourcesync.Remainder
 }
 
-// members yields each resource of the sets, and of the set of resources kept in an
-// earlier state, once, sorted by key. A resource in several sets has the state of the
-// set in which it changed last.
+// members yields each resource of the given sets and of the set named kept, once,
+// ordered by key. kept is the set with the resources that the mirror keeps in an
+// earlier state. If a resource is in several sets, its state is that of the set in
+// which it changed last.
 func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq2[member, error] {
 	if kept != "" {
 		sets = append(slices.Clip(sets), kept)
@@ -38,9 +39,10 @@ func members(ctx context.Context, m Mirror, sets []string, kept string) iter.Seq
 	}
 }
 
-// together merges the states of a resource in several sets into one member. kept says
-// that the last set is the set of resources kept in an earlier state. If the resource
-// is in no set, the member is zero.
+// together merges the states that a resource has in several sets into one member. If
+// kept is true, the last of these sets is the one with the resources that the mirror
+// keeps in an earlier state. If the resource is in no set, the result is the zero
+// member.
 func together(held []destination.Held, kept bool) (one member, err error) {
 	for i := range held {
 		h := &held[i]

@@ -9,7 +9,8 @@ import (
 	"instep/transfer"
 )
 
-// Causes by which failures are grouped. They are part of the format of records.
+// These are the causes by which failures are grouped. Records of runs contain
+// these names.
 const (
 	CauseTemporary = "temporary"  // the server was unreachable, too slow or busy, or the body was truncated
 	CauseRefused   = "refused"    // this program refused the scheme, address, redirect or certificate
@@ -19,7 +20,7 @@ const (
 	CauseProtocol  = "protocol"   // the response does not fit the request
 	CauseMismatch  = "mismatch"   // the received bytes differ from the listed digest or length
 	CauseDocument  = "document"   // a document of the Source cannot be used
-	CauseOccupied  = "occupied"   // a file that is not the mirror's has the path of the resource
+	CauseOccupied  = "occupied"   // a file that the mirror did not write has the path of the resource
 	CauseNoPlace   = "no-place"   // the mirror cannot make a path from the URI
 	CauseMoved     = "moved"      // the resource changed during the run
 	CauseOther     = "other"      // something else failed, such as the disk
@@ -34,12 +35,13 @@ var fetchCauses = map[fetch.Kind]string{
 	fetch.Denied: CauseDenied, fetch.TooLarge: CauseTooLarge, fetch.Protocol: CauseProtocol,
 }
 
-// verdictCauses are the causes for those verdicts of an audit that are failures.
+// verdictCauses has the causes for those verdicts of an audit that count as
+// failures.
 var verdictCauses = map[destination.Verdict]string{
 	destination.VerdictMissing: CauseMissing, destination.VerdictDifferent: CauseDifferent, destination.VerdictError: CauseUnread, destination.VerdictExtra: CauseExtra,
 }
 
-// CauseOf returns the cause to which an error belongs.
+// CauseOf returns the cause by which a failure with the given error is grouped.
 func CauseOf(err error) string {
 	var fe *fetch.Error
 	var document *harvest.DocumentError

@@ -9,24 +9,24 @@ import (
 	"instep/internal/webpage"
 )
 
-// Troubled reports whether anything failed in the run, or the run did not end, or an error ended
-// it early.
+// Troubled reports whether anything failed in the run, whether an error ended it early, or
+// whether it did not end at all.
 func (r *Record) Troubled() bool { return r.End == nil || r.Failures() > 0 || r.End.Error != "" }
 
 // Group contains the failures of a run with the same cause.
 type Group struct {
 	Cause string
-	What  string // explanation of the cause
-	Next  string // command to run next
-	N     int64  // number of failures, of which Rows may have fewer
+	What  string // the explanation of the cause
+	Next  string // the command that the user should run next
+	N     int64  // the number of failures; Rows may contain only some of them
 	Rows  []Row
 }
 
-// More returns how many failures are not in Rows.
+// More returns how many failures of the group are not in Rows.
 func (g Group) More() int64 { return g.N - int64(len(g.Rows)) }
 
-// Groups returns the failures by cause, the most frequent cause first. If a cause is given,
-// Groups returns only the failures with that cause.
+// Groups returns the failures of the run, grouped by cause, with the most frequent cause first.
+// If wanted is not "", it returns only the group of that cause.
 func (r *Record) Groups(wanted string) []Group {
 	rows := map[string][]Row{}
 	for _, row := range r.Rows {
@@ -47,8 +47,8 @@ func (r *Record) Groups(wanted string) []Group {
 	return groups
 }
 
-// advices explain each cause, and name the next step: sync, repair (audit --repair), look
-// (sync -n), or lint (for errors of the Source).
+// advices has for each cause an explanation and the next step: sync, repair (audit --repair),
+// look (sync -n), or lint (for errors of the Source).
 var advices = map[string]struct{ what, do string }{
 	CauseTemporary: {"the server was unreachable, too slow or busy", "sync"},
 	CauseRefused:   {"your settings do not allow the request", "sync"},
@@ -71,7 +71,7 @@ var advices = map[string]struct{ what, do string }{
 // CauseNames returns all causes, sorted.
 func CauseNames() []string { return slices.Sorted(maps.Keys(advices)) }
 
-// advice returns the explanation of a cause, and the command to run next.
+// advice returns the explanation of a cause, and the command that the user should run next.
 func advice(run *Run, cause string, rows []Row) (what, next string) {
 	a := advices[cause]
 	var flags []string
@@ -95,16 +95,16 @@ func advice(run *Run, cause string, rows []Row) (what, next string) {
 	return a.what, again(run, "sync", allow...)
 }
 
-// ofOneCommand are the flags that only one of the commands sync and audit has, with that
-// command.
+// ofOneCommand has the flags that only one of the commands sync and audit accepts, and the name
+// of that command.
 var ofOneCommand = map[string]string{
 	"--max-delete": "sync", "--max-time": "sync", "--max-transfer": "sync", "--keep-deleted": "sync", "--keep-versions": "sync",
 	"--prefer": "sync", "--duplicates": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
 	"--quick": "audit", "--repair": "audit",
 }
 
-// again returns the command line that runs a command on the Source and the mirror of a run, with
-// the options of the run that the command also has.
+// again returns a command line for the user. It runs a command on the same Source and mirror as
+// the given run, with those options of the run that the command accepts too.
 func again(run *Run, command string, flags ...string) string {
 	line := append([]string{"instep", command}, flags...)
 	for _, o := range run.Options {
@@ -116,8 +116,9 @@ func again(run *Run, command string, flags ...string) string {
 	return webpage.Shell(append(line, run.Source, run.Dir)...)
 }
 
-// given reports whether a command line already has an option with the same value. The option is
-// --name or --name=value. Another value does not count, because several origins can be allowed.
+// given reports whether the flags of a command line already contain an option, --name or
+// --name=value, with the same value. The same flag with another value does not count, because
+// some flags, such as that for allowed origins, can be repeated.
 func given(flags []string, option string) bool {
 	name, value, valued := strings.Cut(option, "=")
 	for i, f := range flags {

@@ -14,36 +14,36 @@ import (
 	"instep/fetch"
 )
 
-// Log records a run on a mirror, from the events of a Destination (Event) and the additions of
-// its caller. Before Begin it keeps rows in memory, because the state that will contain the
-// record may not exist yet. A write error ends the record but not the run, and End returns the
-// error. The methods are safe for concurrent use.
+// Log writes the record of a run on a mirror. It receives the events of a Destination (Event)
+// and whatever its caller adds. Before Begin it keeps the rows in memory, because the state
+// directory that will contain the record may not exist yet. A write error ends the record but
+// not the run, and End returns that error. The methods are safe for concurrent use.
 type Log struct {
-	Repairs bool // the run is an audit with repairs, so a resource with a bad verdict may get a better one later
+	Repairs bool // the run is an audit that repairs, so a resource with a bad verdict may have a better one after its repair
 
 	now func() time.Time
 
 	mu      sync.Mutex // guards the fields below
 	run     Run
-	root    *os.Root        // directory of the records
-	file    *os.File        // the record; nil before Begin and after End
+	root    *os.Root        // the directory of all records
+	file    *os.File        // the file of this record; nil before Begin and after End
 	pending []Row           // rows that were added before Begin
 	tally   Tally           // counts of the rows in the record
 	failed  map[string]bool // failed resources by set, cause and URI; the first maxFailures only
 	err     error           // the first write error
-	changed bool            // the run changed the mirror
-	early   error           // error that ended the run early, given to EndedBy
+	changed bool            // the run has changed the mirror
+	early   error           // the error that ended the run early, as given to EndedBy
 }
 
-// maxPending is the largest number of rows that are kept before Begin.
+// maxPending is the largest number of rows that are kept in memory before Begin.
 const maxPending = 1000
 
-// NewLog returns the Log for a run that begins now. The Log writes nothing before Begin.
+// NewLog returns the Log for a run that begins now. It writes nothing before Begin is called.
 func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
 
-// Begin starts the record, in the state directory of an existing mirror that may be written,
-// and removes old records. The number of the run becomes higher than those of all records and
-// higher than after, which is the number of the last run in the mirror's history.
+// Begin starts the record, and removes old records. state is the state directory of an existing
+// mirror that may be written. The run gets a number that is higher than those of all records and
+// higher than after, the number of the last run in the history of the mirror.
 func (l *Log) Begin(state string, after int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +79,9 @@ func (l *Log) begin(state string, after int64) (err error) {
 	return prune(l.root)
 }
 
-// create creates the file of a run, with a number above those of all records and above after.
-// If another process takes the same number at that moment, create tries the next number.
+// create creates the file for the record of a run. Its number is higher than those of all
+// records and than after. If another process takes that number at the same moment, create tries
+// the next one.
 func create(root *os.Root, after int64) (*os.File, int64, error) {
 	all, err := ids(root)
 	if err != nil {
@@ -134,7 +135,8 @@ func (l *Log) add(row Row) {
 	l.write("", row)
 }
 
-// again reports whether a resource has already failed in this run for the same cause.
+// again reports whether the failure in a row has occurred before: the same resource has failed
+// in this run for the same cause.
 func (l *Log) again(row *Row) bool {
 	if row.Kind != Failure || row.URI == "" {
 		return false
@@ -168,7 +170,7 @@ func (l *Log) write(kind Kind, v any) {
 	l.err = err
 }
 
-// Event adds a row for an event of a Destination, if such events are recorded.
+// Event adds a row for an event of a Destination, if this kind of event belongs in a record.
 func (l *Log) Event(e destination.Event) {
 	switch e.Kind {
 	case destination.EventPlanned:
@@ -184,8 +186,8 @@ func (l *Log) Event(e destination.Event) {
 	}
 }
 
-// verdict adds a row for a difference that an audit found. In an audit with repairs it records
-// only differences that remain after the repair.
+// verdict adds a row for a difference that an audit found. If the audit repairs, only
+// differences that remain after the repair get a row.
 func (l *Log) verdict(e destination.Event) {
 	cause := verdictCauses[e.Verdict]
 	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
@@ -198,8 +200,8 @@ func (l *Log) verdict(e destination.Event) {
 	l.Add(row)
 }
 
-// flagFor returns the flag that would allow the request that this program refused; "" if no flag
-// does.
+// flagFor returns the flag with which the user can allow the request that this program refused.
+// It returns "" if there is no such flag.
 func flagFor(err error) string {
 	var fe *fetch.Error
 	switch {
@@ -213,17 +215,18 @@ func flagFor(err error) string {
 	return ""
 }
 
-// Gap adds a note that the changes of a set are partly unknown.
+// Gap adds a note that some changes of a set are unknown.
 func (l *Log) Gap(set, text string) {
 	l.Add(Row{Kind: Note, Set: set, Message: text, Hint: "--accept-gap"})
 }
 
-// Partial adds a failure of the documents of a set.
+// Partial adds a failure: the documents of a set could be used only in part, or not at all.
 func (l *Log) Partial(set string, err error) {
 	l.Add(Row{Kind: Failure, Set: set, Cause: CauseDocument, Message: err.Error(), Hint: flagFor(err)})
 }
 
-// EndedBy stores the error that ended a run early, for a caller that then writes a summary.
+// EndedBy stores the error that ended the run early. The caller reads it with Early when it
+// writes a summary.
 func (l *Log) EndedBy(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,8 +247,8 @@ func (l *Log) Changed() {
 	l.changed = true
 }
 
-// End completes the record, if one was begun, and sets Changed and Idle of the Outcome. Later
-// calls of Add and End have no effect on the record.
+// End completes the record, if one was begun, and sets the fields Changed and Idle of the
+// Outcome that it stores. After that, calls of Add and End do not affect the record.
 func (l *Log) End(o Outcome) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,14 +271,14 @@ func (l *Log) End(o Outcome) error {
 	return nil
 }
 
-// idle reports whether a run of sync found nothing to do and nothing to report.
+// idle reports whether the run was a sync that had nothing to do and nothing to report.
 func (l *Log) idle(o *Outcome) bool {
 	return l.run.Command == "sync" && o.Error == "" && o.ExitCode == 0 && len(l.tally.Causes)+len(l.tally.Quirks) == 0 &&
 		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
 }
 
-// replaceIdle removes the record of the previous run if that run was idle too. Otherwise many
-// idle runs would displace the records of other runs.
+// replaceIdle removes the record of the previous run if that run was idle, as this one is.
+// Otherwise many idle runs would displace the records of other runs.
 func (l *Log) replaceIdle() error {
 	all, err := ids(l.root)
 	if err != nil {

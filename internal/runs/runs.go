@@ -20,7 +20,7 @@ const (
 	maxSets     = 1000
 	maxNotes    = 2000
 	maxFailures = 7000
-	maxOfQuirk  = 50   // notes about the same quirk of the Source
+	maxOfQuirk  = 50   // largest number of notes about the same quirk, a known deviation of the Source from the standard
 	maxText     = 2000 // length of a message in bytes
 	maxURI      = 8 << 10
 	maxOptions  = 100
@@ -35,7 +35,7 @@ var ErrNoRun = errors.New("there is no record of this run")
 // Run is the first line of a record. It says what the run is.
 type Run struct {
 	Format  int       `json:"format"`
-	ID      int64     `json:"run"` // number of the run, which the history of the mirror also has
+	ID      int64     `json:"run"` // the number of the run, also in the history of the mirror
 	Command string    `json:"command"`
 	Source  string    `json:"source,omitempty"`
 	Dir     string    `json:"dir,omitempty"`
@@ -51,9 +51,9 @@ type Kind string
 
 // Values of Kind.
 const (
-	Set     Kind = "set"     // says how a set was synchronised or compared, and why in this way
-	Note    Kind = "note"    // says what was tolerated, skipped or withheld
-	Failure Kind = "failure" // says what failed, or what an audit found wrong
+	Set     Kind = "set"     // a row that says how a set was synchronised or compared, and why in this way
+	Note    Kind = "note"    // a row that says what was tolerated, skipped or withheld
+	Failure Kind = "failure" // a row that says what failed, or what an audit found wrong
 )
 
 // Row is one event of a run.
@@ -62,7 +62,7 @@ type Row struct {
 	Set     string `json:"set,omitempty"`
 	Mode    string `json:"mode,omitempty"` // only in a row of kind Set
 	Cause   string `json:"cause,omitempty"`
-	Quirk   int    `json:"quirk,omitempty"` // only in a row of kind Note: number of the quirk of the Source
+	Quirk   int    `json:"quirk,omitempty"` // only in a row of kind Note: the number of the quirk (a known deviation of the Source from the standard)
 	URI     string `json:"uri,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -73,7 +73,7 @@ type Row struct {
 type Outcome struct {
 	Status   string           `json:"status"`
 	ExitCode int              `json:"exit_code"`
-	Error    string           `json:"error,omitempty"` // the error that ended the run early
+	Error    string           `json:"error,omitempty"` // the message of the error that ended the run early
 	Hint     string           `json:"hint,omitempty"`
 	Changed  bool             `json:"changed,omitempty"` // the run changed the mirror, so the mirror's history has the run too
 	Idle     bool             `json:"idle,omitempty"`    // the run had nothing to do, so the next idle run replaces its record
@@ -83,7 +83,7 @@ type Outcome struct {
 // Tally counts the rows of a run, including those that are not in the record.
 type Tally struct {
 	Causes map[string]int64 `json:"causes,omitempty"` // number of failures by cause
-	Quirks map[int]int64    `json:"quirks,omitempty"` // number of notes by quirk; 0 means notes about no quirk
+	Quirks map[int]int64    `json:"quirks,omitempty"` // the number of notes by the number of their quirk (a known deviation of the Source); notes without a quirk count under 0
 	Sets   int64            `json:"sets,omitempty"`
 	Kept   int64            `json:"kept"` // number of rows in the record
 }
@@ -98,7 +98,7 @@ func sum[K comparable](counts map[K]int64) (total int64) {
 	return total
 }
 
-// count counts a row, and reports whether the record should have the row.
+// count adds a row to the counts, and reports whether the row should be stored in the record.
 func (t *Tally) count(row *Row) (keep bool) {
 	switch row.Kind {
 	case Set:

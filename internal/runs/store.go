@@ -28,12 +28,12 @@ const (
 
 var (
 	recordName = regexp.MustCompile(`^([1-9]\d{0,17})\.jsonl$`)
-	// formerName matches the names of records of earlier versions, which contain the time of
-	// the run.
+	// formerName matches the file names that earlier versions of this program gave to
+	// records. They contain the time of the run.
 	formerName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d{3})?\.jsonl$`)
 )
 
-// fileOf returns the name of the file with the record of a run.
+// fileOf returns the name of the file with the record of the run that has a number.
 func fileOf(id int64) string { return strconv.FormatInt(id, 10) + suffix }
 
 // openRecords opens the directory of records in a state directory, and creates it on request.
@@ -51,7 +51,7 @@ func openRecords(state string, create bool) (*os.Root, error) {
 	return root.OpenRoot(directory)
 }
 
-// names lists the files in a directory of records.
+// names returns the names of all files in a directory of records.
 func names(root *os.Root) ([]string, error) {
 	f, err := root.Open(".")
 	if err != nil {
@@ -76,8 +76,8 @@ func ids(root *os.Root) ([]int64, error) {
 	return all, err
 }
 
-// prune removes the records of all runs except the newest maxRuns, and records of earlier
-// versions.
+// prune removes all records except the newest maxRuns. It also removes the records that earlier
+// versions of this program wrote.
 func prune(root *os.Root) error {
 	found, err := names(root)
 	if err != nil {
@@ -99,8 +99,8 @@ func prune(root *os.Root) error {
 	return nil
 }
 
-// List returns the records in a state directory without their rows, newest first. The Tally of a
-// run that has not ended is empty.
+// List returns the records of all runs in a state directory, newest first, without their rows.
+// If a run has not ended, its Tally is empty.
 func List(state string) ([]Record, error) {
 	root, err := openRecords(state, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func List(state string) ([]Record, error) {
 	return records, nil
 }
 
-// edges reads only the first and the last line of a record.
+// edges reads a record without its rows: only the first and the last line of the file.
 func edges(root *os.Root, id int64) (*Record, error) {
 	f, err := durable.OpenRegular(root, fileOf(id))
 	if err != nil {
@@ -161,7 +161,8 @@ func edges(root *os.Root, id int64) (*Record, error) {
 	return rec, nil
 }
 
-// Load returns the record of the run with a number, or ErrNoRun if there is no such record.
+// Load returns the record of the run with the given number. It returns ErrNoRun if there is no
+// such record.
 func Load(state string, id int64) (_ *Record, err error) {
 	defer func() {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -190,8 +191,9 @@ func Load(state string, id int64) (_ *Record, err error) {
 	return rec, lines.Err()
 }
 
-// line adds a line of the file to the record. It skips an incomplete line, which a crash can
-// leave at the end, and kinds of lines that only later versions know.
+// line adds a line of the file to the record. It skips lines of an unknown kind, which later
+// versions of this program may write, and an incomplete line, which a crash may leave at the
+// end.
 func (rec *Record) line(text []byte) {
 	var kind struct {
 		Kind Kind `json:"kind"`

@@ -13,7 +13,7 @@ import (
 
 // Exit codes of a run that was not interrupted.
 const (
-	ExitOK        = 0 // the mirror is in step
+	ExitOK        = 0 // the mirror has the state of the Source
 	ExitFailed    = 1 // a document of the Source cannot be used
 	ExitPartial   = 4 // some resources failed or were left out, or changes are unknown
 	ExitTemporary = 5 // a document of the Source is unavailable at present
@@ -25,11 +25,11 @@ type Totals struct {
 	destination.Counts
 	Failed     int64                     // number of resources that could not be fetched
 	Bytes      int64                     // bytes of resources
-	Unverified int64                     // number of fetched resources for which the Source gives neither length nor digest
-	Patches    transfer.PatchCounts      // counts of patches, and the bytes that they saved
-	Taken      int64                     // number of files that were taken over as resources
+	Unverified int64                     // the number of fetched resources for which the Source states neither length nor digest
+	Patches    transfer.PatchCounts      // the counts of applied patches, and how many bytes they saved
+	Taken      int64                     // the number of existing files that became resources of the mirror
 	Planned    int64                     // number of requests that a plan will send
-	Via        map[destination.Via]int64 // number of fetched resources by way
+	Via        map[destination.Via]int64 // the number of fetched resources by the way in which they were fetched
 	Failures   []destination.Failure     // the first failures
 	Origins    map[string]int64          // number of resources that were left out because of their origin, by origin
 	Partial    []error                   // errors of documents that could not be used
@@ -106,7 +106,8 @@ func (t *Totals) AddReport(r *destination.SetReport) {
 	t.note(r.Set, r.RolledBack, r.Gap, r.Latest)
 }
 
-// Count counts the way of an action in a plan, if the action fetches a resource.
+// Count counts an action of a plan by the way in which it will fetch its resource, if it fetches
+// one.
 func (t *Totals) Count(act destination.Action) {
 	if act.Via != "" {
 		t.Via = AddCounts(t.Via, map[destination.Via]int64{act.Via: 1})
@@ -140,7 +141,8 @@ func (t *Totals) Status() string {
 	return "partial"
 }
 
-// note adds what a plan or report says about the Source's changes of a set.
+// note adds what a plan or report says about a set: whether its changes are known, and how new
+// they are.
 func (t *Totals) note(set, rolledBack, gap string, latest time.Time) {
 	if rolledBack != "" {
 		t.RolledBack = append(t.RolledBack, SetNote{set, rolledBack})
@@ -167,7 +169,8 @@ func (t *Totals) Close(orphans []destination.Orphan, maxAge time.Duration, now t
 	}
 }
 
-// doubted reports whether the run did not follow the Source in something.
+// doubted reports whether the run left out something that the Source stated, because it may be
+// wrong: the Source shows an older state than before, or no longer offers a set.
 func (t *Totals) doubted() bool {
 	return len(t.RolledBack) > 0 || slices.ContainsFunc(t.Orphans, func(o destination.Orphan) bool { return !o.Forget })
 }

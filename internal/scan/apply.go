@@ -12,11 +12,12 @@ import (
 	"instep/resourcesync"
 )
 
-// Apply hashes the new and the modified files of p and records the changes in the order
-// of the walk, then the deletions. A file that cannot be read becomes a failure in the
-// Result and keeps its recorded state. If the guard refuses, the error is a *GuardError
-// and nothing is recorded. After another error the Result has the counts so far; the
-// changes counted are recorded, and a new plan continues from there.
+// Apply hashes the new and the modified files of the plan p. It records the changes in
+// the order in which the scan found the files, then the deletions. A file that cannot
+// be read becomes a failure in the Result and keeps its recorded state. If there are
+// too many deletions, the error is a *GuardError and nothing is recorded. After any
+// other error the changes that the Result counts are recorded, and the next plan finds
+// the rest.
 func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {
@@ -51,21 +52,22 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// maxUnsettled is the largest number of pieces for which Apply remembers that a file
-// has changed since the walk. If there are more, it stores no piece at all.
+// maxUnsettled is the largest number of pieces (parts of directories) for which Apply
+// remembers that a file has changed since the scan read the directory. If there are
+// more, it stores no piece at all.
 const maxUnsettled = 1 << 16
 
-// applier records the results of reading files. Its methods are not called
+// applier reads files and records the results. Its methods must not be called
 // concurrently.
 type applier struct {
 	ctx       context.Context
 	d         *Dir
 	r         *Result
 	batch     []hashed
-	changes   []catalog.Change // changes of the last round; the slice is reused
-	empty     bool             // the set had no members, so nothing has to be looked up
-	unsettled map[int64]bool   // numbers of the pieces with a file that was recorded in another state than the walk saw
-	unlabeled bool             // a file could not be read to find out its media type
+	changes   []catalog.Change // the changes of the current round; the slice is reused
+	empty     bool             // the set had no members before, so no recorded state has to be looked up
+	unsettled map[int64]bool   // the numbers of the pieces (parts of directories) with a file that was recorded in another state than the scan first saw
+	unlabeled bool             // the media type of at least one file is unknown, since the file could not be read
 }
 
 func (a *applier) take(h hashed) error {
@@ -85,16 +87,16 @@ func (a *applier) take(h hashed) error {
 	return nil
 }
 
-// outcome is what has to be recorded after a round of files.
+// outcome has what is to be recorded after a round of files has been read.
 type outcome struct {
 	changes    []catalog.Change
-	same       []catalog.Resource // resources whose bytes did not change
+	same       []catalog.Resource // the resources whose bytes did not change
 	relabelled []catalog.Resource
 	clashes    []string // URIs
 }
 
-// clash notes a resource that another set lists with the same bytes, but with another
-// type or encoding. All sets share these facts, so they should agree.
+// clash notes the URI of a resource if another set has recorded it with the same bytes
+// but with another type or encoding. All sets share these facts, so they should agree.
 func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
 	others := known.URI != "" && !known.Member || known.Due != ""
 	if others && (known.Type != now.Type || known.Encoding != now.Encoding) && agree(known.Digests, ds) {
@@ -115,7 +117,7 @@ func (a *applier) end(r *round) error {
 		}
 	}
 	err = a.record(o.changes)
-	if a.empty && errors.Is(err, catalog.ErrState) { // a directory listed a name twice, or another process records changes too
+	if a.empty && errors.Is(err, catalog.ErrState) { // a directory listed a name twice, or another process has recorded changes
 		a.empty = false
 		if o, err = a.compare(); err == nil {
 			err = a.record(o.changes)
@@ -127,8 +129,9 @@ func (a *applier) end(r *round) error {
 	return a.d.finish(a.ctx, a.r, o)
 }
 
-// compare compares the results of a round with the recorded state. It drops repeated
-// names, since a directory that changes while it is read may list a name twice.
+// compare finds out what has to be recorded after a round, by a comparison with the
+// recorded state. A directory that changes while it is read may list a name twice; only
+// one of these files is used.
 func (a *applier) compare() (o outcome, err error) {
 	uris := make([]string, len(a.batch))
 	for i := range a.batch {
@@ -176,7 +179,7 @@ func (o *outcome) add(known catalog.Resource, h *hashed) {
 	}
 }
 
-// keep copies the bytes of created and updated resources to Deps.Keep.
+// keep copies the bytes of created and updated resources to the store Deps.Keep.
 func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 	changed := make(map[string]bool, len(changes))
 	for i := range changes {
@@ -199,8 +202,8 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 	return batch.Commit(a.ctx)
 }
 
-// finish records what does not count as a change: new types, encodings and links, file
-// times, and digests.
+// finish records what does not count as a change of a resource: types, encodings and
+// links that are new, times of files, and digests.
 func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	if r.Clashes += int64(len(o.clashes)); r.FirstClash == "" && len(o.clashes) > 0 {
 		r.FirstClash = o.clashes[0]
@@ -218,7 +221,8 @@ func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	return d.Facts.Relabel(ctx, d.Set, o.relabelled)
 }
 
-// keepWalk stores the pieces and mount points for the next walk.
+// keepWalk stores what lets the next scan skip unchanged directories: the pieces (parts
+// of directories with a digest) and the mount points.
 func (a *applier) keepWalk(p *Plan) error {
 	if p.relabel && !a.unlabeled && a.d.Paths == nil {
 		if err := a.d.keepRules(a.ctx); err != nil {
@@ -272,7 +276,7 @@ func lastMod(t time.Time) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(t)
 }
 
-// decide returns the kind of change of a resource; "" if it did not change.
+// decide returns the kind of change of a resource, or "" if it did not change.
 func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	switch {
 	case !known.Member:
@@ -285,7 +289,7 @@ func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	return resourcesync.Updated
 }
 
-// known returns all digests that were computed of the bytes.
+// known returns all digests of the bytes that were computed.
 func (h *hashed) known() resourcesync.Digests {
 	all := slices.Clone(h.digests)
 	for _, d := range []resourcesync.Digest{h.also, h.sha256} {
@@ -296,9 +300,9 @@ func (h *hashed) known() resourcesync.Digests {
 	return all
 }
 
-// agree reports whether two lists of digests can be of the same bytes. It compares the
-// digests by the strongest algorithm that both lists have. If there is none, the result
-// is false.
+// agree reports whether two lists of digests can belong to the same bytes. It compares
+// the digests of the strongest algorithm that is in both lists. If no algorithm is in
+// both, it returns false.
 func agree(a, b resourcesync.Digests) bool {
 	var common resourcesync.Digests
 	for _, d := range a {
@@ -314,7 +318,8 @@ func (a *applier) record(changes []catalog.Change) error {
 	return a.d.record(a.ctx, a.r, changes, nil)
 }
 
-// record records changes and settings, and counts the changes.
+// record records changes, together with settings, and adds them to the counts of the
+// Result.
 func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, settings map[string]string) error {
 	if len(changes) == 0 {
 		return nil
@@ -343,12 +348,13 @@ func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change, 
 	return nil
 }
 
-// remove records the deletion of those resources that are still missing.
+// remove records the deletion of those of the given resources whose files are still
+// missing.
 func (a *applier) remove(resources []catalog.Resource) error {
 	var changes []catalog.Change
 	for _, r := range resources {
 		if !r.Member {
-			continue // the resource was removed from the set after the walk
+			continue // the resource left the set after the plan was made
 		}
 		_, reason, err := a.d.locate(r.Path)
 		switch {

@@ -35,16 +35,15 @@ var litter = []string{
 	"thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found", "__macosx",
 }
 
-// isLitter reports whether files of this name are usually left behind by operating
-// systems or editors. They include lock files of Office (~$x) and back-ups of editors
-// (x~, #x#).
+// isLitter reports whether a file name is of a kind that operating systems or editors leave
+// behind, such as lock files of Office (~$x) and back-ups of editors (x~, #x#).
 func isLitter(name string) bool {
 	return strings.HasPrefix(name, "~$") || strings.HasSuffix(name, "~") && name != "~" ||
 		len(name) > 2 && name[0] == '#' && name[len(name)-1] == '#' || slices.Contains(litter, strings.ToLower(name))
 }
 
-// refuses returns the reason why its name keeps a file or directory from being
-// published, or "" if there is none. It does not look at Include and Exclude.
+// refuses returns the reason why a file or directory with this name is not published, or ""
+// if its name does not prevent that. It does not consider Include and Exclude.
 func (c *Choice) refuses(name string, dir bool) Reason {
 	switch {
 	case strings.HasPrefix(path.Base(name), "."):
@@ -59,8 +58,8 @@ func (c *Choice) refuses(name string, dir bool) Reason {
 	return ""
 }
 
-// Covers reports whether a regular file at a path would be published, judged by its
-// path only.
+// Covers reports whether a regular file at a path would be published, as far as that
+// depends on its path.
 func (c *Choice) Covers(name string) bool {
 	for end, r := range name + "/" {
 		if r != '/' {
@@ -86,8 +85,8 @@ func (d *Dir) newGlobs() *globs {
 	return &globs{include: glob.NewSet(d.Include), exclude: glob.NewSet(d.Exclude), rules: glob.NewSet(rules)}
 }
 
-// unmatched returns the patterns that matched nothing, each with the name of its flag
-// or configuration key.
+// unmatched returns the patterns that matched nothing, each with the name of the flag or
+// configuration key that gave it.
 func (g *globs) unmatched() (list []Unmatched) {
 	for _, one := range []struct {
 		option string
@@ -103,8 +102,9 @@ func (g *globs) unmatched() (list []Unmatched) {
 // Unmatched is a pattern that matched nothing in a scan of the whole directory.
 type Unmatched struct{ Option, Pattern string }
 
-// maxTwins is the largest number of twins in a plan. maxTwinNames is the largest number
-// of names in one directory that are compared to find twins.
+// maxTwins is the largest number of twins (pairs of names that look the same) in a plan.
+// maxTwinNames is the largest number of names in one directory that are compared to find
+// twins.
 const (
 	maxTwins     = 20
 	maxTwinNames = 100_000
@@ -115,8 +115,8 @@ const (
 // file.
 type twinFinder struct{ names map[string]string }
 
-// see remembers a name of the directory, and returns an earlier name that looks the
-// same, or "" if there is none.
+// see remembers a name. It returns a name of the same directory that was seen earlier and
+// looks the same, or "" if there is none.
 func (t *twinFinder) see(name string) string {
 	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {
 		return ""
@@ -132,8 +132,8 @@ func (t *twinFinder) see(name string) string {
 	return ""
 }
 
-// keepAssumed treats the members that AssumeUnchanged matches as if their files had
-// been seen.
+// keepAssumed keeps those members in the set that AssumeUnchanged matches, as if the scan
+// had seen their files unchanged.
 func (b *planner) keepAssumed() error {
 	if len(b.d.AssumeUnchanged) == 0 {
 		return nil

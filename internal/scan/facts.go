@@ -9,9 +9,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Facts is the access of a scan to the recorded state of a set. Each call that records
-// is atomic, and durable when it returns. Package catalog implements Facts with SQLite;
-// catalogtest.RunFacts tests the contract.
+// Facts gives a scan access to the recorded state of a set. Each call that records something
+// records all of it or nothing, and is durable when it returns. Package catalog implements
+// Facts with SQLite. catalogtest.RunFacts tests this contract.
 type Facts interface {
 	Recorded
 	Recorder
@@ -21,11 +21,11 @@ type Facts interface {
 	SetSettings(ctx context.Context, values map[string]string) error
 }
 
-// Recorded reads the recorded state of sets. If changes are recorded while a listing is
-// read, the listing may contain some of them.
+// Recorded reads the recorded state of sets. If a change is recorded while one of its
+// sequences is read, the sequence may or may not contain the change.
 type Recorded interface {
-	// Lookup returns the resource of each URI as it is in a set, in the order of the
-	// URIs. For an unknown URI it returns the zero Resource.
+	// Lookup returns, in the order of the URIs, the resources of a set with these URIs.
+	// For an unknown URI it returns the zero Resource.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	// Members yields the members of a set in the order in which they were first recorded.
 	Members(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
@@ -39,34 +39,34 @@ type Recorded interface {
 
 // Recorder records changes.
 type Recorder interface {
-	// Moment returns a time that is later than every recorded change. After Reserve, no
-	// change is recorded with an earlier time than the given one.
+	// Moment returns a time that is later than all recorded changes. After a call of
+	// Reserve, no change is recorded with an earlier time than t.
 	Moment(ctx context.Context) (time.Time, error)
 	Reserve(ctx context.Context, t time.Time) error
-	// Record records changes in order, all or none, with the same time. It returns
-	// catalog.ErrState if a change contradicts the recorded state. RecordWith also
-	// stores settings in the same transaction. Enroll is for a set that was never
-	// published: it writes no change log.
+	// Record records changes in order, either all or none, all with the same time. It
+	// returns catalog.ErrState if a change contradicts the recorded state. RecordWith
+	// does the same and also stores settings, in the same transaction. Enroll does the
+	// same for a set that was never published, but writes nothing to the change log.
 	Record(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
 	RecordWith(ctx context.Context, set catalog.SetID, changes []catalog.Change, settings map[string]string) error
 	Enroll(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
-	// Restat stores the times and digests of unchanged files, and Relabel stores types,
-	// encodings, changefreqs and further attributes. Neither of them counts as a
-	// change.
+	// Restat stores new times and digests of unchanged files. Relabel stores new types,
+	// encodings, changefreqs and further attributes. None of this counts as a change.
 	Restat(ctx context.Context, resources []catalog.Resource) error
 	Relabel(ctx context.Context, set catalog.SetID, resources []catalog.Resource) error
 }
 
-// Seen stores the results of earlier scans, and the URIs that an adopted publication
-// uses for files.
+// Seen stores what earlier scans found out about directories, and the URIs of files in an
+// adopted publication that differ from those that we would use.
 type Seen interface {
-	// KeepPieces stores pieces of directories. They are deleted when another file of
-	// the same directory is recorded. KnownPieces reports which of the given pieces are
-	// stored and unchanged.
+	// KeepPieces stores pieces (parts of directories with a digest). The catalog deletes
+	// them when it records another file of the same directory. KnownPieces reports for
+	// each of the given pieces whether it is stored and unchanged.
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
-	// Spells reports whether an adopted publication uses another URI for any file than
-	// we would. Spellings returns these URIs, by the URI that we would use.
+	// Spells reports whether there is any file for which an adopted publication uses
+	// another URI than we would. Spellings returns such URIs, by the URI that we would
+	// use.
 	Spells(ctx context.Context) (bool, error)
 	Spellings(ctx context.Context, uris []string) (map[string]string, error)
 }

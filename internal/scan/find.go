@@ -15,7 +15,7 @@ const maxLinks = 8
 
 // found is a file that may be published.
 type found struct {
-	target string // path of the bytes: the path of the file, or of the target if the file is a symbolic link
+	target string // the path of the bytes, which is the path of the target if the file is a symbolic link
 	info   fs.FileInfo
 }
 
@@ -41,7 +41,7 @@ func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reaso
 	return found{name, info}, "", nil
 }
 
-// locate does what find does, after it has checked the directories above the path.
+// locate is like find, but first checks the directories above the path.
 func (d *Dir) locate(name string) (found, Reason, error) {
 	if r, err := d.entered(name); r != "" || err != nil {
 		return found{}, r, err
@@ -49,8 +49,8 @@ func (d *Dir) locate(name string) (found, Reason, error) {
 	return d.find(name, func() (fs.FileInfo, error) { return d.Tree.Lstat(name) })
 }
 
-// entered returns the reason why the walk does not enter a directory above a path, or
-// "" if it enters all of them.
+// entered returns the reason why a scan would not enter one of the directories above a
+// path. It returns "" if it would enter all of them.
 func (d *Dir) entered(name string) (Reason, error) {
 	for i, c := range []byte(name) {
 		if c != '/' {
@@ -82,8 +82,8 @@ func (d *Dir) isState(dir string) (bool, error) {
 	return catalog.IsState(dir, d.Tree.Lstat, d.Tree.Open)
 }
 
-// follow finds the target of a symbolic link. The target must be in the tree, with no
-// link in the directories above it, and not hidden: a link must not publish a file that
+// follow finds the target of a symbolic link. The target must be in the tree and not
+// hidden, and no directory above it may be a link. So a link cannot publish a file that
 // would not be published under its own name.
 func (d *Dir) follow(name string) (found, Reason, error) {
 	for range maxLinks {
@@ -121,9 +121,9 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns the path to which a link leads. It returns false if the path is, or
-// may be, outside the tree. It does not resolve ".." after a name, since the name may
-// itself be a link.
+// resolve returns the path to which a symbolic link leads. name is the path of the link
+// and to is its content. It returns false if the target is outside the tree, or might
+// be: it accepts no ".." after a name, since that name may itself be a link.
 func resolve(name, to string) (string, bool) {
 	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
 		return "", false
@@ -153,7 +153,8 @@ func (d *Dir) excluded(name string, dir bool) bool {
 	return glob.MatchAny(d.Exclude, name, dir)
 }
 
-// included reports whether the patterns of Include select a file.
+// included reports whether a file is selected by Include: a pattern matches it, or
+// there are no patterns.
 func (d *Dir) included(name string) bool {
 	if d.globs != nil {
 		return d.globs.include.Empty() || d.globs.include.Match(name, false)

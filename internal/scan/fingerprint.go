@@ -39,8 +39,9 @@ func (p stamp) appendTo(b []byte) []byte {
 	return b
 }
 
-// settled reports whether a change of the file after the given time, at which reading
-// began, must have given the file another stamp.
+// settled reports whether the stamp is old enough at the time read, at which the
+// reading of the file began: any change of the file after that time must have given
+// it another stamp.
 func (p stamp) settled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

@@ -21,19 +21,19 @@ const (
 	bufferSize = 128 << 10
 )
 
-// hashed is the result of reading a file.
+// hashed has what was found out by reading a file.
 type hashed struct {
 	path     string
 	uri      string
-	only     bool  // the bytes were not hashed: only the type, encoding and links were determined
+	only     bool  // only the type, encoding and links were determined, and the bytes were not hashed
 	gone     bool  // the file no longer exists, or is no longer published
 	piece    int64 // item.Piece
 	err      error
 	read     int64 // number of bytes that were read, in all attempts together
 	length   int64
-	digests  resourcesync.Digests // digests by the configured algorithms
-	also     resourcesync.Digest  // digest by the algorithm item.Also
-	sha256   resourcesync.Digest  // of kept
+	digests  resourcesync.Digests // the digests by the configured algorithms
+	also     resourcesync.Digest  // the digest by the additional algorithm item.Also
+	sha256   resourcesync.Digest  // the digest of the copy in kept
 	kept     blob.Object          // copy of the bytes; nil if no copy was requested
 	modified time.Time
 	label    Rule
@@ -47,7 +47,7 @@ type hashed struct {
 type reader struct {
 	d      *Dir
 	buffer []byte
-	dir    string // path of the directory that was opened last
+	dir    string // the path of the directory that was opened last
 	sub    Tree   // tree of the directory that was opened last; nil if there is none
 }
 
@@ -79,7 +79,8 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	return r.link(ctx, h.settle())
 }
 
-// settle sets the field gone instead of the error if the file does not exist.
+// settle returns the result with the field gone set, and without the error, if the
+// error says that the file does not exist.
 func (h hashed) settle() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
@@ -113,8 +114,8 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 	})
 }
 
-// open calls read with the file that the walk found, or with the file that has the path
-// now, provided that it may be published.
+// open calls read with the file that the scan found or, if that was replaced, with the
+// file that now has its path, provided that this one may be published.
 func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
 	if file, info := r.seen(it); file != nil {
 		defer file.Close()
@@ -136,14 +137,14 @@ func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error)
 	if err != nil {
 		return err
 	}
-	if stampOf(info) != stampOf(f.info) { // the file was replaced, perhaps by one that must not be published
+	if stampOf(info) != stampOf(f.info) { // the file was replaced just now, perhaps by one that must not be published
 		return &ChangedError{attempts, statOf(f.info), statOf(info)}
 	}
 	return read(file, info)
 }
 
-// seen opens the file that the walk found, if its stamp is still the same. It keeps the
-// directory open for the next file.
+// seen opens the file that the scan found, if its stamp is still the same. It keeps the
+// directory open, since the next file often is in the same one.
 func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 	name := string(it.Path)
 	if it.Print == (stamp{}) || !r.enter(catalog.DirOf(name)) {
@@ -187,10 +188,9 @@ func (r *reader) enter(dir string) bool {
 	return err == nil
 }
 
-// digest reads and hashes the given number of bytes of a file. A file that has more
-// bytes now also has another time or size, which the caller notices. Some operating
-// systems report the size 0 for files with content, so digest always tries to read at
-// least one byte.
+// digest reads and hashes size bytes of a file. If the file has become longer, its time
+// or size has changed, which the caller notices. Some operating systems report the size
+// 0 for files with content, so digest always tries to read at least one byte.
 func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, keep blob.Batch, f io.Reader, size int64) (n int64, err error) {
 	hasher := resourcesync.NewHasher(r.d.needed(also, keep != nil)...)
 	to := io.Writer(hasher)
@@ -214,8 +214,8 @@ func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algori
 	return n, nil
 }
 
-// needed returns the digest algorithms to compute: those to publish, the additional
-// one, and SHA-256 if the bytes are kept.
+// needed returns the digest algorithms to compute: those whose digests are published,
+// the additional one if it is not "", and SHA-256 if the bytes are kept.
 func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Algorithm {
 	all := slices.Clone(d.algorithms())
 	if also != "" && !slices.Contains(all, also) {

@@ -30,8 +30,8 @@ func calledAlike(a, b *catalog.Resource) bool {
 	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq && a.Remainder == b.Remainder
 }
 
-// relabel determines the type, encoding, changefreq and links of an unchanged file by
-// the present rules.
+// relabel determines, by the present rules, the type, encoding, changefreq and links
+// of a file whose bytes did not change.
 func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.only = true
@@ -59,12 +59,13 @@ func (r *reader) link(ctx context.Context, h hashed) hashed {
 	return h
 }
 
-// rulesSetting is the name of the setting with a digest of the rules that were last
-// applied to all members of the set.
+// rulesSetting returns the name of the setting that stores a digest of the rules.
+// They are those that were last applied to all members of the set.
 func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set) }
 
-// rulesChanged reports whether the recorded type, encoding, changefreq or links of
-// members may come from other rules.
+// rulesChanged reports whether the rules have changed since they were last applied to
+// all members, so that recorded types, encodings, changefreqs or links may be
+// outdated.
 func (d *Dir) rulesChanged(ctx context.Context) (bool, error) {
 	recorded, _, err := d.Facts.Setting(ctx, d.rulesSetting())
 	return recorded != d.rulesDigest(), err

@@ -20,9 +20,9 @@ const (
 	maxName     = 255      // largest length of a file name, in bytes
 )
 
-// linkFile returns the links in the link file of the file at a path, in the form of the
-// links of rules. It returns none if there is no link file, or Choice.LinkFiles is not
-// set.
+// linkFile returns the links that the link file of a file states, as if they were the links
+// of a rule. name is the path of the file itself. It returns none if there is no link file,
+// or if Choice.LinkFiles is false.
 func (d *Dir) linkFile(name string) ([]Link, error) {
 	if !d.LinkFiles || len(path.Base(name))+len(linkFileSuffix) > maxName {
 		return nil, nil

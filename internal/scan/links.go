@@ -14,7 +14,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Link is a link that a rule adds to the entries of its resources (1.1 §14).
+// Link is a link that a rule adds to the entry of each resource that matches the rule (1.1
+// §14).
 type Link struct {
 	Rel string // a link relation registered with IANA, or a URI
 	// Href is the URI of the target. The following placeholders are replaced,
@@ -25,7 +26,7 @@ type Link struct {
 	// set. No link is added while the set has no such file.
 	Href string
 	Type string // media type of the target; if it is "", the file name and the rules determine the media type
-	Pri  int    // the priority (attribute pri), from 1 to MaxPri; 0 means none
+	Pri  int    // the priority of the link (attribute pri), from 1 to MaxPri; 0 means that it has none
 }
 
 // MaxPri is the largest value of the attribute pri of a link (1.1 §7).
@@ -35,20 +36,20 @@ const MaxPri = 999_999
 // links that rules give to one entry.
 const maxRuleLinks = 32
 
-// single lists the relations that only one link of an entry may have. If several rules
-// give such a link, the first rule applies.
+// single has the relations of which an entry may have only one link. If several rules give
+// such a link, that of the first rule counts.
 var single = []string{resourcesync.RelCanonical, resourcesync.RelVia, resourcesync.RelMemento, resourcesync.RelTimeGate, resourcesync.RelTimeMap}
 
-// bare lists the relations whose links have no length, digests and type: the target of
-// duplicate is the same bytes as the resource (1.1 §14.2), and a TimeGate has no bytes
-// of its own (1.1 §14.6).
+// bare has the relations whose links must not state length, digests and type. The target of
+// a duplicate link has the same bytes as the resource (1.1 §14.2), and a TimeGate has no
+// bytes of its own (1.1 §14.6).
 var bare = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate}
 
-// documentRels lists the relations of links between documents, which resources may not
-// have.
+// documentRels has the relations with which ResourceSync documents link to each other.
+// Resources may not have such links.
 var documentRels = []string{resourcesync.RelUp, resourcesync.RelIndex, resourcesync.RelContents, resourcesync.RelArchives, resourcesync.RelSource}
 
-// Check returns an error if a link is invalid for every resource.
+// Check returns an error if the link would be invalid in the entry of every resource.
 func (l *Link) Check() error {
 	switch {
 	case l.Rel == "" || l.Href == "":
@@ -99,8 +100,8 @@ func (l *Link) OfSet() bool {
 // inBase is the beginning of a Href whose target is below the base URL.
 const inBase = "{base}"
 
-// expand returns Href with its placeholders replaced for the resource at a path below
-// base.
+// expand returns the Href of the link for the resource at a path below base: the
+// placeholders are replaced.
 func (l *Link) expand(base, path string) string {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	name := path[len(dir):]
@@ -111,7 +112,7 @@ func (l *Link) expand(base, path string) string {
 	return strings.NewReplacer(inBase, base, "{path}", URI("", path), "{dir}", URI("", dir), "{name}", URI("", name), "{stem}", URI("", stem)).Replace(l.Href)
 }
 
-// typeByName returns the media type that belongs to the file name extension of a URI.
+// typeByName returns the media type for the file name extension in a URI.
 func (l *Link) typeByName(uri string) string {
 	path, _, _ := strings.Cut(uri, "?")
 	return mediatype.ByName(path)
@@ -130,14 +131,13 @@ func (d *Dir) remainder(ctx context.Context, path string, rules []Link) (string,
 	}
 	return linksText("", append(own, rules...), func(l *Link) (resourcesync.Link, bool, error) {
 		if !l.OfSet() {
-			return l.elsewhere(d.BaseURL, path), true, nil
+			return l.withoutFile(d.BaseURL, path), true, nil
 		}
 		return d.inSet(ctx, path, l)
 	})
 }
 
-// linksText adds the links of rules to a Remainder in text form, and returns the result
-// as text.
+// linksText adds the links of rules to a Remainder, which is given and returned as text.
 func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link, bool, error)) (string, error) {
 	if len(rules) == 0 {
 		return text, nil
@@ -161,8 +161,9 @@ func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link
 	return r.Text()
 }
 
-// elsewhere returns the link of a rule whose target is not a file of the set.
-func (l *Link) elsewhere(base, path string) resourcesync.Link {
+// withoutFile returns the link that a rule gives to the resource at a path below base. It
+// is for rules whose links do not lead to a file of the set.
+func (l *Link) withoutFile(base, path string) resourcesync.Link {
 	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(base, path), Type: l.Type, Pri: l.Pri}
 	if link.Rel == resourcesync.RelAlternate && link.Type == "" {
 		link.Type = l.typeByName(link.Href)
@@ -170,8 +171,9 @@ func (l *Link) elsewhere(base, path string) resourcesync.Link {
 	return link
 }
 
-// inSet returns the link of a rule whose target is a file of the set. It returns false
-// if there is no such file, or the target is the resource itself.
+// inSet returns the link that a rule gives to the resource at a path. It is for rules whose
+// links lead to a file of the set. It returns false if there is no such file, or if it is
+// the file of the resource itself.
 func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
 	target, ok := FileOf("", l.expand(d.BaseURL, path))
 	if !ok || target == path {
@@ -200,11 +202,11 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 	return link, true, nil
 }
 
-// Representations returns the paths of the files that rules link to a generic URI
-// (rel="canonical", 1.1 §14.3), in the order of the rules. The generic URI is given by
-// its path below base. A file is found only if its name is the name of the URI plus an
-// extension, and the glob of the rule ends in this extension, such as *.html or
-// *.{html,pdf}.
+// Representations returns the paths of the files that are representations of a generic URI
+// (1.1 §14.3): rules link them to it with the relation canonical. They are in the order of
+// the rules. path is that of the generic URI, below base. A file is found only if its name
+// is the name in the URI plus an extension, and if the glob of the rule ends in this
+// extension, such as *.html or *.{html,pdf}.
 func Representations(rules []Rule, base, path string) (all []string) {
 	generic := URI(base, path)
 	for _, r := range rules {
@@ -225,7 +227,8 @@ func Representations(rules []Rule, base, path string) (all []string) {
 
 func isCanonical(l Link) bool { return l.Rel == resourcesync.RelCanonical }
 
-// extensions returns the file name extensions with which a glob ends.
+// extensions returns the file name extensions in which the names that match a glob end,
+// such as .html and .pdf for *.{html,pdf}.
 func extensions(match string) []string {
 	i := strings.LastIndexByte(match, '.')
 	if i < 0 {
@@ -243,8 +246,8 @@ func (d *Dir) linked() bool {
 	})
 }
 
-// relinked reports whether the links of a member are not the recorded ones, or cannot
-// be determined.
+// relinked reports whether the present links of a member differ from the recorded ones, or
+// cannot be determined.
 func (d *Dir) relinked(ctx context.Context, known *catalog.Resource, path string) bool {
 	said, err := d.Links(ctx, path)
 	return err != nil || said != known.Remainder

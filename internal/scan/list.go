@@ -31,10 +31,10 @@ type Listed struct {
 	// the bytes are if there is no file. If both are empty, the bytes cannot be read,
 	// and only the listed facts are recorded.
 	Path, URL string
-	At        time.Time // time in the attribute at of the list that has this entry
+	At        time.Time // the time in the attribute at of the list that contains this entry
 	// Version is a text that changes whenever the bytes may have changed; "" if there
-	// is none. It is not published. Because of it, a resource without lastmod is not
-	// requested in every scan.
+	// is none. It is not published. It saves a request in every scan for a resource
+	// without lastmod.
 	Version string
 
 	// Remainder has the further attributes and the links of the resource: the text of a
@@ -43,27 +43,26 @@ type Listed struct {
 	// Told says that the listing repeats statements of a Source. If such a statement
 	// changes, a change of the resource is published even if the bytes stay the same.
 	Told bool
-	// Intact says that the file at Path is known to match Length and Digests. Such a
-	// file is read only if its bytes are to be kept.
+	// Intact says that the file at Path is known to have the stated Length and Digests.
+	// Such a file is read only if its bytes are to be kept.
 	Intact bool
-	// The following fields belong to a listing of changes. Gone says that the resource
-	// was deleted. Past says that the file at Path has other bytes by now, so that the
-	// listed facts are recorded without reading it. Kept is the file that has the
-	// earlier bytes, for List.Keep. Mark is the position after this change: see
-	// List.Marks.
+	// The following fields are only for a listing of changes. Gone says that the
+	// resource was deleted. Past says that the file at Path now has other bytes than
+	// the listed state, which is recorded without reading the file. Kept is the path of
+	// a file that still has the bytes of that earlier state, for List.Keep. Mark is the
+	// position in the log after this change: see List.Marks.
 	Gone, Past bool
 	Kept, Mark string
-	// Out is the reason why the resource is not published; "" if it is published. If
-	// the same bytes were published earlier, the resource stays published, unless Out
-	// is Loop, since in doubt nothing is deleted.
+	// Out is the reason why the resource must not be published; "" if it may be. If the
+	// listed bytes are published already, the resource stays published, since in doubt
+	// nothing is deleted. It does not stay if Out is Loop.
 	Out Reason
 }
 
-// Listing yields all resources of a set. A resource that is yielded more than once
-// counts once. An error with a URI concerns only this resource, and an error without a
-// URI concerns a part of the listing that could not be read. After either error the
-// listing may go on. A list whose time (attribute at) is before since also counts as a
-// part that could not be read.
+// Listing yields all resources of a set. If it yields a resource more than once, this
+// counts once. An error with a URI concerns only that resource. An error without a URI
+// concerns a part of the listing that could not be read. A list whose time (attribute at)
+// is before since also counts as such a part. After an error the listing may go on.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 
 // List is an Input whose resources are listed elsewhere: in a Sitemap, a file of URLs,
@@ -77,42 +76,42 @@ type List struct {
 	Deps
 	Listing Listing
 	Client  *fetch.Client // client that fetches resources; required if a resource has a URL
-	Tree    Tree          // the directory tree with the files that Listed.Path names; nil if there are none
+	Tree    Tree          // the tree of the files to which Listed.Path refers; nil if there are none
 
 	// Changes says that the listing has changes in order, each with the resulting state
 	// of the resource. A resource occurs once for each of its changes. Resources that
 	// are not listed keep their recorded state.
 	Changes bool
-	// Marks is the name of the setting that stores up to which position a log of
-	// changes was recorded; "" if there is no log. The setting becomes the Mark of the
-	// last recorded change, in the same transaction, and Plan.Mark when everything is
-	// recorded. While a listing without Changes is recorded, and after a failure, the
-	// setting is empty, so that the next listing is complete.
+	// Marks is the name of a setting, for a listing that comes from a log of changes;
+	// "" if there is no log. The setting stores how far the log was recorded. It
+	// becomes the Mark of the last recorded change, in the same transaction, and
+	// Plan.Mark when everything is recorded. While a listing without Changes is
+	// recorded, and after a failure, it is empty, so that the next listing is complete.
 	Marks string
 
-	// Include and Exclude are globs as in Dir. They are matched against the path of a
-	// file. For a resource without a file they are matched against the part of its URI
-	// after BaseURL, or after the scheme if the URI does not begin with BaseURL,
-	// without percent-encoding.
+	// Include and Exclude are globs, as in Dir. For a resource with a file they are
+	// matched against the path of the file. For any other resource they are matched
+	// against a part of its URI, without percent-encoding: the part after BaseURL or,
+	// if the URI does not begin with BaseURL, after the scheme.
 	Include, Exclude []string
-	Rules            []Rule // rules for the listed resources
+	Rules            []Rule // the rules for the types, encodings and links of listed resources
 }
 
 // ErrListing means that no part of the list of resources could be read.
 var ErrListing = errors.New("the list of resources cannot be read")
 
-// listWork is a resource that has to be examined, or only recorded.
+// listWork is a listed resource that Apply has to examine, or only to record.
 type listWork struct {
 	Listed
 	New        bool
-	ETag       string // ETag and Last-Modified of the recorded state, for a conditional request; empty if the bytes are needed in any case
+	ETag       string // ETag and LastServed are the validators (ETag and Last-Modified) of the recorded state, for a conditional request; "" if the bytes are needed in any case
 	LastServed string
-	Also       string // one more digest algorithm, for the comparison with a recorded digest; "" if none is needed
-	Label      bool   // the bytes are as recorded, so only type, encoding, changefreq and links are updated
-	Was        bool   // the resource was a member before all listed changes (only for a listing of changes)
+	Also       string // an additional digest algorithm, for the comparison with a recorded digest; "" if none is needed
+	Label      bool   // the bytes have not changed, so only type, encoding, changefreq and links are recorded
+	Was        bool   // in a listing of changes: the resource was a member of the set before the first of these changes
 }
 
-// recorded returns the state in which the resource will be recorded.
+// recorded returns the state that the resource will have in the catalog after this work.
 func (w *listWork) recorded() catalog.Resource {
 	if w.Gone {
 		return catalog.Resource{}
@@ -121,9 +120,9 @@ func (w *listWork) recorded() catalog.Resource {
 		Encoding: w.Encoding, LastMod: w.LastMod, ChangeFreq: w.ChangeFreq, Remainder: w.Remainder}
 }
 
-// listStat is the JSON that is stored in catalog.Resource.Stat for a listed resource.
+// listStat is stored as JSON in catalog.Resource.Stat for a resource of a List.
 type listStat struct {
-	Listed     string `json:"listed,omitempty"` // signature of the listing; "" if the bytes may change without changing it
+	Listed     string `json:"listed,omitempty"` // the signature of the listed facts; "" if the bytes may change without changing it
 	ETag       string `json:"etag,omitempty"`
 	LastServed string `json:"last_served,omitempty"` // header Last-Modified of the response with the bytes
 	URL        string `json:"url,omitempty"`         // URL of the bytes; "" if it is the URI of the resource
@@ -132,7 +131,7 @@ type listStat struct {
 func parseListStat(text string) listStat {
 	var s listStat
 	if json.Unmarshal([]byte(text), &s) != nil {
-		return listStat{} // the text was written by another kind of Input, so it says nothing about a listing
+		return listStat{} // another kind of Input wrote the text, which says nothing about a listing
 	}
 	return s
 }
@@ -140,13 +139,13 @@ func parseListStat(text string) listStat {
 func (s listStat) String() string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // it cannot fail, since all fields are strings
+		panic(err) // Marshal cannot fail, since all fields are strings
 	}
 	return string(text)
 }
 
-// listedStat returns the signature of the listing, and the URL of the bytes if it is
-// not the URI.
+// listedStat returns a listStat with the signature of the listed facts, and with the URL of
+// the bytes if it is not the URI.
 func (e *Listed) listedStat() listStat {
 	s := listStat{Listed: e.signature()}
 	if e.URL != e.URI {
@@ -155,7 +154,7 @@ func (e *Listed) listedStat() listStat {
 	return s
 }
 
-// signature returns a text of those listed facts that change when the bytes change.
+// signature returns a text made of those listed facts that change when the bytes change.
 func (e *Listed) signature() string {
 	length := ""
 	if e.Length.Known() {
@@ -168,15 +167,17 @@ func (e *Listed) signature() string {
 	return text
 }
 
-// telling reports whether every change of the bytes after the given time must change
-// the signature. A lastmod of the same day or second may stay the same.
+// telling reports whether the signature must change if the bytes change after the time
+// read. A recent lastmod is not enough for that, since the next one may be the same day or
+// second.
 func (e *Listed) telling(read time.Time) bool {
 	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
 
-// called returns the recorded resource with the type, encoding, changefreq and further
-// attributes of the listing. If the listing has no type, or no encoding of bytes that
-// are fetched, the recorded ones stay.
+// called returns the recorded resource known, but with the type, encoding, changefreq and
+// further attributes that the listing states. If the listing states no type, the recorded
+// one stays. If the bytes are fetched from a URL and the listing states no encoding, the
+// recorded one stays, too.
 func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
@@ -190,26 +191,27 @@ func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	return r
 }
 
-// retold reports whether the listing repeats statements of a Source (see Listed.Told),
-// and one of them has changed.
+// retold reports whether the listing repeats statements of a Source (see Listed.Told) and
+// one of these differs from the recorded one.
 func (e *Listed) retold(known *catalog.Resource) bool {
 	now := e.called(known)
 	return e.Told && (!calledAlike(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
 }
 
-// holds reports whether the listed bytes are the recorded bytes, by path, length and
-// digests.
+// holds reports whether path, length and digests say that the recorded bytes are the listed
+// ones.
 func (e *Listed) holds(known *catalog.Resource) bool {
 	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)
 }
 
-// comparable reports whether the listing has a digest by an algorithm of a recorded
-// digest.
+// comparable reports whether the listing and the recorded state have digests by a common
+// algorithm.
 func (e *Listed) comparable(known *catalog.Resource) bool {
 	return slices.ContainsFunc(known.Digests, func(d resourcesync.Digest) bool { return !e.Digests.Get(d.Algorithm()).IsZero() })
 }
 
-// place returns the path of the resource in the catalog.
+// place returns the path that the resource has in the catalog: that of its file, or else
+// its URI.
 func (e *Listed) place() string {
 	if e.Path != "" {
 		return e.Path
@@ -217,8 +219,8 @@ func (e *Listed) place() string {
 	return e.URI
 }
 
-// name returns the path of the file, or the name that is made of the URI (see NameOf).
-// Globs are matched against it, and its extension gives the media type.
+// name returns the path of the file or, if there is none, a name made of the URI (see
+// NameOf). Globs are matched against this name, and its extension decides the media type.
 func (l *List) name(e *Listed) string {
 	if e.Path != "" {
 		return e.Path
@@ -226,7 +228,7 @@ func (l *List) name(e *Listed) string {
 	return NameOf(l.BaseURL, e.URI)
 }
 
-// dir returns a Dir with the tree that has the listed files.
+// dir returns a Dir for the tree with the listed files.
 func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
 
 // sinceSetting is the name of the setting with the time (attribute at) of the last
@@ -245,9 +247,9 @@ func (l *List) since(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// strong returns the HTTP validators of a response that change with every byte: an ETag
-// that is not weak, and a Last-Modified that is not so recent that the next version may
-// have the same one.
+// strong returns those HTTP validators of a response that change with every change of the
+// bytes: an ETag that is not weak, and a Last-Modified that is so old that the next version
+// cannot have the same one. Others are "".
 func strong(r *fetch.Response) (etag, lastModified string) {
 	if !strings.HasPrefix(r.Validators.ETag, "W/") {
 		etag = r.Validators.ETag

@@ -46,7 +46,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // the current time, if the clock of the list is ahead: otherwise later lists would count as too old
+		moment := earliest(p.moment, l.Now()) // not later than now: if the clock of the list is ahead, later lists would otherwise count as too old
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -60,8 +60,8 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	return r, nil
 }
 
-// unmark clears the recorded position in a log of changes before a complete listing is
-// recorded.
+// unmark clears the setting that stores how far a log of changes was recorded. It is
+// called before a complete listing is recorded.
 func (l *List) unmark(ctx context.Context) error {
 	if l.Marks == "" || l.Changes {
 		return nil
@@ -73,8 +73,8 @@ func (l *List) unmark(ctx context.Context) error {
 	return l.Facts.SetSettings(ctx, map[string]string{l.Marks: ""})
 }
 
-// mark returns the setting with the position in a log of changes. The position is empty
-// if there were failures.
+// mark returns the setting that stores how far a log of changes was recorded: the given
+// position, or "" if there were failures or doubt.
 func (l *List) mark(r *Result, doubt bool, mark string) map[string]string {
 	if doubt || r.Failures.Count > 0 {
 		mark = ""
@@ -90,12 +90,12 @@ type listApplier struct {
 	unreachable int // number of consecutive unreachable resources
 }
 
-// all examines and records the resources of the plan in rounds, so that a crash costs
-// little repeated work.
+// all examines and records the resources of the plan in rounds, so that little work has
+// to be repeated after a crash.
 func (a *listApplier) all(p *Plan) error {
 	var round []listWork
 	var bytes int64
-	in := map[string]bool{} // URIs in the round, since a resource may occur only once in a round of changes
+	in := map[string]bool{} // the URIs in the round, since a round may have only one change of each resource
 	for w, err := range p.listed.All() {
 		if err != nil {
 			return err
@@ -204,16 +204,16 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	return a.l.finish(a.ctx, a.r, o)
 }
 
-// remove adds the deletion of a resource to the outcome, unless the resource has
-// already left the set.
+// remove adds the deletion of a resource to the outcome, unless the resource is no
+// longer a member of the set.
 func (o *outcome) remove(known *catalog.Resource) {
 	if known.Member {
 		o.changes = append(o.changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: known.URI, Path: known.Path}})
 	}
 }
 
-// listed adds the result for a listed resource to the outcome. It returns the kind of
-// the change, "" if there is none.
+// listed adds the result of examining a resource to the outcome. It returns the kind of
+// the change, or "" if the resource did not change.
 func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Change, err error) {
 	var now catalog.Resource
 	if x.Label {
@@ -247,7 +247,7 @@ func (a *listApplier) remove(resources []catalog.Resource) error {
 	return a.l.record(a.ctx, a.r, o.changes, nil)
 }
 
-// reach counts consecutive resources that could not be reached.
+// reach counts how many resources in a row could not be reached.
 type reach struct {
 	mu  sync.Mutex
 	row int

@@ -24,13 +24,13 @@ type look struct {
 	same     bool  // the server says that the resource has not changed since it was recorded
 	read     int64 // bytes
 	length   resourcesync.Length
-	digests  resourcesync.Digests // digests by the configured algorithms
-	all      resourcesync.Digests // digests, with those that are only compared with recorded ones
+	digests  resourcesync.Digests // the digests by the configured algorithms
+	all      resourcesync.Digests // these digests, and those that are only compared with recorded ones
 	lastMod  resourcesync.Datetime
 	mimeType string
 	encoding string
 	stat     string
-	kept     blob.Object // copy of the bytes; nil if no copy is wanted
+	kept     blob.Object // the copy of the bytes; nil if no copy is wanted
 }
 
 // look examines a listed resource, and reads its bytes if that is necessary.
@@ -93,8 +93,8 @@ func (l *List) lookAtPast(ctx context.Context, x *look, keep blob.Batch, buffer 
 	return x.verify(x.read, x.all)
 }
 
-// verify returns an error if the bytes that were read have another length or digest
-// than the listing states.
+// verify returns an error if the bytes that were read do not have the length and
+// digests that the listing states.
 func (x *look) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
 		return fmt.Errorf("the listing states %d bytes, the resource has %d", x.Length.Int64(), length)
@@ -150,8 +150,8 @@ func coding(h http.Header) string {
 	return ""
 }
 
-// digest reads and hashes the bytes of a resource, and copies them if they are to be
-// kept.
+// digest reads and hashes the bytes of a resource, and copies them to keep if that is
+// not nil.
 func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Batch, buffer []byte) error {
 	hasher := resourcesync.NewHasher(l.needed(resourcesync.Algorithm(x.Also), keep != nil)...)
 	to := io.Writer(hasher)
@@ -204,14 +204,14 @@ func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) err
 	return err
 }
 
-// change returns the kind of the change of a resource, "" if it did not change.
+// change returns the kind of the change of a resource, or "" if it did not change.
 func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 	switch {
 	case x.same && (!known.Member || known.Due != ""):
 		return "", errors.New("the recorded state changed during the scan, so the next scan examines the resource again")
 	case !known.Member:
 		return resourcesync.Created, nil
-	case known.Due != "": // another set has recorded the change, but this set has not yet
+	case known.Due != "": // another set has recorded the new bytes already, but this set has not yet
 		return resourcesync.Updated, nil
 	case known.Path != x.place():
 		return resourcesync.Updated, nil
@@ -225,7 +225,7 @@ func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 	return resourcesync.Updated, nil
 }
 
-// resource returns the state of the resource that has to be recorded.
+// resource returns the state of the resource that is to be recorded.
 func (x *look) resource(known *catalog.Resource) catalog.Resource {
 	if x.same {
 		r := x.called(known)

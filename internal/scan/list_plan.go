@@ -47,10 +47,10 @@ type listPlanner struct {
 	seen  *spool.Keys
 	uris  []string
 	batch []Listed
-	lost  error // error of the first part of the listing that could not be read
+	lost  error // the error of the first part of the listing that could not be read
 
-	latest *spool.Index // place in Plan.listed of the last work for each URI (only for a listing of changes)
-	others int64        // number of members that the listed changes concern
+	latest *spool.Index // in a listing of changes: for each URI, the index in Plan.listed of the last change planned for it
+	others int64        // the number of members that a listing of changes mentions
 }
 
 func (b *listPlanner) run(since time.Time) error {
@@ -83,8 +83,8 @@ func (b *listPlanner) run(since time.Time) error {
 	return p.compare()
 }
 
-// guard completes the plan of a listing of changes: it counts the unchanged members,
-// and sets Plan.Guard if there are too many deletions.
+// guard completes the plan for a listing of changes: it counts the members that stay
+// unchanged, and sets Plan.Guard if there are more deletions than allowed.
 func (b *listPlanner) guard() error {
 	n, _, err := b.l.Facts.Count(b.ctx, b.l.Set)
 	if err != nil {
@@ -97,8 +97,8 @@ func (b *listPlanner) guard() error {
 	return nil
 }
 
-// failed records a part of the listing that could not be read. If it has no valid URI
-// it may concern any resource, so nothing is deleted.
+// failed notes in the plan that an entry or a part of the listing could not be used. If
+// there is no valid URI, this may concern any resource, so nothing will be deleted.
 func (b *listPlanner) failed(e *Listed, err error) error {
 	b.l.Fail(b.p, &FileError{e.URI, e.place(), err})
 	if isURL(e.URI) {
@@ -128,7 +128,9 @@ func (b *listPlanner) take(e *Listed) error {
 	rule := RuleFor(b.l.Rules, name)
 	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
 	e.ChangeFreq = cmp.Or(rule.ChangeFreq, e.ChangeFreq)
-	said, err := linksText(e.Remainder, rule.Links, func(l *Link) (resourcesync.Link, bool, error) { return l.elsewhere(b.l.BaseURL, name), !l.OfSet(), nil })
+	said, err := linksText(e.Remainder, rule.Links, func(l *Link) (resourcesync.Link, bool, error) {
+		return l.withoutFile(b.l.BaseURL, name), !l.OfSet(), nil
+	})
 	if err != nil {
 		return b.failed(e, err)
 	}
@@ -170,8 +172,9 @@ func (b *listPlanner) flush() error {
 	return nil
 }
 
-// before replaces known by the state after the listed changes that were planned so far.
-// It reports whether the resource was a member before all listed changes.
+// before sets known to the state that the resource will have after the listed changes
+// that are planned so far. It returns whether the resource was a member before the
+// first of these changes.
 func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err error) {
 	at, ok, err := b.latest.Get(uri)
 	if err != nil || !ok {
@@ -182,7 +185,7 @@ func (b *listPlanner) before(known *catalog.Resource, uri string) (was bool, err
 	return w.Was, err
 }
 
-// plan adds to the plan what has to be done about a resource.
+// plan adds to the plan the work that has to be done for a resource.
 func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	at, err := b.p.listed.AppendAt(w)
 	if err != nil || !b.l.Changes {
@@ -193,7 +196,7 @@ func (b *listPlanner) plan(known *catalog.Resource, w listWork) error {
 	case err != nil || !w.Was:
 	case w.Gone:
 		b.p.Vanished++
-	case again && !known.Member: // the listed changes deleted the resource and now create it again
+	case again && !known.Member: // an earlier change of the listing deletes the resource, and this one creates it again
 		b.p.Vanished--
 	}
 	if w.Was && !again {
@@ -255,8 +258,8 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed, was bool) erro
 	return b.plan(known, w)
 }
 
-// leaveOut counts a resource that is listed but must not be published. If its published
-// bytes are the listed ones, it stays published.
+// leaveOut counts a listed resource that must not be published. If it was published
+// already with the listed bytes, it stays published.
 func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) error {
 	b.p.Excluded[e.Out]++
 	if b.l.LeftOut != nil {
@@ -278,8 +281,8 @@ func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed, was bool) err
 	return b.seen.Add(resourcesync.KeyOf(e.URI))
 }
 
-// unchanged reports whether a listed resource is recorded as it is, so that it need not
-// be examined.
+// unchanged reports whether the recorded state of a resource is the listed one, so that
+// the resource need not be examined.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
 	if (e.Intact || e.Past) && (!known.Member || e.comparable(known)) {
 		return known.Member && known.Stored && known.Due == "" && e.holds(known) && b.l.complete(known.Digests), nil
@@ -293,8 +296,8 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
 }
 
-// asRead reports whether the file of a resource has the same stamp as when the resource
-// was recorded.
+// asRead reports whether the file of a resource still has the stamp (such as size and
+// times) that it had when the resource was recorded.
 func (b *listPlanner) asRead(known *catalog.Resource, e *Listed) (bool, error) {
 	if b.l.Tree == nil {
 		return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)

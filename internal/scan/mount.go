@@ -14,7 +14,8 @@ import (
 // maxMounts is the largest number of mount points that are recorded.
 const maxMounts = 1000
 
-// aboveRoot is the name that Dir.Device receives for the parent directory of the root.
+// aboveRoot is the name with which Dir.Device is called for the parent directory of
+// the root.
 const aboveRoot = ".."
 
 // device returns the device on which a directory is stored, or false if it is unknown.

@@ -43,8 +43,8 @@ func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.R
 	return h.resource(), nil
 }
 
-// Has returns nil if a scan would publish the file at a path, and fs.ErrNotExist if the
-// file does not exist or is not published.
+// Has returns nil if a scan would publish the file at a path. It returns fs.ErrNotExist
+// if the file does not exist or would not be published.
 func (d *Dir) Has(path string) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -75,12 +75,12 @@ var buffers = sync.Pool{New: func() any {
 // could overflow.
 const maxLength = 1 << 50
 
-// maxLabels is the largest accepted length of type and encoding together, in bytes,
-// since readers of a list limit the length of tags.
+// maxLabels is the largest accepted length in bytes of type and encoding together. It
+// is limited because programs that read documents limit the length of XML tags.
 const maxLabels = 1 << 10
 
-// Check returns an error for an entry that a Resource List or Change List cannot
-// express, since such a resource would prevent every publication.
+// Check returns an error for a resource that cannot be written as an entry of a
+// Resource List or Change List. If it were recorded, every publication would fail.
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
@@ -110,7 +110,8 @@ func checkEntry(e resourcesync.Entry) error {
 	return enc.Encode(e)
 }
 
-// checkHeader is the header of the Resource List to which checkEntry writes an entry.
+// checkHeader is the header of a Resource List that is written only to check an entry:
+// see checkEntry.
 var checkHeader = resourcesync.Header{
 	Metadata: resourcesync.Metadata{
 		Capability: resourcesync.CapabilityResourceList,

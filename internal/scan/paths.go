@@ -35,7 +35,8 @@ func (d *Dir) roots() []string {
 	return roots
 }
 
-// below reports whether a path is one of paths, or is below one of them.
+// below reports whether the path name is one of the given paths, or is below one of
+// them.
 func below(paths map[string]bool, name string) bool {
 	for name != "." {
 		if paths[name] {
@@ -76,9 +77,10 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	}
 }
 
-// single divides roots: it returns the keys of the roots that are members, in ascending
-// order, and the roots that are directories now or may have been before. To find what
-// is missing below a directory, all members have to be read.
+// single divides the given paths, at which a scan begins, into two groups: files that
+// are members of the set, of which it returns the keys in ascending order, and
+// directories (also former ones). To find out what is missing below a directory, all
+// members must be read.
 func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {

@@ -9,17 +9,17 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of a directory listing that was read at one time, without
-// subdirectories. When all files of a piece are recorded as they were seen, the catalog
-// stores the digest of the piece. It deletes the digest when it records another file in
-// the same directory. As long as a piece has the stored digest, its files need not be
-// compared.
+// piece is a part of the listing of a directory that was read at one time, without
+// subdirectories. When all files of a piece are recorded in the state in which they
+// were seen, the catalog stores a digest of the piece. It deletes this digest when it
+// records another state of a file in the same directory. While the digest of a piece is
+// the stored one, its files need not be compared one by one.
 type piece struct {
 	catalog.Piece
-	whole  bool  // everything in the piece could be examined, and it has files to publish
-	asked  bool  // the digest of the piece was looked up in the catalog
+	whole  bool  // every file in the piece could be examined, and at least one is to be published
+	asked  bool  // the digest of the piece has been looked up in the catalog
 	same   bool  // the catalog has the same digest for the piece
-	number int64 // number of the piece in the plan, counted from 1; 0 if the piece is not to be stored
+	number int64 // the number that the piece has in the plan, counted from 1; 0 if the piece is not to be stored
 }
 
 // identify computes the digest of a piece. The digest depends on the options that
@@ -63,7 +63,7 @@ func (d *Dir) rulesDigest() string {
 	if len(d.Rules) == 0 && !d.LinkFiles {
 		return ""
 	}
-	b := []byte("gitignore") // the way in which globs match; earlier versions matched a glob only from the root of the directory
+	b := []byte("gitignore") // the name of the present way to match globs; earlier versions of this program matched a glob only from the root of the directory
 	for _, r := range d.Rules {
 		for _, s := range []string{r.Match, r.Type, r.Encoding, string(r.ChangeFreq)} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
