@@ -1,9 +1,11 @@
 // Package scan finds changes in a directory since the last scan and records them in a
 // catalog. Dir.Plan walks the tree and compares it with the recorded state, without
 // changing anything. Dir.Apply hashes the files that may have changed and records the
-// changes. Neither method holds the whole set in memory. No resource is deleted as long
-// as it is uncertain that its file is gone: if a directory or file cannot be read, or
-// more files are missing than the guard allows, the recorded state stays.
+// changes.
+//
+// Neither method holds the whole set in memory. No resource is deleted as long as it is
+// uncertain that its file is gone: if a directory or file cannot be read, or more files
+// are missing than the guard allows, the recorded state stays.
 package scan
 
 import (

@@ -149,7 +149,7 @@ func (c *call) kindOf(path string) string {
 	return past[len(past)-1].kind
 }
 
-// Override changes how one document is served, for a test or an experiment.
+// Override changes how one document is served.
 type Override struct {
 	// Cached means that a simulated cache answers requests for the document, even if
 	// the Source has removed it. The response has the header that the Source sent when

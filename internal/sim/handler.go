@@ -62,7 +62,7 @@ func (w *wire) open(s *Source) error {
 	return nil
 }
 
-// Switch turns on exactly these switches, from the next request on.
+// Switch turns the given switches on, and all others off, from the next request on.
 func (s *Source) Switch(on ...Switched) {
 	var wrong shift
 	for _, sw := range on {
