@@ -9,17 +9,17 @@ import (
 // check is the implementation of the rules of one family. Exactly one of its fields is
 // set.
 type check struct {
-	entry func(*run, *Rule, *entry)                     // is called for each readable entry
-	link  func(*run, *Rule, *entry, *resourcesync.Link) // is called for each link of each readable entry
-	root  func(*run, *Rule)                             // is called at the end of the document, when its header is complete
-	steps func(*run, *Rule) steps                       // returns the functions of a check that keeps data from one entry to the next
+	entry func(*run, *Rule, *entry)                     // the function that is called for each readable entry
+	link  func(*run, *Rule, *entry, *resourcesync.Link) // the function that is called for each link of each readable entry
+	root  func(*run, *Rule)                             // the function that is called at the end of the document, when its header is complete
+	steps func(*run, *Rule) steps                       // a function that returns the functions of a check that keeps data from one entry to the next
 }
 
 // steps has the functions that check one rule in one document. A function that is nil
 // is not called.
 type steps struct {
-	entry func(*entry) // is called for each readable entry
-	end   func()       // is called at the end of the document, when its header is complete
+	entry func(*entry) // the function that is called for each readable entry
+	end   func()       // the function that is called at the end of the document, when its header is complete
 }
 
 // begin returns the functions that check one rule in one document.

@@ -125,8 +125,8 @@ func typeRecommended(r *run, rule *Rule) steps {
 }
 
 // pathRequired checks that an entry of a manifest has the path of its bitstream in the
-// package, unless the resource was deleted. It does not apply to patches of the
-// proposal of 2013, which the Decoder reads as links.
+// package, unless the resource was deleted. An entry of the proposal of 2013 for a
+// patch is not reported, since the Decoder reads the patch as a link.
 func pathRequired(r *run, rule *Rule, e *entry) {
 	if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
 		r.atEntry(rule, e, "the rs:md of the entry has no path")
@@ -143,8 +143,8 @@ func hasPatch(e *entry) bool {
 }
 
 // changeRequired checks that an entry in a document of changes has the attribute change
-// (1.1 §12.1, §13.2). It does not apply to entries without rs:md, which the proposal of
-// 2013 permits.
+// (1.1 §12.1, §13.2). In a document of the proposal of 2013, an entry without rs:md is
+// reported too, since no other rule of the proposal concerns it.
 func changeRequired(r *run, rule *Rule, e *entry) {
 	if (e.hasMD || rule.Version == string(ProfileDLib)) && lacks(e, "change") {
 		r.atEntry(rule, e, "the rs:md of the entry has no change")

@@ -111,7 +111,7 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errCoding = errors.New("a content coding that is not read here")
+var errCoding = errors.New("this content coding cannot be decoded here")
 
 func decode(coding string, body io.Reader) (io.Reader, error) {
 	switch coding {

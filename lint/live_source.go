@@ -27,9 +27,9 @@ func WellKnown(uri string) string {
 // requested.
 const mostTargets = 20
 
-// HTML checks the targets of the links in a page to a Source (1.1 §6.3.3). It reports
-// whether the page has such links. base is the URL of the page, after redirects. The
-// error is that of src or of ctx.
+// HTML checks where those links of a page lead that should lead to a Capability List
+// (1.1 §6.3.3). It reports whether the page has such links. base is the URL of the
+// page, after redirects. The error is that of src or of ctx.
 func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
 	if err != nil {
@@ -39,15 +39,17 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
 }
 
-// LinkHeader checks the targets of the links in a response's header to a Source (1.1
-// §6.3.3). It reports whether the header has such links. The error is that of ctx.
+// LinkHeader checks where those links in the header of a response lead that should lead
+// to a Capability List (1.1 §6.3.3). It reports whether the header has such links. The
+// error is that of ctx.
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
 	return r.targets(ctx, "http-link-target-capabilitylist", weblink.Header(a.Header.Values("Link")), func(href string) (string, error) { return page.Resolve(a.URL, href) })
 }
 
-// targets checks that the targets of the given links are Capability Lists.
+// targets checks that those of the given links that have the relation RelSource lead to
+// Capability Lists. It reports whether there are such links.
 func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, resolve func(string) (string, error)) (bool, error) {
 	rule := r.active(id, r.kind)
 	n := 0

@@ -90,10 +90,10 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule reports a violated rule that a note of the Decoder names. It makes no
-// finding if the Decoder does not check the family of the rule (unless the document is
-// a draft). It makes no finding about a rule of level Error either, if the note says
-// that the document is legal.
+// noteRule makes a finding about a rule that a note of the Decoder names, if the rule
+// is checked. The Decoder must check the family of the rule, or the note must be about
+// the form of a draft. A note about something legal makes no finding about a rule of
+// level Error.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)

@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// HTML checks the links in a page to a Capability List (1.1 §6.3.3). The error is one
-// of reading the page.
+// HTML checks the form of those links of a page that should lead to a Capability List
+// (1.1 §6.3.3). The error is one of reading the page.
 func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)
@@ -34,8 +34,8 @@ func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	return err
 }
 
-// LinkHeader checks the links in a response's header to a Capability List (1.1 §6.3.3).
-// values are the values of the Link headers.
+// LinkHeader checks the form of those links in the header of a response that should
+// lead to a Capability List (1.1 §6.3.3). values are the values of the Link headers.
 func (c *Checker) LinkHeader(uri string, values []string) {
 	r := newRun(c, uri)
 	rule := r.active("http-link-rel-resourcesync", "http")

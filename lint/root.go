@@ -184,7 +184,8 @@ func countLinks(links []resourcesync.Link, rel string) int {
 	return n
 }
 
-// indexOnIndex checks that only parts of a list link to an index (1.1 §6.2).
+// indexOnIndex checks that an index does not link to a further index, since only parts
+// of a list may link to an index (1.1 §6.2).
 func indexOnIndex(r *run, rule *Rule) {
 	if href := r.header.Link(resourcesync.RelIndex); href != "" {
 		r.atRoot(rule, "an index links to a further index, %q", href)

@@ -227,7 +227,7 @@ func (e *GuardError) Error() string {
 	}
 	limit := "the limit of " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {
-		limit = "the guard allows (10 % and 5, half, or all)"
+		limit = "the guard allows (5, or 10 % if that is more, but at most half)"
 	}
 	return fmt.Sprintf("%d of %d resources are gone or left out now, more than %s: nothing was published", e.Deletes, e.Set, limit)
 }

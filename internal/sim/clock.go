@@ -97,7 +97,7 @@ func (k *clock) rewrite() *Switch {
 
 // wrongClock returns a fault that sets the clock of the Source wrong.
 func wrongClock(name, says string, ahead shift) *Switch {
-	return &Switch{Name: name, Says: "the Source's clock is " + says + "; documents written meanwhile keep these times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
+	return &Switch{Name: name, Says: "the Source's clock is " + says + "; events during this time keep their wrong times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
 }
 
 var clockFaults = []*Switch{

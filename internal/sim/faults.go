@@ -83,7 +83,7 @@ var navigationFaults = []*Switch{
 			a.html(http.StatusOK, "<!doctype html><title>Sorry</title><p>We looked everywhere.</p>\n")
 		}
 	}),
-	allAnswers("robots-bomb", "NAV-03", "robots.txt has 8 MiB", func(c *call, a *answer) {
+	allAnswers("robots-bomb", "NAV-03", "robots.txt is 8 MiB long", func(c *call, a *answer) {
 		if c.path == "robots.txt" {
 			a.bytes(bytes.Repeat([]byte("# robots, robots\n"), 8<<20/17+1))
 		}
@@ -173,7 +173,7 @@ var changeFaults = []*Switch{
 			d.nodes(func(n node) bool { return n.name != "lastmod" })
 		}
 	}),
-	allDocuments("gap", "CHG-02", "Change Lists lack their first half, and their from is later", func(_ *call, d *document) {
+	allDocuments("gap", "CHG-02", "Change Lists lack their first half, and their attribute from has a later time", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("changelist") && d.root == "urlset" && n > 1 {
 			d.entries = d.entries[n/2:]
 			d.md().set("from", d.entries[0].md().get("datetime"))

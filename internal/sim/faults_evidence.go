@@ -60,7 +60,7 @@ var withdrawalFaults = []*Switch{
 // with an error status.
 func refused(s subject, status int) *Switch {
 	return &Switch{
-		Name: fmt.Sprintf("%s-%d", s.name, status), Says: fmt.Sprintf("%s are offered and answered with %d", s.says, status),
+		Name: fmt.Sprintf("%s-%d", s.name, status), Says: fmt.Sprintf("%s are linked, but requests for them are answered with %d", s.says, status),
 		Rows: "NAV-08", Of: Always, Share: 1, kinds: s.kinds, status: status,
 	}
 }
@@ -126,12 +126,12 @@ func inLists(name, rows, says, attr string) *Switch {
 }
 
 var shortFaults = []*Switch{
-	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but have the same at", func(_ *call, d *document) {
+	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but their attribute at is unchanged", func(_ *call, d *document) {
 		if d.is("resourcelist") && d.root == "urlset" {
 			d.entries = everySecond(d.entries)
 		}
 	}),
-	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but have the same at", func(_ *call, d *document) {
+	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but their attribute at is unchanged", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("resourcelist-index") && n > 1 {
 			d.entries = d.entries[:n-1]
 		}

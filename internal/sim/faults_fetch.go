@@ -31,7 +31,7 @@ var fetchFaults = []*Switch{
 			_, _ = io.Copy(out, filler.open()) // the error is ignored: copying ends when the client stops reading
 		}
 	}),
-	someAnswers("header-bomb", "FET-02", "a header has a MiB", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
+	someAnswers("header-bomb", "FET-02", "a response header is 1 MiB long", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
 	someAnswers("truncate", "FET-03", "a body ends in the middle, before its Content-Length", func(_ *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
 			a.begin(out)

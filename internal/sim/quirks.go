@@ -231,7 +231,7 @@ func (c *call) ask(path string) {
 }
 
 var fixityQuirks = []*Switch{
-	inHashes("46", "hashes are written as SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
+	inHashes("46", "hashes are written with the prefix SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
 	inHashes("47", "hashes are in base64", func(sum []byte) string { return "sha-256:" + base64.StdEncoding.EncodeToString(sum) }),
 	inDocuments("49", "the attributes hash and length are empty", func(_ *call, d *document) {
 		for _, n := range d.allMD() {

@@ -18,11 +18,11 @@ type Switch struct {
 	Share float64 // the fraction of responses or resources that the Switch affects by default
 	Of    Scope   // whether a share of the responses or of the resources is affected, or everything
 
-	inbound func(*call)                       // changes the request
-	route   func(*call) *answer               // answers a request for a path that exists only with the switch; nil if it does not answer the request
-	doc     func(*call, Switched, *document)  // changes a document
-	raw     func(c *call, text []byte) []byte // changes the encoded bytes of a document
-	answer  func(*call, *answer)              // changes any answer
+	inbound func(*call)                       // a function that changes the request
+	route   func(*call) *answer               // a function that answers requests for paths that exist only with the switch; it returns nil for any other request
+	doc     func(*call, Switched, *document)  // a function that changes a document
+	raw     func(c *call, text []byte) []byte // a function that changes the encoded bytes of a document
+	answer  func(*call, *answer)              // a function that changes any response
 
 	kinds  []string // the kinds of documents to which the fields cache and status apply
 	cache  bool     // a simulated cache answers with a document of an earlier publication

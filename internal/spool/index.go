@@ -16,7 +16,7 @@ type Index struct {
 	seeds   [2]maphash.Seed   // of keyHash
 	buckets int64             // the number of buckets of the hash table in the file, a power of two
 	used    int64             // the number of slots in the file that are not free, including those of deleted keys
-	live    int64             // keys
+	live    int64             // the number of keys
 	bucket  [bucketSize]byte  // the bucket that was last read from the file
 	closed  bool
 }

@@ -93,7 +93,7 @@ func (h *Handler) version(ctx context.Context, since time.Time, of string) Versi
 // choice is the version that was chosen for a time, together with the versions around
 // it.
 type choice struct {
-	first, last, before, chosen, after *Version // the versions of the resource: nil for one that does not exist
+	first, last, before, chosen, after *Version // each of these versions is nil if it does not exist
 	gone                               bool     // the resource did not exist at the requested time
 }
 
@@ -147,7 +147,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 		h.fail(w, err)
 		return
 	case c.first == nil:
-		http.Error(w, "404: no version of this is kept", http.StatusNotFound)
+		http.Error(w, "404: no version of this resource is kept", http.StatusNotFound)
 		return
 	}
 	seen := map[*Version]bool{nil: true}
@@ -194,7 +194,7 @@ func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
 		break
 	}
 	if !any {
-		http.Error(w, "404: no version of this is kept", http.StatusNotFound)
+		http.Error(w, "404: no version of this resource is kept", http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", TimeMapType)

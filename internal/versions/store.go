@@ -45,10 +45,10 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 
 // Keep stores states: first the bytes of all, then their rows in the database. It skips
 // a state that is stored already, a state with the same bytes, type and coding as the
-// one before it, and a deletion without an earlier state. It also skips the states
-// whose bytes no longer exist or do not have the stated digest and length (State.Open,
-// or reading its result, returns fs.ErrNotExist), and returns them in lost. One call
-// with many states is faster than many calls.
+// one before it, and a deletion without an earlier state. It also skips states whose
+// bytes differ from their digest or length, or no longer exist (State.Open, or reading
+// its result, returns fs.ErrNotExist). These states are returned in lost. One call with
+// many states is faster than many calls.
 func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {

@@ -45,7 +45,7 @@ func parseCondition(text string) (condition, error) {
 	case c.path == "":
 		return c, fmt.Errorf("%q: expected XPATH=VALUE or XPATH", text)
 	case anyOfNamespace.MatchString(c.path):
-		return c, fmt.Errorf("%q: all names of a prefix can't be asked for: use *[namespace-uri()='URI']", text)
+		return c, fmt.Errorf("%q: a condition can't match all names of a prefix: use *[namespace-uri()='URI']", text)
 	}
 	expr, err := xpath.Compile(c.path)
 	if err != nil {

@@ -32,8 +32,8 @@ func (l *Linter) path(ctx context.Context, path string) error {
 func (l *Linter) isState(path string) bool { return l.IsState != nil && l.IsState(path) }
 
 var (
-	errState   = errors.New("this is in a state directory of instep, which holds no documents for others")
-	errNothing = errors.New("there is no ResourceSync document in it, nor anything that claims to be one")
+	errState   = errors.New("the path is in a state directory of instep, which contains no published documents")
+	errNothing = errors.New("the directory contains no ResourceSync document, and no file that seems to be meant as one")
 )
 
 // file opens a file and calls check with its content.

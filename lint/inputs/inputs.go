@@ -18,7 +18,7 @@ import (
 // not safe for concurrent use.
 type Linter struct {
 	Checker lint.Checker // reports the findings
-	Report  Reporter     // receives all results except the findings; required
+	Report  Reporter     // the receiver of all results except the findings; required
 	Sample  int          // the number of entries per served document whose resources are requested: a negative number means all, and 0 means none
 
 	// Connect returns the client for requests to a URL. It is called once for each
@@ -41,7 +41,7 @@ type Linter struct {
 	Sourceless bool  // a site that has no Source was checked
 	Blocked    bool  // a site could not be checked, but perhaps can be later
 
-	findings int64                    // number of findings
+	findings int64                    // the number of findings
 	errors   int64                    // the number of findings that are errors
 	client   *fetch.Client            // the client for the URL that is being checked
 	clients  map[string]*fetch.Client // clients by origin
@@ -68,7 +68,7 @@ type Reporter interface {
 // Input is a document that is being checked.
 type Input struct {
 	URI  string
-	Open func() (io.ReadCloser, error) // opens the document, to be read from its first byte; nil for a document that is not a text with lines
+	Open func() (io.ReadCloser, error) // a function that opens the document, to be read from its first byte; nil for a document that is not a text with lines
 }
 
 // FatalError is an error of this computer, such as a full disk. It ends the run.
