@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Model           *Model
 	BaseURL         string      // the base URL, in the form in which source.ParseBaseURL returns it
-	Bucket, Staging blob.Bucket // the buckets for documents and for temporary objects; no other Source may use them, and they must be empty at first
+	Bucket, Staging blob.Bucket // the buckets of the published documents, and of the documents before they are published; only this Source may use them, and they are empty at first
 
 	ChangeListMax int           // the largest number of changes in a Change List, at most 50,000; 0 means 5,000
 	MaxEntries    int           // the largest number of entries in a Resource List; 0 means 50,000
