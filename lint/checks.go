@@ -6,22 +6,23 @@ import (
 	"instep/resourcesync"
 )
 
-// check is the function that checks the rules of one family. Exactly one of its fields is
+// check is the implementation of the rules of one family. Exactly one of its fields is
 // set.
 type check struct {
-	entry func(*run, *Rule, *entry)                     // called for each readable entry
-	link  func(*run, *Rule, *entry, *resourcesync.Link) // called for each link of each readable entry
-	root  func(*run, *Rule)                             // called at the end, when the header is complete
-	steps func(*run, *Rule) steps                       // returns the callbacks of a check that needs several calls, or keeps data between them
+	entry func(*run, *Rule, *entry)                     // the function that is called for each readable entry
+	link  func(*run, *Rule, *entry, *resourcesync.Link) // the function that is called for each link of each readable entry
+	root  func(*run, *Rule)                             // the function that is called at the end of the document, when its header is complete
+	steps func(*run, *Rule) steps                       // a function that returns the functions of a check that keeps data from one entry to the next
 }
 
-// steps are the callbacks of one rule for a document. A nil callback does nothing.
+// steps has the functions that check one rule in one document. A function that is nil
+// is not called.
 type steps struct {
-	entry func(*entry) // called for each readable entry
-	end   func()       // called at the end, when the header is complete
+	entry func(*entry) // the function that is called for each readable entry
+	end   func()       // the function that is called at the end of the document, when its header is complete
 }
 
-// begin returns the callbacks of the check for one rule and one document.
+// begin returns the functions that check one rule in one document.
 func (c check) begin(r *run, rule *Rule) steps {
 	switch {
 	case c.entry != nil:
@@ -36,7 +37,8 @@ func (c check) begin(r *run, rule *Rule) steps {
 	return steps{}
 }
 
-// noted has the families of rules that the Decoder checks. Its notes become findings.
+// noted has the families of rules that the Decoder checks. The notes that it makes
+// become findings.
 var noted = map[string]bool{
 	"reader-limits": true, "xml-well-formed": true, "root-element-urlset-or-sitemapindex": true,
 	"namespace-sitemap": true, "namespace-rs-terms": true, "entry-element-matches-root": true,
@@ -52,8 +54,8 @@ var noted = map[string]bool{
 	"text-between-elements": true, "ext-attr-prefix": true, "table3": true,
 }
 
-// checks maps each family of rules that a single document can break to its check,
-// unless the Decoder checks the whole family.
+// checks has the check for each family of rules that a single document can violate,
+// except the families that the Decoder checks completely.
 var checks = map[string]check{
 	"quirk": {steps: quirk},
 	// Sitemaps for search engines.
@@ -132,7 +134,7 @@ var checks = map[string]check{
 	"ln-via-keep-only-existing":          {entry: singleLink},
 }
 
-// begin collects the steps of the rules that apply to a document of this kind.
+// begin collects the functions that check the rules for documents of this kind.
 func (r *run) begin() {
 	for i := range book().rules {
 		rule := &book().rules[i]
@@ -156,7 +158,7 @@ func (r *run) checkEntry() {
 	r.later.count(r.entry)
 }
 
-// end runs the checks that need the whole document.
+// end runs the checks that are possible only at the end of the document.
 func (r *run) end() {
 	for _, f := range r.atEnd {
 		f()
@@ -164,17 +166,18 @@ func (r *run) end() {
 	r.decideLater()
 }
 
-// undecided has findings about rules of edition 1.0 in a document that may follow 1.0 or
-// 1.1. They are reported at the end unless something in the document exists only in 1.1.
+// undecided has findings that are valid only if the document follows edition 1.0, as
+// long as it may follow 1.0 or 1.1. They are reported at the end of the document,
+// unless it contains something that only 1.1 has.
 type undecided struct {
 	findings []Finding
 	dropped  int
 	entries  int
-	is11     bool // something in the document exists only in 1.1
+	is11     bool // the document contains something that only edition 1.1 has
 }
 
-// mostUndecided bounds the number of findings that are held until the end of a
-// document.
+// mostUndecided is the largest number of findings that are kept until the end of a
+// document decides about its edition.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {
@@ -192,8 +195,8 @@ func (u *undecided) count(e *entry) {
 	}
 }
 
-// undecidedWants reports whether a rule of 1.0 is checked because the document may follow
-// 1.0, although it is read as 1.1.
+// undecidedWants reports whether a rule of edition 1.0 is checked in a document that is
+// read as 1.1 but may follow 1.0.
 func (r *run) undecidedWants(rule *Rule) bool {
 	return r.auto && r.profile == Profile11 && rule.In(Profile10) && ofChanges(r.readKind)
 }
@@ -214,7 +217,8 @@ func (r *run) decideLater() {
 	}
 }
 
-// ofChanges reports whether the entries of a document of that kind are changes.
+// ofChanges reports whether the entries of documents of the given kind are changes of
+// resources.
 func ofChanges(kind string) bool { return kind == "changelist" || kind == "changedump-manifest" }
 
 func ofManifest(kind string) bool {

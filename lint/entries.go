@@ -14,16 +14,16 @@ func entryMetadata(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// entryCapability checks that the rs:md of an entry in a Capability List has the
-// capability of its target (1.1 §9).
+// entryCapability checks that each entry of a Capability List has an rs:md with the
+// capability of the linked document (1.1 §9).
 func entryCapability(r *run, rule *Rule, e *entry) {
 	if e.hasMD && e.Capability == "" {
 		r.atEntry(rule, e, "the rs:md of the entry has no capability")
 	}
 }
 
-// notACapability checks that a Capability List does not list descriptions, Capability
-// Lists or manifests, which are no capabilities of a set (1.1 §9).
+// notACapability checks that a Capability List has no entries for Source Descriptions,
+// Capability Lists or manifests, which are not capabilities of a set (1.1 §9).
 func notACapability(r *run, rule *Rule, e *entry) {
 	switch e.Capability {
 	case resourcesync.CapabilityDescription, resourcesync.CapabilityCapabilityList,
@@ -32,7 +32,7 @@ func notACapability(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// oneEntryPerCapability checks that a Capability List has at most one entry per
+// oneEntryPerCapability checks that a Capability List has no two entries with the same
 // capability (1.1 §9, Archives §2.1).
 func oneEntryPerCapability(r *run, rule *Rule) steps {
 	archives := rule.ID == "archives-one-entry-per-capability"
@@ -46,8 +46,8 @@ func oneEntryPerCapability(r *run, rule *Rule) steps {
 	})
 }
 
-// repeated calls report for each entry that has the same text as an earlier entry, with
-// the line of the first one. Entries without text are skipped.
+// repeated calls a function for each entry with the same text as an earlier entry, and
+// passes it the line of the first such entry. Entries without text are skipped.
 func repeated(text func(*entry) string, report func(e *entry, first int)) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
@@ -64,16 +64,17 @@ func repeated(text func(*entry) string, report func(e *entry, first int)) steps 
 	}}
 }
 
-// entryDescribedBy checks that each set links to a description for people (1.1 §8).
+// entryDescribedBy checks that the entry of each set links to a description of the set
+// for people (1.1 §8).
 func entryDescribedBy(r *run, rule *Rule, e *entry) {
 	if e.Link(resourcesync.RelDescribedBy) == "" {
 		r.atEntry(rule, e, "the entry has no rs:ln rel=\"describedby\"")
 	}
 }
 
-// entryAttribute checks the recommended attributes in entries of dumps and indexes (1.1
-// §11.1, §12.2, §13.1, App. A). If rs:md is missing, the missing attributes are not
-// reported.
+// entryAttribute checks that entries of dumps and indexes have the recommended
+// attributes (1.1 §11.1, §12.2, §13.1, App. A). If an entry has no rs:md, that is not
+// reported once more for each attribute.
 func entryAttribute(r *run, rule *Rule) steps {
 	name := strings.TrimSuffix(rule.ID[strings.LastIndex(rule.ID, "entry-")+len("entry-"):], "-recommended")
 	return steps{entry: func(e *entry) {
@@ -88,8 +89,8 @@ func entryAttribute(r *run, rule *Rule) steps {
 	}}
 }
 
-// lacks reports whether the rs:md of the entry lacks an attribute. An invalid attribute
-// is not reported as missing.
+// lacks reports whether the rs:md of the entry lacks an attribute. An attribute with an
+// invalid value is not missing.
 func lacks(e *entry, name string) bool {
 	switch name {
 	case "type":
@@ -106,8 +107,8 @@ func lacks(e *entry, name string) bool {
 	return false
 }
 
-// typeRecommended checks that bitstreams (1.1 §11.2, §13.2) and links to alternate
-// representations (1.1 §14.3) have a media type.
+// typeRecommended checks that a media type is given for bitstreams (1.1 §11.2, §13.2)
+// and for links to alternate representations (1.1 §14.3).
 func typeRecommended(r *run, rule *Rule) steps {
 	if rule.ID == "ln-alternate-type-recommended" {
 		return eachLink(func(e *entry, l *resourcesync.Link) {
@@ -123,9 +124,9 @@ func typeRecommended(r *run, rule *Rule) steps {
 	}}
 }
 
-// pathRequired checks that a manifest entry has the path of its bitstream in the
-// package, unless the resource was deleted. In the proposal of 2013 the Decoder reads
-// patches as links.
+// pathRequired checks that an entry of a manifest has the path of its bitstream in the
+// package, unless the resource was deleted. An entry of the proposal of 2013 for a
+// patch is not reported, since the Decoder reads the patch as a link.
 func pathRequired(r *run, rule *Rule, e *entry) {
 	if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
 		r.atEntry(rule, e, "the rs:md of the entry has no path")
@@ -141,17 +142,19 @@ func hasPatch(e *entry) bool {
 	return false
 }
 
-// changeRequired checks that an entry of a change has the attribute change (1.1 §12.1,
-// §13.2). In the proposal of 2013 no rule forbids an entry without rs:md.
+// changeRequired checks that an entry in a document of changes has the attribute change
+// (1.1 §12.1, §13.2). In a document of the proposal of 2013, an entry without rs:md is
+// reported too, since no other rule of the proposal concerns it.
 func changeRequired(r *run, rule *Rule, e *entry) {
 	if (e.hasMD || rule.Version == string(ProfileDLib)) && lacks(e, "change") {
 		r.atEntry(rule, e, "the rs:md of the entry has no change")
 	}
 }
 
-// lastmodRequired checks that an entry has lastmod where editions before 1.1 require it: as
-// the time of a change (1.0 §12.1), and in entries with links to versions (1.0 §14.6). In
-// the proposal of 2013 the Decoder reads lastmod as the datetime.
+// lastmodRequired checks that an entry has lastmod where editions before 1.1 require
+// it: as the time of a change (1.0 §12.1), and if it links to versions (1.0 §14.6). In
+// documents of the proposal of 2013 it accepts a datetime instead, because the Decoder
+// reads their lastmod as the datetime.
 func lastmodRequired(r *run, rule *Rule, e *entry) {
 	if !e.LastMod.IsZero() || e.was("lastmod-w3cdtf") {
 		return
@@ -169,23 +172,24 @@ func lastmodRequired(r *run, rule *Rule, e *entry) {
 	r.atEntry(rule, e, "the entry has no lastmod")
 }
 
-// lastmodOmit checks that lists of lists omit lastmod (1.1 §8, §9, Archives §3.1).
+// lastmodOmit checks that entries for other lists have no lastmod (1.1 §8, §9, Archives
+// §3.1).
 func lastmodOmit(r *run, rule *Rule, e *entry) {
 	if !e.LastMod.IsZero() {
 		r.atEntry(rule, e, "the entry has lastmod %s, which is true only if this document follows every change of what it lists", e.LastMod)
 	}
 }
 
-// auditable checks that entries have a time, length or hash, which an audit compares (1.1
-// §5.2). It makes one finding for all entries.
+// auditable checks that each entry has a time, length or hash, which are compared in an
+// audit (1.1 §5.2). It makes a single finding for the whole document.
 func auditable(r *run, rule *Rule) steps {
 	return countEntries(r, rule, " without lastmod, length and hash: an audit can only see that the resource is there", func(e *entry) bool {
 		return e.LastMod.IsZero() && !e.Length.Known() && len(e.Digests) == 0 && e.Change != resourcesync.Deleted
 	})
 }
 
-// countEntries counts the entries that fail a check, and reports the number in one
-// finding at the first of them.
+// countEntries counts the entries for which the function fails returns true. It reports
+// their number in one finding, at the first of them.
 func countEntries(r *run, rule *Rule, message string, fails func(*entry) bool) steps {
 	var n, first int
 	return steps{

@@ -11,23 +11,25 @@ import (
 	"strings"
 )
 
-// Form is the kind of a file or response, recognised by its name and first bytes.
+// Form says what a file or response is. It is recognised by the name and the first
+// bytes.
 type Form uint8
 
 // The forms.
 const (
-	FormDocument Form = iota // any other file, for Checker.Document, which also reports files that are not documents
+	FormDocument Form = iota // any other file, for Checker.Document, which reports files that are not documents
 	FormHTML                 // an HTML page, for Checker.HTML
 	FormRobots               // a robots.txt, for Checker.Robots
-	FormPackage              // a ZIP file, whose manifest is a document
+	FormPackage              // a ZIP file, of which the manifest is checked as a document
 )
 
-// HeadSize is the recommended number of first bytes for [Recognise] and [Claims].
+// HeadSize is the recommended number of bytes from the beginning of a file to pass to
+// [Recognise] and [Claims].
 const HeadSize = 4096
 
-// Recognise returns the form of a file by its name (a path or URI) and first bytes,
-// which may be compressed with gzip. An HTML page with the name of a document is a
-// FormDocument, so that it is reported as a wrong document.
+// Recognise returns the form of a file by its name (a path or URI) and its first bytes,
+// which may be compressed with gzip. An HTML page that has the name of a document
+// counts as FormDocument, so that the page is reported as a wrong document.
 func Recognise(name string, head []byte) Form {
 	head = unzipped(head)
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
@@ -42,15 +44,15 @@ func Recognise(name string, head []byte) Form {
 	return FormDocument
 }
 
-// unzipped decompresses the beginning of gzip data as far as possible. It returns other
-// bytes unchanged.
+// unzipped decompresses as much as possible of the beginning of a gzip file. It returns
+// bytes that are not gzip unchanged.
 func unzipped(head []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
 		return head
 	}
 	text := make([]byte, HeadSize)
-	n, _ := io.ReadFull(zr, text) // the error is ignored, because head is only the start of the data
+	n, _ := io.ReadFull(zr, text) // the error is ignored, because the gzip data is incomplete
 	return text[:n]
 }
 
@@ -58,19 +60,19 @@ func hasAnyPrefix(b []byte, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(b, []byte(p)) })
 }
 
-// namedAsDocument reports whether a path or URI has a usual name of ResourceSync documents,
-// which ends with .xml or is the well-known name (1.1 §6.3.2).
+// namedAsDocument reports whether a path or URI has a name that ResourceSync documents
+// usually have: it ends with .xml, or is the well-known URI (1.1 §6.3.2).
 func namedAsDocument(name string) bool {
 	name, _, _ = strings.Cut(strings.ReplaceAll(name, `\`, "/"), "?")
 	lower := strings.TrimSuffix(strings.ToLower(name), ".gz")
 	return strings.HasSuffix(lower, ".xml") || strings.HasSuffix(lower, ".well-known/resourcesync")
 }
 
-// htmlElements are elements with which an HTML page may begin, since most surrounding
-// tags are optional.
+// htmlElements has the elements with which an HTML page may begin: the tags html and
+// head are optional.
 var htmlElements = []string{"html", "head", "body", "title", "meta", "link", "script", "style", "p", "div", "center", "h1", "h2", "table"}
 
-// isHTML reports whether the document type or the first element belongs to HTML.
+// isHTML reports whether the document type or the first element is one of HTML.
 func isHTML(text []byte) bool {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.Strict = false
@@ -111,8 +113,9 @@ func isRobots(name string, text []byte) bool {
 	return false
 }
 
-// Candidate reports whether a file in a directory has a name of XML, HTML, ZIP or
-// robots.txt, so that its content should be examined by Claims.
+// Candidate reports whether a file in a directory may have to do with ResourceSync,
+// because its name is that of an XML, HTML or ZIP file or of a robots.txt. Its content
+// should then be passed to Claims.
 func Candidate(name string) bool {
 	switch path.Ext(strings.ToLower(name)) {
 	case ".html", ".htm", ".xhtml", ".zip":
@@ -121,19 +124,19 @@ func Candidate(name string) bool {
 	return namedAsDocument(name) || baseName(name) == "robots.txt"
 }
 
-// documentNames are common parts of document names.
+// documentNames has texts that occur in the usual file names of ResourceSync documents.
 var documentNames = []string{
 	"sitemap", "resourcelist", "resource-list", "resourcedump", "resource-dump", "changelist", "change-list", "changedump", "change-dump",
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
 }
 
-// documentSigns has texts of which at least one is at the start of each document of any
-// dialect.
+// documentSigns has texts of which each ResourceSync document contains at least one in
+// its first bytes.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
-// Claims reports whether a file in a directory has to do with ResourceSync, judged by its
-// name and first bytes as in [Recognise]. Most XML and HTML files do not. Claims returns
-// false for packages.
+// Claims reports whether a file in a directory is, or seems meant to be, part of a
+// Source. It is decided by name and first bytes, as in [Recognise]. Most XML and HTML
+// files do not belong to a Source. Claims returns false for packages.
 func Claims(name string, head []byte) bool {
 	form := Recognise(name, head)
 	head = unzipped(head)
@@ -152,14 +155,14 @@ func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// baseName returns the last segment of a path or URI in lower case.
+// baseName returns the last segment of a path or URI, in lower case.
 func baseName(name string) string {
 	return path.Base(strings.ToLower(strings.ReplaceAll(name, `\`, "/")))
 }
 
-// IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has the
-// name of one, and its first bytes do not mention ResourceSync. The second condition
-// excludes a ResourceSync list that lacks rs:md.
+// IsPlainSitemap reports whether a file is a plain Sitemap for search engines: its name
+// contains "sitemap", and its first bytes do not mention ResourceSync. So a
+// ResourceSync list is not a plain Sitemap, even if it lacks rs:md.
 func IsPlainSitemap(name string, head []byte) bool {
 	return strings.Contains(baseName(name), "sitemap") && !bytes.Contains(unzipped(head), []byte("openarchives.org/rs"))
 }

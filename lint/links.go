@@ -6,7 +6,7 @@ import (
 	"instep/resourcesync"
 )
 
-// eachLink calls f for each link of each entry.
+// eachLink returns the steps of a check that calls f for each link of each entry.
 func eachLink(f func(*entry, *resourcesync.Link)) steps {
 	return steps{entry: func(e *entry) {
 		for i := range e.Links {
@@ -15,7 +15,8 @@ func eachLink(f func(*entry, *resourcesync.Link)) steps {
 	}}
 }
 
-// relation checks that rel is one registered type or an absolute URI (1.1 §7).
+// relation checks that rel is a single registered relation type or an absolute URI (1.1
+// §7).
 func relation(r *run, rule *Rule) steps {
 	const message = "rel %q is neither a registered relation type nor an absolute URI"
 	s := eachLink(func(e *entry, l *resourcesync.Link) {
@@ -33,8 +34,8 @@ func relation(r *run, rule *Rule) steps {
 	return s
 }
 
-// duplicateAttributes checks that links to mirrors do not repeat attributes of rs:md,
-// which apply to them as well (1.1 §14.2).
+// duplicateAttributes checks that links to mirrors (rel="duplicate") do not repeat
+// attributes of rs:md, since those describe the mirrored copy as well (1.1 §14.2).
 func duplicateAttributes(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
 	if l.Rel == resourcesync.RelDuplicate && (len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "") {
 		r.atEntry(rule, e, "the duplicate %q repeats hash, length, type or encoding", l.Href)
@@ -48,7 +49,7 @@ func patchType(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
 	}
 }
 
-// patchScope checks that only changes have links to patches (1.1 §14.4).
+// patchScope checks that only entries of changes have links to patches (1.1 §14.4).
 func patchScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || ofChanges(r.readKind) {
 		return steps{}
@@ -75,8 +76,8 @@ func patchPath(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
 	}
 }
 
-// singleLink checks that an entry has at most one link to the version that its last modification
-// made (1.1 §14.6), and at most one link to its origin (1.1 §14.8).
+// singleLink checks that an entry has at most one link to the version that its last
+// modification produced (1.1 §14.6), and at most one link to its origin (1.1 §14.8).
 func singleLink(r *run, rule *Rule, e *entry) {
 	rel := resourcesync.RelMemento
 	if rule.ID == "ln-via-keep-only-existing" {
@@ -87,22 +88,23 @@ func singleLink(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// mementoOfLastmod checks that a linked version is that of lastmod (1.1 §14.6).
+// mementoOfLastmod checks that a linked version (rel="memento") has the time that
+// lastmod of the entry gives (1.1 §14.6).
 func mementoOfLastmod(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
 	if l.Rel == resourcesync.RelMemento && (l.Modified.Before(e.LastMod) || l.Modified.After(e.LastMod)) {
 		r.atEntry(rule, e, "the memento is of %s and lastmod is %s", l.Modified, e.LastMod)
 	}
 }
 
-// timegateAttributes checks that links to TimeGates have no attributes of bytes, since
-// a TimeGate is not a representation (1.1 §14.6).
+// timegateAttributes checks that links to TimeGates have no attributes that describe
+// bytes, since a TimeGate has no bytes of its own (1.1 §14.6).
 func timegateAttributes(r *run, rule *Rule, e *entry, l *resourcesync.Link) {
 	if l.Rel == resourcesync.RelTimeGate && (hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 || hasMetadata(l)) {
 		r.atEntry(rule, e, "the timegate link has attributes besides rel and href")
 	}
 }
 
-// hasMetadata reports whether the link has attributes that are allowed only in rs:md.
+// hasMetadata reports whether the link has attributes that only an rs:md may have.
 func hasMetadata(l *resourcesync.Link) bool {
 	return slices.ContainsFunc(l.Attrs, func(a resourcesync.Attr) bool {
 		return a.Space == "" && slices.Contains([]string{"at", "capability", "change", "completed", "datetime", "from", "until"}, a.Name)

@@ -21,37 +21,38 @@ import (
 // requested.
 const DefaultSample = 20
 
-// Live checks the rules about the responses of a Source's server. It sends one request
-// at a time. Defects of the server become findings of Checker; Unchecked is called for
-// what could not be checked.
+// Live checks the rules about the responses that a Source's server sends. It sends one
+// request at a time. Defects of the server become findings of Checker. Unchecked is
+// called for each URI that could not be checked.
 type Live struct {
 	Checker *Checker
 	Client  *fetch.Client
-	Sample  int              // number of entries per document whose resources are requested: 0 means DefaultSample, and a negative number means all
-	Seed    uint64           // seed of the random choice of entries; the same seed and document give the same entries
+	Sample  int              // the number of entries per document whose resources are requested: 0 means DefaultSample, and a negative number means all
+	Seed    uint64           // the seed with which entries are chosen; the same seed and document give the same entries
 	Now     func() time.Time // the clock; required
 
-	// Unchecked is called with a URI that could not be checked, although the server made no
-	// mistake: connecting to it is not permitted, or the body exceeds the limit.
+	// Unchecked is called with a URI that could not be checked for a reason that is not
+	// a mistake of the server: the connection is not permitted, or the body is longer
+	// than the limit.
 	Unchecked func(uri string, err error)
 }
 
-// Answer describes the HTTP response with a document.
+// Answer describes the HTTP response that contained a document.
 type Answer struct {
-	URL    string // URL of the response, after redirects
+	URL    string // the URL of the response, after redirects
 	Header http.Header
 }
 
-// liveRun checks one document together with responses of the server.
+// liveRun is the check of one document together with responses of the server.
 type liveRun struct {
 	*run
 	l      *Live
 	kind   string
-	newest map[key]int // for documents of changes: the line of each resource's last entry
+	newest map[key]int // in documents of changes, the line of the last entry of each resource
 	keys   keys
 
-	hashed, failed int // number of compared digests, and number of those that differed
-	future, first  int // number of datetimes in the future, and line of the first one
+	hashed, failed int // the number of descriptions whose hashes were compared with the served bytes, and how many did not match
+	future, first  int // the number of datetimes that are in the future, and the line of the first one
 }
 
 func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
@@ -61,9 +62,9 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 }
 
 // Document checks how a document was served, and whether the resources at its URIs
-// match their entries. d is the result of Checker.Document, and open opens the body of
-// the response. It requests a sample of the entries. The error is that of ctx or of
-// open.
+// match their entries. d is the result of Checker.Document. open opens the body of the
+// response in which the document was served. Only a sample of the resources is
+// requested. The error is that of ctx or of open.
 func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	head, err := headOf(open)
@@ -94,7 +95,7 @@ func headOf(open func() (io.ReadCloser, error)) ([]byte, error) {
 	return head[:n], nil
 }
 
-// entries checks the entries of the document, or a sample of them.
+// entries checks all entries of the document, or a sample of them.
 func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error)) error {
 	if err := r.survey(ctx, open); err != nil || r.isForeign() {
 		return err
@@ -117,8 +118,8 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 	return nil
 }
 
-// survey reads the whole document before entries are checked. It finds the header and the
-// newest entry of each resource, and reports times in the future.
+// survey reads the whole document before its entries are checked. It finds the header
+// and the last entry of each resource, and reports times that are in the future.
 func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)) error {
 	if ofChanges(r.kind) {
 		r.newest = make(map[key]int)
@@ -144,7 +145,7 @@ func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)
 	return err
 }
 
-// clockSkew is the tolerated difference between two clocks.
+// clockSkew is the difference between two clocks that is not reported.
 const clockSkew = 5 * time.Minute
 
 func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
@@ -156,7 +157,7 @@ func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
 	}
 }
 
-// sample chooses entries at random, all with the same probability.
+// sample chooses entries at random. All have the same probability.
 func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) ([]entry, error) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, r.uri)
@@ -177,8 +178,9 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	return chosen, err
 }
 
-// each calls f with the entries whose resources should exist as described. If a resource
-// has several changes, that is the last one, unless the last one is a deletion.
+// each calls f for each entry whose resource should exist as the entry describes. If a
+// resource has several changes, only the last one counts, and f is not called if that
+// is a deletion.
 func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	return r.decoded(ctx, open, func(e *entry) error {
 		switch {
@@ -191,8 +193,8 @@ func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), 
 	})
 }
 
-// decoded reads the document again and calls f with each entry. It reports no findings,
-// because the first reading reported them.
+// decoded reads the document again and calls f for each entry. It reports no findings,
+// because they were reported when the document was read before.
 func (r *liveRun) decoded(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	src, err := open()
 	if err != nil {
@@ -224,8 +226,8 @@ func isHTTP(uri string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// unreached handles an error of requesting a URI in the document. Defects of the server
-// become findings. It returns an error only when ctx is done.
+// unreached handles an error of requesting a URI in the document. If the server is the
+// cause, the error becomes a finding. An error is returned only if ctx is done.
 func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -243,7 +245,8 @@ func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err erro
 	return nil
 }
 
-// isOurs reports whether a request failed for a reason on our side.
+// isOurs reports whether a request failed because of our own restrictions, and not
+// because of the server.
 func isOurs(err error) bool {
 	return errors.Is(err, fetch.Refused) || errors.Is(err, fetch.TooLarge)
 }

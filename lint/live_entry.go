@@ -10,13 +10,14 @@ import (
 	"instep/resourcesync"
 )
 
-// mostListedLinks bounds the number of links of one entry that are requested.
+// mostListedLinks is the largest number of links in one entry whose targets are
+// requested.
 const mostListedLinks = 8
 
-// thing is what a document describes at a URI: the resource of an entry, or the target
-// of a link.
+// thing is the description of what should be at a URI: the resource of an entry, or the
+// target of a link.
 type thing struct {
-	uri, what           string // the field what is the name used in messages
+	uri, what           string // the field what is the name for messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -28,7 +29,7 @@ func (t *thing) isDescribed() bool {
 	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
 }
 
-// checkListed requests the resources of entries and compares them with the entries.
+// checkListed requests the resource of an entry and compares it with the entry.
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
@@ -59,16 +60,17 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent has media types of usual content, which do not state how to apply a patch.
+// ofContent has the usual media types of content. They do not say how a patch of such a
+// type is applied.
 var ofContent = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
 	"application/gzip": true, "application/zip": true,
 }
 
-// patchType checks whether the media type of a patch states how to apply it. Whether
-// applying it yields the next version cannot be checked, since servers no longer have
-// the previous version.
+// patchType checks whether the media type of a patch says how the patch is applied.
+// Whether the patch really yields the next version cannot be checked, since servers no
+// longer have the previous version.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)
 	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
@@ -78,8 +80,8 @@ func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 
 func place(e *entry) Finding { return Finding{Line: e.Line, Column: e.column, Entry: e.Loc} }
 
-// describesBytes reports whether the entries of the document describe resources rather
-// than packages or other documents.
+// describesBytes reports whether the entries of the document describe the bytes of
+// resources, and not packages or other documents.
 func (r *liveRun) describesBytes() bool { return r.kind == "resourcelist" || r.kind == "changelist" }
 
 func (r *liveRun) needsBody(e *entry, t *thing) bool {
@@ -89,8 +91,8 @@ func (r *liveRun) needsBody(e *entry, t *thing) bool {
 	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
 }
 
-// checkLink requests the target of a link in an entry and compares it with the link.
-// main is the resource of the entry.
+// checkLink requests the target of a link in an entry and compares it with the
+// attributes of the link. main is the resource of the entry.
 func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool, main *fetched) error {
 	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
 	if err != nil {
@@ -104,7 +106,8 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	return nil
 }
 
-// compare reports differences between the entry or link and the response.
+// compare reports differences between the attributes of an entry or link and the
+// response.
 func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	if r.outdated(e, got.header) {
 		return
@@ -118,12 +121,12 @@ func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// outdated reports whether a resource may have changed after it was described. Such a
-// resource is not compared with its description.
+// outdated reports whether a resource may have changed after its entry was written.
+// Such a resource is not compared with its entry.
 func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	modified, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil {
-		return ofChanges(r.kind) && !r.header.Until.IsZero() // the list is closed, so later lists may have newer changes
+		return ofChanges(r.kind) && !r.header.Until.IsZero() // if the list is closed, a later list may have newer changes
 	}
 	var described time.Time
 	for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, r.header.At, r.header.Completed, r.header.Until} {
@@ -134,9 +137,9 @@ func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	return !described.IsZero() && modified.After(described)
 }
 
-// coding compares the content coding of a response with the stated one. The request asked
-// for no coding, so a response without coding proves nothing if the server negotiates
-// codings.
+// coding compares the content coding of a response with the stated encoding. The
+// request asked for no content coding. So if a server varies the coding by request, a
+// response without one proves nothing.
 func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	rule := r.active("encoding-matches-content-encoding", r.kind)
 	stated := strings.ToLower(t.encoding)
@@ -163,8 +166,8 @@ func headerHas(h http.Header, field, want string) bool {
 }
 
 // fixity compares the stated length and digests with the bytes in the stated content
-// coding. If the response has another coding, fixity only reports whether they match the
-// bytes as served.
+// coding. If the response has another coding, it only reports whether length and
+// digests match the bytes as they were sent.
 func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	stated := strings.ToLower(t.encoding)
 	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
@@ -198,7 +201,7 @@ func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	}
 }
 
-// octets compares the stated length with the number of bytes of the resource (RFC 2616
+// octets checks that the stated length is the number of bytes of the resource (RFC 2616
 // §4.4).
 func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	if rule := r.active("length-computed-rfc2616", r.kind); rule != nil && t.length.Known() && t.length.Int64() != n {
@@ -206,8 +209,8 @@ func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	}
 }
 
-// otherCoding reports whether length and digests match the bytes in a content coding other
-// than the stated one, and makes a finding if they do.
+// otherCoding reports whether the stated length and digests match the bytes in another
+// content coding than the stated one. If so, it makes a finding.
 func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
 	if !t.hasFixity() || !b.describes(t.length, t.digests) {
 		return false
@@ -231,11 +234,12 @@ func (r *liveRun) countHash(t *thing, holds bool) {
 	}
 }
 
-// fewestHashes is the minimum number of compared hashes for a finding about most of them.
+// fewestHashes is the number of compared hashes from which on a finding says that most
+// of them are wrong.
 const fewestHashes = 3
 
-// othersHashed makes a finding if most hashes of the document do not match the bytes that
-// the server sent.
+// othersHashed makes a finding if most of the compared hashes in the document are not
+// those of the served bytes.
 func (r *liveRun) othersHashed() {
 	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
 	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {
@@ -243,31 +247,33 @@ func (r *liveRun) othersHashed() {
 	}
 }
 
-// modified compares lastmod with the header Last-Modified. A difference is only a hint.
+// modified compares lastmod with the header Last-Modified. A difference need not be a
+// mistake.
 func (r *liveRun) modified(e *entry, got *fetched) {
 	rule := r.active("lastmod-is-http-last-modified", r.kind)
 	t, err := http.ParseTime(got.header.Get("Last-Modified"))
 	if rule == nil || err != nil || e.LastMod.IsZero() {
 		return
 	}
-	// HTTP times have no fractions of a second.
+	// Times in HTTP headers have no fractions of a second.
 	if t.Before(e.LastMod.Time().Truncate(time.Second)) || !t.Before(e.LastMod.End()) {
 		r.atEntry(rule, e, "lastmod is %s, and %q is served with Last-Modified %s", e.LastMod, e.Loc, resourcesync.DatetimeOf(t))
 	}
 }
 
 const (
-	// Accept headers with which a server that negotiates sends another representation than
-	// with */*.
+	// Values of Accept for which a server that negotiates formats sends something else
+	// than for */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
-	mostTwice = 10 << 20 // limit of the size of resources that are requested a second time
+	mostTwice = 10 << 20 // the largest size of a resource that is requested a second time, in bytes
 )
 
-// stable requests a resource again with another Accept header: an entry with hash and
-// length should have the URI of a single representation (1.1 §7). If the bytes differ
-// even for the same header, the resource changes constantly.
+// stable requests a resource again with another Accept header, because an entry with
+// hash and length should have the URI of a single representation (1.1 §7). If the bytes
+// differ, it requests the resource with the first Accept header again, to see whether
+// the resource changes all the time.
 func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) error {
 	always := e.ChangeFreq == resourcesync.Always
 	varies, changes := r.active("representation-attrs-only-for-representation", r.kind), r.active("changefreq-always-usage", r.kind)
@@ -300,8 +306,8 @@ func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) 
 	return nil
 }
 
-// differs requests a resource again and compares the bytes. An error response counts as
-// no difference.
+// differs requests a resource again and reports whether its bytes have changed. If the
+// server responds with an error, they count as unchanged.
 func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
 	again, err := r.get(ctx, uri, accept, nil, true)
 	if err != nil {

@@ -15,22 +15,23 @@ import (
 	"instep/resourcesync"
 )
 
-// mostBody is the largest number of bytes of a resource that are read.
+// mostBody is the largest number of bytes that are read of a resource.
 const mostBody = 1 << 30
 
-// fetched is a resource as the server sent it.
+// fetched has the response of the server to a request for a resource.
 type fetched struct {
 	header http.Header
-	length int64  // value of Content-Length; -1 if the response has none
-	coding string // content coding of the response; "" if it has none
+	length int64  // the value of Content-Length; -1 if the response has none
+	coding string // the content coding of the response; "" if it has none
 
-	read    bool       // the body was read
-	served  *bytesSeen // the bytes of the body as they were sent; nil if they were not read
-	decoded *bytesSeen // the decoded bytes; the same as served if there is no content coding
-	opaque  bool       // the bytes could not be decoded
+	read    bool       // the body of the response was read
+	served  *bytesSeen // the bytes of the body as they were sent; nil if the body was not read
+	decoded *bytesSeen // the decoded bytes of the body; the same as served if the response has no content coding
+	opaque  bool       // the bytes of the body could not be decoded
 }
 
-// bytesSeen is a writer that computes the length and digests of the bytes written.
+// bytesSeen is a writer that computes the length and the digests of what is written to
+// it.
 type bytesSeen struct {
 	n      int64
 	sum    hash.Hash // SHA-256
@@ -49,8 +50,9 @@ func (b *bytesSeen) Write(p []byte) (int, error) {
 
 func (b *bytesSeen) equal(o *bytesSeen) bool { return bytes.Equal(b.sum.Sum(nil), o.sum.Sum(nil)) }
 
-// get requests a resource. If body is set or the header has no length, it reads the body
-// and computes its hashes, with the algorithms of the digests in want.
+// get requests a resource. It reads the body if the parameter body is true or if the
+// response does not state the length. Then it computes a hash of the body for each
+// algorithm that occurs in the digests of want.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {
@@ -71,7 +73,8 @@ func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync
 	return f, f.take(resp.Body, algs)
 }
 
-// take reads the body and computes its hashes. It returns errors of the transfer only.
+// take reads the body of a response and computes its hashes. It returns only errors of
+// the transfer; an error of decoding sets opaque.
 func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	f.served = newBytesSeen(algs)
 	f.decoded = f.served
@@ -90,7 +93,8 @@ func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	return wire.err
 }
 
-// wireReader stores an error of the transfer, to distinguish it from an error of decoding.
+// wireReader remembers an error of the transfer, so that it can be distinguished from
+// an error of decoding.
 type wireReader struct {
 	r   io.Reader
 	err error
@@ -107,7 +111,7 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errCoding = errors.New("a content coding that is not read here")
+var errCoding = errors.New("this content coding cannot be decoded here")
 
 func decode(coding string, body io.Reader) (io.Reader, error) {
 	switch coding {
@@ -119,7 +123,7 @@ func decode(coding string, body io.Reader) (io.Reader, error) {
 	return nil, errCoding
 }
 
-// holds reports whether all digests match the bytes.
+// holds reports whether all given digests match the bytes.
 func (b *bytesSeen) holds(want resourcesync.Digests) bool {
 	got := b.hasher.Digests()
 	for _, d := range want {
@@ -130,7 +134,7 @@ func (b *bytesSeen) holds(want resourcesync.Digests) bool {
 	return true
 }
 
-// describes reports whether length and digests match the bytes.
+// describes reports whether the given length and digests match the bytes.
 func (b *bytesSeen) describes(length resourcesync.Length, want resourcesync.Digests) bool {
 	return (!length.Known() || length.Int64() == b.n) && b.holds(want)
 }

@@ -16,8 +16,8 @@ import (
 	"instep/fetch"
 )
 
-// served checks how the document was served, by the response header and the first
-// bytes.
+// served checks how the document was served. It uses the header of the response and the
+// first bytes of the document.
 func (r *liveRun) served(d *Document, a *Answer, head []byte) {
 	packed := bytes.HasPrefix(head, []byte("\x1f\x8b"))
 	contentType := a.Header.Get("Content-Type")
@@ -45,14 +45,14 @@ func (r *liveRun) served(d *Document, a *Answer, head []byte) {
 	}
 }
 
-// habit makes a finding about the response as a whole, if the rule is checked.
+// habit makes a finding about the whole response, if the given rule is checked.
 func (r *liveRun) habit(id, format string, args ...any) {
 	if rule := r.active(id, r.kind); rule != nil {
 		r.report(rule, Finding{Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// isXML reports whether a Content-Type is that of a ResourceSync document.
+// isXML reports whether a Content-Type is suitable for a ResourceSync document.
 func isXML(contentType string) bool {
 	t, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]
@@ -68,7 +68,7 @@ func codingOf(h http.Header) string {
 	return c
 }
 
-// isOpen reports whether changes may still be added to a document (1.1 §12.1).
+// isOpen reports whether changes may be added to the document later (1.1 §12.1).
 func isOpen(d *Document) bool {
 	kind := strings.TrimSuffix(d.Kind, "-index")
 	return d.Complete && (kind == "changelist" || kind == "changedump") && d.Until.IsZero()
@@ -79,8 +79,8 @@ func isETag(v string) bool {
 	return len(v) > 1 && v[0] == '"' && v[len(v)-1] == '"'
 }
 
-// freshness returns how long caches may use the response without revalidation (RFC 9111
-// §4.2.1).
+// freshness returns the time for which caches may use the response without asking the
+// server again (RFC 9111 §4.2.1).
 func freshness(h http.Header, now time.Time) time.Duration {
 	var age, shared time.Duration
 	has := false
@@ -111,8 +111,8 @@ func freshness(h http.Header, now time.Time) time.Duration {
 	return max(expires.Sub(now).Round(time.Second), 0)
 }
 
-// closed requests a closed document again and compares it, since it must never change
-// (1.1 §12.1).
+// closed requests a document again if it is closed (has until), and makes a finding if
+// its bytes differ, since a closed document must not change (1.1 §12.1).
 func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadCloser, error)) error {
 	rule := r.active("until-closes-document", r.kind)
 	if rule == nil || d.Until.IsZero() {
@@ -143,8 +143,8 @@ func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadC
 	return nil
 }
 
-// sumOf returns the digest of the decompressed document, since compression may differ
-// between responses.
+// sumOf returns the digest of the decompressed document, since the compressed bytes may
+// differ in each response.
 func sumOf(src io.Reader) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	head := make([]byte, 2)

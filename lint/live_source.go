@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// WellKnown returns the well-known URI of the Source Description on the host of uri
-// (1.1 §6.3.2); "" if uri is not an HTTP URI.
+// WellKnown returns the well-known URI of the Source Description on the host of the
+// given URI (1.1 §6.3.2), or "" if that is not an HTTP URI.
 func WellKnown(uri string) string {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -23,13 +23,13 @@ func WellKnown(uri string) string {
 	return fetch.Origin(u) + "/.well-known/resourcesync"
 }
 
-// mostTargets is the largest number of links in one page or response that are
+// mostTargets is the largest number of links in one page or response whose targets are
 // requested.
 const mostTargets = 20
 
-// HTML checks the targets of a page's links to a Source (1.1 §6.3.3). It reports
-// whether there are any. base is the URL of the page, after redirects. The error is
-// that of src or of ctx.
+// HTML checks where those links of a page lead that should lead to a Capability List
+// (1.1 §6.3.3). It reports whether the page has such links. base is the URL of the
+// page, after redirects. The error is that of src or of ctx.
 func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
 	if err != nil {
@@ -39,15 +39,17 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
 }
 
-// LinkHeader checks the targets of a response's links to a Source (1.1 §6.3.3). It
-// reports whether there are any. The error is that of ctx.
+// LinkHeader checks where those links in the header of a response lead that should lead
+// to a Capability List (1.1 §6.3.3). It reports whether the header has such links. The
+// error is that of ctx.
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
 	return r.targets(ctx, "http-link-target-capabilitylist", weblink.Header(a.Header.Values("Link")), func(href string) (string, error) { return page.Resolve(a.URL, href) })
 }
 
-// targets checks that links lead to Capability Lists.
+// targets checks that those of the given links that have the relation RelSource lead to
+// Capability Lists. It reports whether there are such links.
 func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, resolve func(string) (string, error)) (bool, error) {
 	rule := r.active(id, r.kind)
 	n := 0
@@ -75,9 +77,9 @@ func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, 
 	return n > 0, nil
 }
 
-// target checks that there is a Capability List at a URI. It returns an error if there is
-// no readable document, and makes findings about other documents and about errors of the
-// server.
+// target checks that there is a Capability List at a URI. It returns an error if there
+// is no readable document. If there is another document, or the server responds with an
+// error, it makes a finding.
 func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule) error {
 	h, err := r.l.headerAt(ctx, uri)
 	switch {
@@ -108,7 +110,7 @@ func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, e
 	var bad *document.Error
 	switch {
 	case errors.As(err, &bad):
-		return resourcesync.Header{}, bad.Err // the message of the finding includes the document
+		return resourcesync.Header{}, bad.Err // only the wrapped error is returned, because the finding names the document already
 	case err != nil:
 		return resourcesync.Header{}, err
 	}
@@ -116,8 +118,8 @@ func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, e
 }
 
 // Source checks that the Source of a document can be found from its host (1.1 §6.3.2),
-// and that robots.txt does not name the document for search engines. The error is that
-// of ctx.
+// and that no Sitemap line in robots.txt names the document, since such lines are for
+// search engines. The error is that of ctx.
 func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	uri := WellKnown(a.URL)
 	if uri == "" {
@@ -154,18 +156,18 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	return r.elsewhere(ctx, d)
 }
 
-// NoSource reports that there is no Source at uri (1.1 §6.3); message lists where it
-// was searched.
+// NoSource reports that there is no Source at the given URI (1.1 §6.3). message has the
+// places that were examined for it.
 func (l *Live) NoSource(uri, message string) {
 	l.run(uri, "", "description").habit("source-description-published", "%s", message)
 }
 
-// offered checks that the robots.txt of the host does not name the document, which
-// contains ResourceSync elements, for search engines. A missing robots.txt is allowed.
+// offered checks that no Sitemap line of the host's robots.txt, which is for search
+// engines, names the document. A host may have no robots.txt.
 func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 	u, err := fetch.Parse(a.URL)
 	if err != nil {
-		return nil // the server did not answer in HTTP
+		return nil // no check is possible, because the document was not served by HTTP
 	}
 	robots := fetch.Origin(u) + "/robots.txt"
 	r := l.run(robots, d.Profile, "robots")
@@ -188,12 +190,13 @@ func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 	return nil
 }
 
-// mostUp is the largest number of up and index links followed from a document: from a
-// part of a list to its index, to the Capability List, the Source Description and its
-// index.
+// mostUp is the largest number of links up and index that are followed from a document.
+// Four links lead from a part of a list to its index, to the Capability List, to the
+// Source Description and to the index of that.
 const mostUp = 4
 
-// elsewhere searches for the Source Description through the links of a document.
+// elsewhere searches for the Source Description by following links, starting with the
+// links of the document.
 func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 	at, up := d.URI, d.Up
 	capability := d.Capability
@@ -204,7 +207,7 @@ func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 		}
 		whole, err := new(weblink.Page).Resolve(at, up)
 		if err != nil {
-			return nil // a link that cannot be resolved leads nowhere
+			return nil // an invalid link ends the search
 		}
 		h, err := r.l.headerAt(ctx, whole)
 		switch {

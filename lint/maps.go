@@ -9,9 +9,10 @@ import (
 	"instep/ore"
 )
 
-// ResourceMaps searches for Resource Maps from a URI with f and checks the rules for
-// their discovery, [ProfileORE]. Unreadable documents are passed to f.Failed, except
-// malformed XML, which is a finding. The error is that of f.Find.
+// ResourceMaps searches for Resource Maps with f, starting at a URI, and checks the
+// rules for their discovery: see [ProfileORE]. A document that is not well-formed XML
+// is a finding. Any other unreadable document is passed to f.Failed. The error is that
+// of f.Find.
 func (c *Checker) ResourceMaps(ctx context.Context, f ore.Finder, uri string) (ore.Report, error) {
 	r := newRun(c, uri)
 	r.profile = ProfileORE
@@ -29,8 +30,9 @@ func (c *Checker) ResourceMaps(ctx context.Context, f ore.Finder, uri string) (o
 	return rep, err
 }
 
-// ResourceMapDocument checks a single document against the rules of [ProfileORE]: a page, a
-// feed, a Sitemap or a map. The error is a read error.
+// ResourceMapDocument checks a single document with the rules of [ProfileORE]. The
+// document is a page, a feed, a Sitemap or a Resource Map. The error is one of reading
+// the document.
 func (c *Checker) ResourceMapDocument(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	r.profile = ProfileORE
@@ -48,14 +50,15 @@ func (c *Checker) ResourceMapDocument(ctx context.Context, uri string, src io.Re
 	return err
 }
 
-// problem reports a problem as a finding.
+// problem makes a finding of a problem that the search for Resource Maps reports.
 func (r *run) problem(p ore.Problem) {
 	if rule := book().byID[p.Rule]; rule != nil && r.wants(rule) {
 		r.emit(Finding{Rule: rule.ID, Level: rule.Level, URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})
 	}
 }
 
-// malformed reports a document that is not well-formed XML.
+// malformed makes a finding if an error means that a document is not well-formed XML,
+// and reports whether it did.
 func (r *run) malformed(uri string, err error) bool {
 	var syntax *xml.SyntaxError
 	rule := book().byID["xml-well-formed"]

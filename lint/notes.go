@@ -10,11 +10,12 @@ import (
 	"instep/resourcesync"
 )
 
-// mostEarly bounds the number of notes that are held until the kind of the document or the
-// entry of the note is known. Further notes count as notes about the root.
+// mostEarly is the largest number of notes that are kept until it is known to which
+// entry they belong, and of which kind the document is. If there are more, all of them
+// count as notes about the root.
 const mostEarly = 10_000
 
-// note stores a note of the Decoder until its entry is known.
+// note keeps a note of the Decoder until it is known to which entry the note belongs.
 func (r *run) note(n resourcesync.Note) {
 	if len(r.early) >= mostEarly {
 		r.flushNotes(nil)
@@ -22,8 +23,8 @@ func (r *run) note(n resourcesync.Note) {
 	r.early = append(r.early, n)
 }
 
-// flushNotes makes findings of the notes since the last entry. Notes about lines before the
-// entry e are about the root.
+// flushNotes turns the notes since the last entry into findings. Notes about places
+// before the entry e are about the root.
 func (r *run) flushNotes(e *entry) {
 	for _, n := range r.early {
 		if e == nil || n.Line < e.Line || n.Line == e.Line && n.Column < e.column {
@@ -41,15 +42,16 @@ func (r *run) noteRoot(n resourcesync.Note) {
 	r.translate(n, "")
 }
 
-// decidesToo maps a rule to the equivalent rules of other editions or kinds of document: one note
-// of the Decoder shows a violation of all of them.
+// decidesToo has, for a rule that the Decoder checks, the equivalent rules of other
+// editions and other kinds of document. A note of the Decoder about the first rule
+// shows that the others are violated too.
 var decidesToo = map[string][]string{
 	"entry-loc-required": {"dlib-loc-required"},
 	"limit-50000-items":  {"dlib-limit-50000"},
 	"lastmod-w3cdtf":     {"archive-lastmod-w3cdtf"},
 }
 
-// translate makes findings of a note of the Decoder.
+// translate turns a note of the Decoder into findings.
 func (r *run) translate(n resourcesync.Note, loc string) {
 	if r.isForeign() && !aboutSitemap[n.Rule] && n.Quirk != resourcesync.QuirkDialect {
 		return
@@ -66,8 +68,8 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 	}
 }
 
-// noteQuirk makes a finding of a known deviation, unless the deviation is normal in the
-// profile or can be judged only with an HTTP response.
+// noteQuirk makes a finding about a known deviation from the standard, unless the
+// deviation is normal in the profile, or the response is needed to judge it.
 func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	if r.profile == ProfileDLib && isDialect(q) || r.isDraft(q) {
 		return
@@ -78,8 +80,8 @@ func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	}
 }
 
-// isDraft reports whether a deviation is normal in documents of mid-2013, and these are
-// expected.
+// isDraft reports whether the profile is that of mid-2013 and the deviation is normal
+// in documents of that time.
 func (r *run) isDraft(q resourcesync.Quirk) bool {
 	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }
@@ -88,9 +90,10 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule makes a finding of a note about a rule. It skips rules that the Decoder does not
-// check, except for notes about drafts, and rules of level Error if the note is about
-// something legal.
+// noteRule makes a finding about a rule that a note of the Decoder names, if the rule
+// is checked. The Decoder must check the family of the rule, or the note must be about
+// the form of a draft. A note about something legal makes no finding about a rule of
+// level Error.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
@@ -100,8 +103,8 @@ func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	r.report(rule, f)
 }
 
-// aboutSitemap contains the rules about elements of the Sitemap protocol, which the
-// proposal of 2013 also uses.
+// aboutSitemap has the rules about elements of the Sitemap protocol. They apply to
+// documents of the proposal of 2013 too.
 var aboutSitemap = map[string]bool{
 	"xml-well-formed": true, "namespace-sitemap": true, "namespace-rs-terms": true,
 	"entry-element-matches-root": true, "limit-50000-items": true, "limit-50mb": true,
@@ -109,7 +112,7 @@ var aboutSitemap = map[string]bool{
 	"lastmod-w3cdtf": true, "lastmod-utc-recommended": true, "changefreq-values": true,
 }
 
-// badEntry handles an entry that the Decoder could not use.
+// badEntry makes findings about an entry that the Decoder could not use.
 func (r *run) badEntry(err error) {
 	r.flushNotes(r.entry)
 	e, ok := errors.AsType[*resourcesync.DecodeError](err)
@@ -128,14 +131,14 @@ func (r *run) badEntry(err error) {
 	}
 }
 
-// broken handles the error at which reading the document ended.
+// broken makes findings about the error that ended the reading of the document.
 func (r *run) broken(err error, in *input) {
 	e, ok := errors.AsType[*resourcesync.DecodeError](err)
 	if !ok {
 		return
 	}
 	if !r.parsed {
-		// A file of another format is identified by its first bytes.
+		// The first bytes show the format of a file that is not XML.
 		r.header, r.seen = resourcesync.Header{}, resourcesync.Seen{}
 	}
 	r.flushNotes(nil)
@@ -148,7 +151,7 @@ func (r *run) broken(err error, in *input) {
 	}
 	id := fatalRule(e)
 	if r.profile == ProfileDLib && id != "reader-limits" {
-		id = "xml-well-formed" // this is the only rule about unreadable documents in the proposal
+		id = "xml-well-formed" // the proposal of 2013 has no other rule about unreadable documents
 	}
 	if rule := r.active(id, r.readKind); rule != nil {
 		r.report(rule, f)
@@ -158,8 +161,8 @@ func (r *run) broken(err error, in *input) {
 	}
 }
 
-// fatalRule returns the id of the rule that is broken by a document that could not be read
-// completely.
+// fatalRule returns the id of the rule that a document violates if it cannot be read to
+// its end.
 func fatalRule(e *resourcesync.DecodeError) string {
 	switch {
 	case e.Rule != "":
@@ -172,7 +175,8 @@ func fatalRule(e *resourcesync.DecodeError) string {
 	return "xml-well-formed"
 }
 
-// otherThing describes a file that is not XML; "" if it is unknown.
+// otherThing describes a file that is not XML, for messages. It returns "" if the
+// format is unknown.
 func otherThing(head []byte) string {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	lower := bytes.ToLower(head)
@@ -197,7 +201,8 @@ func otherThing(head []byte) string {
 	return ""
 }
 
-// htmlPage distinguishes pages that block programs from other pages.
+// htmlPage describes an HTML page, for messages. It distinguishes pages that block
+// programs from other pages.
 func htmlPage(lower []byte) string {
 	if fetch.IsWall(lower) {
 		return "this is an HTML page that keeps programs out, not the document"

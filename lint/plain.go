@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// HTML checks the links of a page to a Capability List (1.1 §6.3.3). It returns only errors
-// of reading.
+// HTML checks the form of those links of a page that should lead to a Capability List
+// (1.1 §6.3.3). The error is one of reading the page.
 func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)
@@ -34,8 +34,8 @@ func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	return err
 }
 
-// LinkHeader checks a response's links to a Capability List (1.1 §6.3.3), given the
-// values of its Link headers.
+// LinkHeader checks the form of those links in the header of a response that should
+// lead to a Capability List (1.1 §6.3.3). values are the values of the Link headers.
 func (c *Checker) LinkHeader(uri string, values []string) {
 	r := newRun(c, uri)
 	rule := r.active("http-link-rel-resourcesync", "http")
@@ -53,10 +53,10 @@ func misnamed(l *weblink.Link) string {
 	return fmt.Sprintf("the link to %q has rel=%q; a Capability List is linked with rel=%q", l.Href, strings.Join(l.Rels, " "), resourcesync.RelSource)
 }
 
-// isMisnamed reports whether a link seems meant for a Capability List but has another
-// relation than RelSource. One sign is the relation: RelSource in another spelling, or
-// the name of a Capability List, such as "resource-sync" and "CapabilityList". The
-// other is a target with the file name of a Capability List, such as caps.xml.
+// isMisnamed reports whether a link seems to be meant for a Capability List, but does
+// not have the relation RelSource. The sign is another spelling of that relation or of
+// "Capability List", such as "resource-sync" or "CapabilityList", or a target with the
+// file name of a Capability List, such as caps.xml.
 func isMisnamed(l *weblink.Link) bool {
 	if l.Has(resourcesync.RelSource) {
 		return false
@@ -80,12 +80,12 @@ func squeezed(s string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 }
 
-// mostRobots is the number of bytes of a robots.txt that crawlers must read (RFC 9309
-// §2.5).
+// mostRobots is the number of bytes at the beginning of a robots.txt that crawlers must
+// read (RFC 9309 §2.5).
 const mostRobots = 500 << 10
 
-// Robots checks the Sitemap lines of a robots.txt (1.1 §6.3.4) and returns their URLs
-// in order. The error is a read error.
+// Robots checks the Sitemap lines in a robots.txt (1.1 §6.3.4). It returns the URLs in
+// these lines, in order. The error is one of reading.
 func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]string, error) {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)

@@ -7,11 +7,12 @@ import (
 	"instep/resourcesync"
 )
 
-// quirkRule returns the rule about a known deviation, or nil if there is none.
+// quirkRule returns the rule about a known deviation from the standard, or nil if there
+// is no such rule.
 func quirkRule(q resourcesync.Quirk) *Rule { return book().byQuirk[q] }
 
-// quirkNumber returns the number of the known deviation that a rule is about, or 0 if the
-// rule is about none.
+// quirkNumber returns the number of the known deviation that a rule is about, or 0 for
+// any other rule.
 func quirkNumber(rule *Rule) int {
 	if rule.Family != "quirk" {
 		return 0
@@ -20,8 +21,8 @@ func quirkNumber(rule *Rule) int {
 	return n
 }
 
-// quirk checks for known deviations that the Decoder does not note, since they show only in
-// several entries or with the kind of the document.
+// quirk checks for known deviations that the Decoder does not report, since they can be
+// seen only in several entries or if the kind of the document is known.
 func quirk(r *run, rule *Rule) steps {
 	return quirks[quirkNumber(rule)].begin(r, rule)
 }
@@ -36,9 +37,9 @@ var quirks = map[int]check{
 	58: {entry: quirkFileURI},
 }
 
-// quirkNewestFirst detects changes in reverse order, in which more entries are earlier than
-// the previous one than later. The proposal of 2013 uses that order, so its documents are
-// not checked.
+// quirkNewestFirst reports changes in reverse order: more entries are earlier than the
+// previous entry than later. Documents of the proposal of 2013 are not checked, since
+// that order is normal there.
 func quirkNewestFirst(r *run, rule *Rule) steps {
 	if r.profile == ProfileDLib {
 		return steps{}
@@ -68,21 +69,23 @@ func quirkNewestFirst(r *run, rule *Rule) steps {
 	}
 }
 
-// quirkDeletionWithBytes detects deletions that still describe the deleted bytes.
+// quirkDeletionWithBytes reports deletions with a hash or length, which can only be
+// that of the deleted bytes.
 func quirkDeletionWithBytes(r *run, rule *Rule, e *entry) {
 	if e.Change == resourcesync.Deleted && (len(e.Digests) > 0 || e.Length.Known()) {
 		r.atEntry(rule, e, "the deletion has hash or length of what is gone")
 	}
 }
 
-// quirkResourceRepeated detects resources with two entries, of which readers use the last.
+// quirkResourceRepeated reports resources with two entries in one document. Readers use
+// the last one.
 func quirkResourceRepeated(r *run, rule *Rule) steps {
 	return repeated(func(e *entry) string { return e.Loc }, func(e *entry, first int) {
 		r.atEntry(rule, e, "the resource is in line %d as well", first)
 	})
 }
 
-// quirkFileURI detects URIs of files on the Source's own machine.
+// quirkFileURI reports URIs that name a file on the Source's own machine.
 func quirkFileURI(r *run, rule *Rule, e *entry) {
 	if len(e.Loc) > 5 && strings.EqualFold(e.Loc[:5], "file:") {
 		r.atEntry(rule, e, "loc %q is a file of the Source's own machine", e.Loc)

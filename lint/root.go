@@ -21,8 +21,9 @@ func rootCapability(r *run, rule *Rule) {
 	}
 }
 
-// capabilityValue checks the capability against the kind of the document, which is
-// known from the place where it was found or from the value without regard to case.
+// capabilityValue checks that the capability is right for the kind of the document. The
+// kind is known because of where the document was found, or because the value is right
+// except for upper and lower case.
 func capabilityValue(r *run, rule *Rule) steps {
 	if rule.ID == "description-entry-capability-value" {
 		return steps{entry: func(e *entry) { descriptionEntry(r, rule, e) }}
@@ -53,7 +54,7 @@ func descriptionEntry(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// archiveCapability checks that capabilities of archives are spelled as in Archives
+// archiveCapability checks that the capabilities of archives are written as in Archives
 // §2.1.
 func archiveCapability(r *run, rule *Rule) steps {
 	return steps{
@@ -70,7 +71,8 @@ func archiveCapability(r *run, rule *Rule) steps {
 	}
 }
 
-// nearArchive returns the archive capability of which c is a misspelling, or "".
+// nearArchive returns the capability of archives of which c is a misspelling, or "" if
+// there is none.
 func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 	if c == "" || c.Known() {
 		return ""
@@ -90,8 +92,8 @@ func nearArchive(c resourcesync.Capability) resourcesync.Capability {
 	return ""
 }
 
-// rootTimeRequired checks that a snapshot has at and that a document of changes has
-// from (1.1 App. A).
+// rootTimeRequired checks that the root of a snapshot has the attribute at, and that
+// the root of a document of changes has from (1.1 App. A).
 func rootTimeRequired(r *run, rule *Rule) {
 	name, value := "at", r.header.At
 	if rule.Family == "from-required" {
@@ -102,7 +104,7 @@ func rootTimeRequired(r *run, rule *Rule) {
 	}
 }
 
-// rootHas reports whether the root has an attribute, even with an invalid value.
+// rootHas reports whether the root has an attribute, even if its value is invalid.
 func (r *run) rootHas(t namedTime) bool { return !t.value.IsZero() || r.noted[t.name+"-w3cdtf"] }
 
 type namedTime struct {
@@ -110,7 +112,8 @@ type namedTime struct {
 	value resourcesync.Datetime
 }
 
-// String returns the attribute with its value, or only its name if there is no value.
+// String returns the attribute with its value. If the attribute has no value, String
+// returns the name only.
 func (t namedTime) String() string {
 	if t.value.IsZero() {
 		return t.name
@@ -122,8 +125,8 @@ func timesOf(m *resourcesync.Metadata) [4]namedTime {
 	return [4]namedTime{{"at", m.At}, {"completed", m.Completed}, {"from", m.From}, {"until", m.Until}}
 }
 
-// rootTimeScope checks that only snapshots have at and completed, and only documents of
-// changes have from and until (1.1 §7, App. A Table 4).
+// rootTimeScope checks that only snapshots have the attributes at and completed, and
+// that only documents of changes have from and until (1.1 §7, App. A Table 4).
 func rootTimeScope(r *run, rule *Rule) {
 	for _, t := range timesOf(&r.header.Metadata) {
 		if rule.ID == "root-"+t.name+"-scope" && r.rootHas(t) {
@@ -132,8 +135,8 @@ func rootTimeScope(r *run, rule *Rule) {
 	}
 }
 
-// rootTimeUndefined checks that the root has no times in the other kinds, for which
-// none are defined.
+// rootTimeUndefined checks that the root has no attributes of time in the documents for
+// which the standard defines none.
 func rootTimeUndefined(r *run, rule *Rule) {
 	for _, t := range timesOf(&r.header.Metadata) {
 		if r.rootHas(t) {
@@ -142,14 +145,15 @@ func rootTimeUndefined(r *run, rule *Rule) {
 	}
 }
 
-// noSuchIndex checks that there is no index of manifests (1.1 §11.2, §13.2), nor of
-// Capability Lists, which need none (1.1 §9). Each rule concerns only its own kind.
+// noSuchIndex checks that there is no index of manifests (1.1 §11.2, §13.2), and no
+// index of Capability Lists, which do not need one (1.1 §9). Each of these rules is for
+// one kind of document.
 func noSuchIndex(r *run, rule *Rule) {
 	r.atRoot(rule, "the root is sitemapindex; expected urlset for capability %q", r.header.Capability)
 }
 
-// upRequired checks that the root links to its parent document (1.1 §6.2). In the
-// proposal of 2013 that link is called top.
+// upRequired checks that the root links to the document above it (1.1 §6.2). In the
+// proposal of 2013 the relation of that link is top, and not up.
 func upRequired(r *run, rule *Rule) {
 	if r.header.Link(resourcesync.RelUp) != "" {
 		return
@@ -163,7 +167,7 @@ func upRequired(r *run, rule *Rule) {
 	r.atRoot(rule, "the root has no rs:ln rel=%q to the %s", rel, where)
 }
 
-// upSingle checks that a document has only one parent (1.1 §6.2).
+// upSingle checks that the root links to only one document above it (1.1 §6.2).
 func upSingle(r *run, rule *Rule) {
 	if n := countLinks(r.header.Links, resourcesync.RelUp); n > 1 {
 		r.atRoot(rule, "the root has %d links with rel=\"up\"; expected one", n)
@@ -180,30 +184,32 @@ func countLinks(links []resourcesync.Link, rel string) int {
 	return n
 }
 
-// indexOnIndex checks that only parts link to an index (1.1 §6.2).
+// indexOnIndex checks that an index does not link to a further index, since only parts
+// of a list may link to an index (1.1 §6.2).
 func indexOnIndex(r *run, rule *Rule) {
 	if href := r.header.Link(resourcesync.RelIndex); href != "" {
 		r.atRoot(rule, "an index links to a further index, %q", href)
 	}
 }
 
-// rootDescribedBy checks that Sources and sets link to descriptions for people (1.1
-// §8, §9).
+// rootDescribedBy checks that the documents of Sources and sets link to descriptions
+// for people (1.1 §8, §9).
 func rootDescribedBy(r *run, rule *Rule) {
 	if r.header.Link(resourcesync.RelDescribedBy) == "" {
 		r.atRoot(rule, "the root has no rs:ln rel=\"describedby\"")
 	}
 }
 
-// dlibNamespace checks that a document of the proposal of 2013 uses the namespace of
-// the proposal.
+// dlibNamespace checks that a document of the proposal of 2013 uses the namespace that
+// the proposal defines.
 func dlibNamespace(r *run, rule *Rule) {
 	if !inDLibNamespace(r.header.Dialect) && (r.seen.Metadata || len(r.header.Links) > 0) {
 		r.atRoot(rule, "rs:md and rs:ln are not in namespace http://www.openarchives.org/rs/")
 	}
 }
 
-// dlibCapability checks that the root has the capability, as in 1.1.
+// dlibCapability checks that the root of a document of the proposal of 2013 has a
+// capability, as the root must have in 1.1.
 func dlibCapability(r *run, rule *Rule) {
 	switch {
 	case !r.seen.Metadata && r.isSitemap():
@@ -214,8 +220,9 @@ func dlibCapability(r *run, rule *Rule) {
 	}
 }
 
-// dlibModified checks that the root has the time at which the document was written. For
-// snapshots the Decoder reads that as at.
+// dlibModified checks that the root of a document of the proposal of 2013 has the time
+// at which the document was written. In snapshots the Decoder reads that time as the
+// attribute at.
 func dlibModified(r *run, rule *Rule) {
 	if !r.seen.Metadata || !r.header.At.IsZero() {
 		return

@@ -14,29 +14,29 @@ import (
 // Rule is one requirement or recommendation of the standard.
 type Rule struct {
 	ID      string   `json:"id"`
-	Family  string   `json:"family"` // rules of one family share a check, for several kinds of document
+	Family  string   `json:"family"` // the family of the rule: rules of one family share a check, for several kinds of document
 	Level   Level    `json:"level"`
-	Kinds   []string `json:"kinds"`   // kinds of document, such as "changelist-index"; AnyKind alone for all
-	Version string   `json:"version"` // edition that contains the rule; "both" for 1.0 and 1.1
-	Section string   `json:"section"` // sections of the standard, such as "1.1 §12.1; 1.0 §12.1"
+	Kinds   []string `json:"kinds"`   // the kinds of document that the rule applies to, such as "changelist-index"; AnyKind alone for all kinds
+	Version string   `json:"version"` // the edition that contains the rule; "both" for 1.0 and 1.1
+	Section string   `json:"section"` // the sections of the standard with the rule, such as "1.1 §12.1; 1.0 §12.1"
 
 	Text string `json:"text"` // the requirement, as a sentence
 	Fix  string `json:"fix"`  // what the owner of the Source should do, as a sentence
 
-	// Checkable is the input needed to find a violation: "static" for one document,
-	// "live" for requests, "crosslink" for several documents, "behaviour" for more than
-	// that.
+	// Checkable says what is needed to find a violation: "static" means one document,
+	// "live" means requests to the server, "crosslink" means several documents, and
+	// "behaviour" means more than these.
 	Checkable string `json:"checkable"`
 
 	Derived   bool     `json:"derived,omitempty"`   // the standard implies the rule without stating it
-	Conflicts []string `json:"conflicts,omitempty"` // rules of other editions that contradict this one
-	Wins      string   `json:"wins,omitempty"`      // edition that applies in a conflict, unless a profile is given
+	Conflicts []string `json:"conflicts,omitempty"` // the rules of other editions that contradict this rule
+	Wins      string   `json:"wins,omitempty"`      // the edition that counts if rules contradict each other and no profile is given
 }
 
 // AnyKind in Rule.Kinds means all kinds of ResourceSync documents.
 const AnyKind = "any"
 
-// In reports whether the rule belongs to profile p.
+// In reports whether the rule belongs to the given profile.
 func (r *Rule) In(p Profile) bool {
 	if r.Version == "any" || r.ID == "xml-well-formed" {
 		return true
@@ -46,14 +46,14 @@ func (r *Rule) In(p Profile) bool {
 		return r.Version == "1.1" || r.Version == "both" || r.Version == "archives-0.9.1"
 	case Profile10, ProfileArchives:
 		return r.Version == "1.0" || r.Version == "both" || r.Version == "archives-0.9.1"
-	case ProfileMid2013: // these drafts have modified instead of at and from
+	case ProfileMid2013: // the drafts of mid-2013 have the attribute modified instead of at and from
 		return (r.Version == "1.0" || r.Version == "both") && !strings.HasSuffix(r.ID, "-at-required") && !strings.HasSuffix(r.ID, "-from-required")
 	}
 	return r.Version == string(p)
 }
 
-// concerns reports whether the rule applies to documents of a kind; "" is the unknown
-// kind.
+// concerns reports whether the rule applies to documents of the given kind. The kind ""
+// is unknown.
 func (r *Rule) concerns(kind string) bool {
 	return r.Kinds[0] == AnyKind || kind != "" && slices.Contains(r.Kinds, kind)
 }
@@ -70,7 +70,7 @@ type rulebook struct {
 var book = sync.OnceValue(func() rulebook {
 	var b rulebook
 	if err := json.Unmarshal(rulesJSON, &b.rules); err != nil {
-		panic(fmt.Sprintf("lint: rules.json: %v", err)) // cannot happen: the file is embedded, and a test reads it
+		panic(fmt.Sprintf("lint: rules.json: %v", err)) // the error cannot occur: the file is embedded, and a test reads it
 	}
 	b.byID = make(map[string]*Rule, len(b.rules))
 	b.byQuirk = make(map[resourcesync.Quirk]*Rule)
@@ -83,11 +83,11 @@ var book = sync.OnceValue(func() rulebook {
 	return b
 })
 
-// Rules returns the catalogue: the rules of all editions in the order of the standard,
-// followed by those about quirks, the habits of existing Sources.
+// Rules returns the catalogue of rules: first the rules of all editions, in the order
+// of the standard, and then those about quirks (known habits of existing Sources).
 func Rules() []Rule { return slices.Clone(book().rules) }
 
-// Lookup returns the rule with that id.
+// Lookup returns the rule with the given id.
 func Lookup(id string) (Rule, bool) {
 	r, ok := book().byID[id]
 	if !ok {

@@ -18,55 +18,55 @@ import (
 )
 
 const (
-	batchSize  = catalog.MaxChanges // number of resources in one query or one transaction
-	planSize   = 2000               // number of files that are compared at a time
-	keysMemory = 8 << 20            // memory for the keys of a walk, in bytes; further keys are stored in a file
+	batchSize  = catalog.MaxChanges // the number of resources in one query or one transaction
+	planSize   = 2000               // the number of files that are compared with the catalog at a time
+	keysMemory = 8 << 20            // the memory for the keys of the files that a scan found, in bytes; further keys are stored in a file
 )
 
-// Plan says what differs between a directory or listing and the recorded state. Close
-// removes its temporary files.
+// Plan says how a directory or a listing differs from the state that the catalog
+// records. Close removes the temporary files of the Plan.
 type Plan struct {
-	At time.Time // time at which the walk began; changes recorded with this plan get this time or a later one
+	At time.Time // the time at which the scan began; each change that Apply records with this plan gets this time or a later one
 
-	Files     int64 // number of files to publish
-	Bytes     int64 // total size of these files
-	Unchanged int64 // number of files whose size, times and inode are as recorded
+	Files     int64 // the number of files to publish
+	Bytes     int64 // the total size of the files to publish, in bytes
+	Unchanged int64 // the number of files whose size, times and inode equal the recorded ones
 	New       int64 // number of files that are not in the set yet
-	Relabel   int64 // number of unchanged files whose type, encoding, changefreq or links may change because of a rule or a listing
-	Modified  int64 // number of files that may have changed, which hashing will show
+	Relabel   int64 // the number of files with unchanged bytes whose type, encoding, changefreq or links may change because of a rule or a listing
+	Modified  int64 // the number of files that may have changed, as hashing them will show
 	ToHash    int64 // total size of the new and modified files, in bytes
-	Vanished  int64 // number of members whose file no longer exists; 0 if that is in doubt
-	Set       int64 // number of members before the scan
+	Vanished  int64 // the number of resources in the set whose file no longer exists; 0 if it is unknown whether files were deleted
+	Set       int64 // the number of resources in the set before the scan
 	Excluded  map[Reason]int64
-	Assumed   int64       // number of members that AssumeUnchanged matches, whose recorded state stays
-	Unmatched []Unmatched // patterns that matched nothing, if the whole Dir was examined
+	Assumed   int64       // the number of resources that the patterns AssumeUnchanged match; their recorded state stays
+	Unmatched []Unmatched // the patterns that matched nothing; only known if the whole directory was examined
 	Twins     [][2]string // pairs of files whose names differ only in their Unicode form, at most 20
 
-	Mark     string      // position after the last change of a List: see List.Marks
-	Follows  bool        // the plan comes from a List of changes
-	Notes    []string    // remarks of the Input, each of them one sentence
+	Mark     string      // the position after the last change that a list of changes contains: see List.Marks
+	Follows  bool        // the plan was made from a list of changes
+	Notes    []string    // remarks about the scanned input, each of them one sentence
 	Failures Failures    // the paths that could not be examined, whose recorded state stays
-	Doubt    bool        // a directory could not be read, so nothing is deleted
+	Doubt    bool        // a directory could not be read, so the scan deletes no resources
 	Guard    *GuardError // the reason why Apply refuses the plan; nil if it does not
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
-	pieces   *spool.Log[catalog.Piece] // pieces of a Dir, to be stored when all their files are recorded
-	mounts   []string                  // mount points that were found in a Dir
-	relabel  bool                      // the rules are not those that were last applied to all members
-	listed   *spool.Log[listWork]      // the work of a List; nil for a Dir, whose work is in the field work
-	moment   time.Time                 // the time in the attribute at of the listing of a List; zero if unknown
+	pieces   *spool.Log[catalog.Piece] // the pieces (groups of files of one directory) to be stored once all their files are recorded
+	mounts   []string                  // the mount points that were found in the directory tree
+	relabel  bool                      // the rules differ from those that were last applied to the whole set
+	listed   *spool.Log[listWork]      // the entries of a listing to process; nil if a directory was scanned, for which work is used
+	moment   time.Time                 // the time in the attribute at of the listing; zero if it is unknown
 }
 
-// item is a file to hash.
+// item is a file that Apply has to read: to hash it, or to determine its type again.
 type item struct {
-	Path  []byte // path of the file, which need not be valid UTF-8
+	Path  []byte // the path of the file, which need not be valid UTF-8
 	New   bool
-	Label bool   // the bytes are as recorded, so only type, encoding and links are determined again
+	Label bool   // the bytes are as recorded, so only type, encoding and links of the file are determined again
 	Print stamp  // zero if unknown
-	Piece int64  // number in the plan of the piece to which the file belongs; 0 if there is none
-	URI   string // URI of the file in an adopted publication; "" if it is spelled as ours
-	Also  string // one more digest algorithm, for the comparison with a recorded digest; "" if none is needed
+	Piece int64  // the number, in the plan, of the piece (group of files of one directory) that contains the file; 0 if no piece contains it
+	URI   string // the URI of the file in an adopted publication; "" if URI returns the same one
+	Also  string // the algorithm of a further digest, which is compared with a recorded digest; "" if none is needed
 }
 
 // Close deletes the temporary files of the plan.
@@ -81,7 +81,7 @@ func (p *Plan) Close() error {
 	return err
 }
 
-// Fail adds a failure to a plan, and reports it with Observe.
+// Fail adds a failure to a plan, and passes it to the function Observe.
 func (d *Deps) Fail(p *Plan, e *FileError) { d.fail(&p.Failures, e) }
 
 func (d *Deps) fail(all *Failures, e *FileError) {
@@ -89,10 +89,10 @@ func (d *Deps) fail(all *Failures, e *FileError) {
 	d.observe(Event{URI: e.URI, Path: e.Path, Bytes: -1, Err: e})
 }
 
-// Action is a change that Apply will record, as far as it is known before files are
-// hashed.
+// Action is a change that Apply will record, as far as the change is known before files
+// are hashed.
 type Action struct {
-	Change resourcesync.Change // kind of the change; if it is Updated, hashing may show that nothing changed
+	Change resourcesync.Change // the kind of the change; if the kind is Updated, hashing may show that nothing changed
 	URI    string
 	Path   string
 }
@@ -126,7 +126,7 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 	}
 }
 
-// gone yields the members that vanished, in batches.
+// gone yields the resources of the set whose file no longer exists, in batches.
 func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, error] {
 	return func(yield func([]catalog.Resource, error) bool) {
 		var uris []string
@@ -151,8 +151,8 @@ func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, e
 }
 
 // Plan walks the directory and compares it with the catalog. It records nothing. It
-// returns ErrRoot if the directory itself cannot be read; other read errors are in
-// Failures.
+// returns ErrRoot if the directory itself cannot be read. Other errors of reading are
+// in Plan.Failures.
 func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
@@ -207,12 +207,12 @@ type planner struct {
 	ctx   context.Context
 	d     *Dir
 	p     *Plan
-	seen  *spool.Keys // keys of all files that exist or may exist
-	uris  []string    // URIs of the files, in the same order
+	seen  *spool.Keys // the keys of all files that exist or may exist
+	uris  []string    // the URIs of files, in the same order
 	files []sight
-	other bool // a file differs from the recorded state, so deletions must be looked for
+	other bool // a file differs from the recorded state, so it must be examined whether resources were deleted
 
-	spelled map[string]string // URIs that an adopted publication uses for files, by path: see Deps.Spelled
+	spelled map[string]string // the URIs that an adopted publication uses for files, by path: see Deps.Spelled
 }
 
 func (b *planner) run() error {
@@ -236,12 +236,12 @@ func (b *planner) run() error {
 		return err
 	}
 	if !b.other && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
-		return nil // the members are exactly the files that were found
+		return nil // the set consists of exactly the files that were found
 	}
 	return b.compare()
 }
 
-// see handles one observation of the walk.
+// see handles one sight: a file, directory or mount point that the walk reported.
 func (b *planner) see(s sight) error {
 	if s.twin != "" && len(b.p.Twins) < maxTwins {
 		b.p.Twins = append(b.p.Twins, [2]string{s.twin, s.name})
@@ -255,7 +255,7 @@ func (b *planner) see(s sight) error {
 	case s.dir:
 		return b.failedDir(s.name, s.err)
 	case errors.Is(s.err, fs.ErrNotExist):
-		return nil // the file was deleted after the directory had been read
+		return nil // the file was deleted after the entries of its directory were read
 	case s.err != nil:
 		b.other = true
 		b.d.Fail(b.p, b.d.fileError(s.name, s.err))
@@ -277,7 +277,7 @@ func (b *planner) see(s sight) error {
 	return nil
 }
 
-// name determines the URIs of files.
+// name determines the URIs of files and stores them in the field uris.
 func (b *planner) name(files []sight) error {
 	some, err := b.d.Seen.Spells(b.ctx)
 	if err == nil && some {
@@ -310,8 +310,8 @@ func (b *planner) failedDir(name string, err error) error {
 	return nil
 }
 
-// flush compares the collected files with the recorded state: first whole pieces, then
-// the files of those pieces that differ.
+// flush compares the collected files with the catalog: first each piece (group of files
+// of one directory) as a whole, then the single files of the pieces that differ.
 func (b *planner) flush() error {
 	if err := b.name(b.files); err != nil {
 		return err
@@ -347,8 +347,9 @@ func (b *planner) flush() error {
 	return nil
 }
 
-// ask finds out which pieces are recorded unchanged. If rules link files to each other,
-// no piece counts as unchanged, since a target may have been added or deleted.
+// ask finds out which pieces (groups of files of one directory) are as the catalog
+// recorded them. If rules make links between files, no piece counts as unchanged, since
+// the target of a link may have been added or deleted.
 func (b *planner) ask() error {
 	links := b.d.linked()
 	var asked []*piece
@@ -381,7 +382,7 @@ func (b *planner) ask() error {
 	return nil
 }
 
-// take adds to the plan what has to be done about a file.
+// take adds to the plan what Apply has to do with a file.
 func (b *planner) take(known catalog.Resource, f *sight) error {
 	it := item{Path: []byte(f.name), URI: b.spelled[f.name], New: !known.Member, Print: stampOf(f.info)}
 	if f.piece != nil {
@@ -408,7 +409,7 @@ func (b *planner) take(known catalog.Resource, f *sight) error {
 	return b.p.work.Append(it)
 }
 
-// unchanged reports whether a file need not be hashed.
+// unchanged reports whether a file is as recorded, so that it need not be hashed.
 func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	if !known.Member || known.Due != "" || !known.Stored || known.Path != name || known.Stat != p.String() {
 		return false
@@ -416,13 +417,15 @@ func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	return d.complete(known.Digests)
 }
 
-// complete reports whether ds contains all digests that are to be published.
+// complete reports whether digests contain one of each algorithm that is to be
+// published.
 func (d *Deps) complete(ds resourcesync.Digests) bool {
 	return !slices.ContainsFunc(d.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
 }
 
-// also returns one more algorithm to compute if no recorded digest uses a configured
-// algorithm: that of the strongest recorded digest. Otherwise it returns "".
+// also returns the algorithm of the strongest recorded digest if no recorded digest
+// uses a configured algorithm: that digest is computed too, for the comparison.
+// Otherwise it returns "".
 func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	for _, a := range d.algorithms() {
 		if !known.Digests.Get(a).IsZero() {
@@ -432,8 +435,8 @@ func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 	return known.Digests.Strongest().Algorithm()
 }
 
-// compare adds to the plan the members whose file no longer exists, unless that is in
-// doubt.
+// compare adds the resources whose file no longer exists to the plan, unless a
+// directory could not be read.
 func (b *planner) compare() error {
 	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)
 	if err != nil {
@@ -455,7 +458,7 @@ func (b *planner) compare() error {
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.d.MaxDelete}
 	}
-	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // lost mount points matter only if files vanished, and not if --max-delete allows to delete everything
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // a lost mount point matters only if files vanished, and not if --max-delete permits the deletion of all
 		return nil
 	}
 	mount, lost, err := b.d.lostMount(b.ctx)
@@ -465,17 +468,17 @@ func (b *planner) compare() error {
 	return err
 }
 
-// Result has the numbers of what Apply did.
+// Result has the numbers of files and resources that Apply processed.
 type Result struct {
-	At        time.Time // the field At of the Plan
-	Completed time.Time // time at which the last change was recorded
+	At        time.Time // a copy of Plan.At
+	Completed time.Time // the time at which the last change was recorded
 
 	Created, Updated, Deleted int64
-	Unchanged                 int64  // number of unchanged resources, including those that hashing showed to be unchanged
-	Relabelled                int64  // number of resources with unchanged bytes and a new type, encoding, changefreq or link, which the Resource List has to show
-	Clashes                   int64  // number of resources to which another set gives another type or encoding; what this scan found is recorded
-	FirstClash                string // URI of the first resource that Clashes counts
-	Gone                      int64  // number of files that were deleted or excluded after the walk; they stay recorded until the next scan
+	Unchanged                 int64  // the number of unchanged resources, including those that only hashing showed to be unchanged
+	Relabelled                int64  // the number of resources with unchanged bytes, but a new type, encoding, changefreq or link, which the next Resource List has to show
+	Clashes                   int64  // the number of resources that also belong to another set with another type or encoding; the values that this scan found are recorded
+	FirstClash                string // the URI of the first resource that the field Clashes counts
+	Gone                      int64  // the number of files that were deleted or excluded while the scan ran; they stay recorded until the next scan
 	Hashed                    int64  // bytes
 	Failures                  Failures
 	Excluded                  map[Reason]int64

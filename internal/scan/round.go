@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// batchBytes is the number of bytes hashed after which a transaction records the
-	// results, so that a crash costs little repeated work. A round also has a largest
-	// number of files.
+	// batchBytes is the number of bytes that are hashed before their results are
+	// recorded in a transaction. It is small, so that little has to be hashed again
+	// after a crash. The number of files in a transaction is limited too.
 	batchBytes = 256 << 20
-	// enrollSize is the largest number of files in a round whose changes are not
-	// logged.
+	// enrollSize is the largest number of files whose results are recorded in one
+	// transaction, if no changes are logged for them.
 	enrollSize = 4000
 )
 
-// round is a number of files whose results are recorded in one transaction.
+// round is the files whose results are recorded in one transaction.
 type round struct {
-	keep blob.Batch // copies of the bytes; nil if no bytes are kept
+	keep blob.Batch // the copies of the files' bytes; nil if no copies are stored
 }
 
-// job is a file to read, with a channel for the result. A job without a channel marks
-// the end of a round.
+// job is a file to read, with a channel for its result. A job without a channel marks
+// the end of a round (the files of one transaction).
 type job struct {
 	item
 	round *round
@@ -39,16 +39,17 @@ type job struct {
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // jobs whose results are waited for; buffered, so that reading continues during a large file or a transaction
+	order chan job  // the jobs that have no result yet, in the order of the plan; a buffer lets workers continue during a large file or a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
-	rounds []*round // the rounds that may have open files
+	rounds []*round // the rounds whose copies are not finished or discarded yet
 }
 
-// readAll reads the files of a plan. It passes the results to take, in order, and calls
-// end after each round. It stops at the first error of take or end. While one round is
-// recorded, at most one more is read.
+// readAll reads the files of a plan. It calls take with each result, in the order of
+// the plan, and end after each round (the files of one transaction). It stops at the
+// first error of take or end. While one round is recorded, at most one more round is
+// read.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
 	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
 	l.outs.New = func() any { return make(chan hashed, 1) }
@@ -94,7 +95,8 @@ func (d *Deps) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// queue divides the files of the plan into rounds and sends them to the workers.
+// queue divides the files of the plan into rounds (the files of one transaction each)
+// and sends them to the workers.
 func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 	size := l.d.roundSize()
 	var now *round
@@ -127,7 +129,8 @@ func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 	return send(ctx, l.order, job{round: now})
 }
 
-// roundSize returns the number of files in a round.
+// roundSize returns the largest number of files whose results are recorded in one
+// transaction.
 func (d *Deps) roundSize() int {
 	if d.Unpublished {
 		return enrollSize
@@ -159,8 +162,8 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass waits for the result of a job and passes it to take. At the end of a round it
-// calls end.
+// pass waits for the result of a job and calls take with it. At the end of a round (the
+// files of one transaction) it calls end.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {
 		err := end(j.round)
@@ -190,7 +193,7 @@ func (l *pipeline) ended(r *round) {
 	l.rounds = l.rounds[1:] // rounds end in the order in which they began
 }
 
-// close discards the copies of unfinished rounds.
+// close discards the copies of files whose results were not recorded.
 func (l *pipeline) close() error {
 	var errs []error
 	for _, r := range l.rounds {

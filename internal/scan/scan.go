@@ -3,9 +3,9 @@
 // changing anything. Dir.Apply hashes the files that may have changed and records the
 // changes.
 //
-// Neither method holds the set in memory. In doubt nothing is deleted: if a directory
-// cannot be read, a file cannot be examined, or more files are missing than the guard
-// allows, the recorded state stays.
+// Neither method holds the whole set in memory. No resource is deleted as long as it is
+// uncertain that its file is gone: if a directory or file cannot be read, or more files
+// are missing than the guard allows, the recorded state stays.
 package scan
 
 import (
@@ -30,37 +30,38 @@ type Input interface {
 	Apply(ctx context.Context, p *Plan) (Result, error)
 }
 
-// Deps are the dependencies of every Input. BaseURL, Facts, Seen, Set and Now are required.
+// Deps has what every Input needs: the catalog and the settings. BaseURL, Facts, Seen,
+// Set and Now are required.
 type Deps struct {
 	Facts   Facts
 	Seen    Seen
 	Set     catalog.SetID
 	BaseURL string // ends in "/"
-	// Unpublished says that the set has no publication yet, so members are added
-	// without entries in the change log (Facts.Enroll).
+	// Unpublished says that the set has not been published yet, so resources are added
+	// to it without entries in the change log (Facts.Enroll).
 	Unpublished bool
-	// Shared says that other sets may contain some of the resources, so that already
-	// the first scan has to count Result.Clashes.
+	// Shared says that other sets may contain some of the resources, so that even the
+	// first scan has to count Result.Clashes.
 	Shared bool
 
-	// Whole makes an Input compare all resources, even if the Input knows what has
-	// changed.
+	// Whole makes an Input compare all resources, even if the Input itself knows which
+	// ones have changed.
 	Whole bool
 
-	Algorithms []resourcesync.Algorithm // algorithms of the digests to publish; nil means SHA-256
-	Workers    int                      // number of resources to hash concurrently; 0 means one for each processor
-	MaxDelete  guard.Limit              // a plan with more deletions is refused
-	Spool      string                   // directory for temporary files; "" means the directory of the operating system
+	Algorithms []resourcesync.Algorithm // the algorithms of the digests to publish; nil means SHA-256
+	Workers    int                      // the number of resources to hash concurrently; 0 means one for each processor
+	MaxDelete  guard.Limit              // the limit of deletions; a plan that exceeds it is refused
+	Spool      string                   // the directory for temporary files; "" means the directory of the operating system
 	// State is the state directory, in which an Input may store files of its own. Their
 	// names must be listed in catalog.IsStateName.
 	State  string
-	DryRun bool // the scan writes nothing
-	// Keep is a bucket to which the bytes of every created or updated resource are
-	// copied before the change is recorded. The key is KeepKey of their SHA-256. With
-	// nil, no bytes are copied.
+	DryRun bool // the scan makes a plan only, and writes nothing
+	// Keep is a bucket for copies of the bytes. The bytes of every created or updated
+	// resource are copied to it, with the key KeepKey, before the change is recorded.
+	// If Keep is nil, no bytes are copied.
 	Keep    blob.Bucket
 	Now     func() time.Time
-	Observe func(Event) // a function to call for each change and failure, never concurrently; may be nil
+	Observe func(Event) // a function that is called for each change and each failure, never concurrently; may be nil
 	// LeftOut is called for each file or directory that is not published, except those
 	// that this program writes. Calls are never concurrent. It may be nil.
 	LeftOut func(path string, why Reason)
@@ -72,19 +73,20 @@ func (d *Deps) Identity(ctx context.Context) (string, error) {
 	return fmt.Sprint(id, "-", d.Set), err
 }
 
-// KeepKey returns the key in Deps.Keep for bytes with this SHA-256.
+// KeepKey returns the key under which the bucket Deps.Keep has the bytes with the given
+// SHA-256.
 func KeepKey(sha256 resourcesync.Digest) string {
 	name := hex.EncodeToString(sha256.Sum())
 	return path.Join(name[:2], name)
 }
 
-// Rule says which media type, content coding, changefreq and links the resources have
-// whose path below the directory matches. If several rules match, each field comes from
-// the first rule that sets it, and links come from all of them.
+// Rule sets the media type, content coding, changefreq and links of the resources whose
+// path matches a glob. If several rules match a path, each field comes from the first
+// rule that sets it, and the links come from all of them.
 type Rule struct {
-	Match      string // a glob, as package glob defines it, for the path
-	Type       string // media type that replaces the one found by name and bytes
-	Encoding   string // content coding of the stored file, such as "gzip"
+	Match      string // a glob for the path below the directory, in the syntax of package glob
+	Type       string // the media type, instead of the one determined by file name and bytes
+	Encoding   string // the content coding of the stored file, such as "gzip"
 	ChangeFreq resourcesync.ChangeFreq
 	// KeepLinks are link relations, separated by spaces. Package republish copies links
 	// with these relations into the entry of a mirrored resource, although they are
@@ -104,53 +106,56 @@ type Dir struct {
 	// members at or below these paths can be found deleted. With nil, everything is
 	// scanned.
 	Paths []string
-	// Ours reports whether this program itself writes the file or directory at a path,
-	// so that it is not published. Nil means that no path is ours.
+	// Ours reports whether this program itself writes the file or directory at a path.
+	// Such a path is not published. If Ours is nil, this program writes none of the
+	// paths.
 	Ours func(path string) bool
 
 	Above fs.FileInfo // the parent directory of the tree; nil if it is unknown
-	// Device returns the device on which a directory is stored, for recognising mount
-	// points, or false if the device is unknown. With nil, the operating system is asked.
+	// Device returns the number of the device that stores a directory, by which mount
+	// points are recognised, or false if the device is unknown. If Device is nil, the
+	// operating system is asked.
 	Device func(name string, info fs.FileInfo) (device uint64, ok bool)
 
-	globs *globs // the compiled globs while a scan runs; otherwise nil
+	globs *globs // the compiled globs while a scan runs; nil otherwise
 }
 
 // Event is a change that was recorded, or a file or directory that could not be read.
 type Event struct {
-	Set    string              // name of the set; the scan itself leaves it empty
-	Change resourcesync.Change // kind of the change; "" if Err is set
+	Set    string              // the name of the set; the scan itself does not set this field
+	Change resourcesync.Change // the kind of the change; "" if Err is set
 	URI    string
-	Path   string // slash-separated path below the directory
-	Bytes  int64  // number of bytes; -1 if it is unknown
+	Path   string // the path below the directory, with slashes
+	Bytes  int64  // the number of bytes; -1 if the number is unknown
 	Err    error
 }
 
 // Reason is why a file or directory is not published.
 type Reason string
 
-// Values of Reason. A directory that is left out counts as one, whatever it contains.
+// These are the values of Reason. A directory that is not published counts once,
+// whatever it contains.
 const (
 	Dotfile Reason = "dotfile" // the name of the file or directory begins with a dot
 	Symlink Reason = "symlink" // a symbolic link to a directory, to a missing or unpublished file, or out of the tree
 	Special Reason = "special" // neither a regular file nor a directory, but for example a FIFO, a device or a socket
 	Pattern Reason = "pattern" // not selected by the patterns Include and Exclude
 	Litter  Reason = "litter"  // a file that operating systems and editors leave behind
-	Assumed Reason = "assumed" // matched by AssumeUnchanged, so the recorded state stays
+	Assumed Reason = "assumed" // the file matches a pattern of AssumeUnchanged, so its recorded state stays
 	Ours    Reason = "ours"    // a file or directory that this program writes: see Dir.Ours
-	// LinkFile is the reason for a file that has the links of another file (see
-	// Choice.LinkFiles).
+	// LinkFile is the reason for a file that is not a resource but contains the links
+	// of another file (see Choice.LinkFiles).
 	LinkFile Reason = "link file"
 
-	// The following reasons occur only if a mirror is published.
+	// The following reasons occur only if the published directory is a mirror.
 	Due        Reason = "due"        // the Source has newer bytes than the mirror
-	Unverified Reason = "unverified" // the Source has no digest that proves the bytes
-	Held       Reason = "held"       // the mirror keeps an earlier state, despite changes at the Source
-	Loop       Reason = "loop"       // a resource that we published, and that the mirror got back through other Sources
+	Unverified Reason = "unverified" // the Source gives no digest with which the bytes could be verified
+	Held       Reason = "held"       // the mirror keeps an earlier state on purpose, although the resource has changed at the Source
+	Loop       Reason = "loop"       // the resource is one that we published, and that the mirror received back through other Sources
 )
 
-// maxFailures is the largest number of failures in a list. Further failures are only
-// counted.
+// maxFailures is the largest number of errors that Failures stores. Further errors are
+// only counted.
 const maxFailures = 100
 
 // Failures are the files and directories that could not be read.
@@ -166,10 +171,10 @@ func (f *Failures) add(e *FileError) {
 	}
 }
 
-// FileError is an error of reading a file or directory, whose recorded state stays.
+// FileError is an error of reading a file or directory. Its recorded state stays.
 type FileError struct {
-	URI  string // URI of the resource; "" if the error concerns a part of a listing
-	Path string // path below the directory, "." for the directory itself, or the URI of a resource without a file
+	URI  string // the URI of the resource; "" if a part of a listing could not be read
+	Path string // the path below the directory, "." for the directory itself, or the URI of a resource that has no file
 	Err  error
 }
 
@@ -211,9 +216,9 @@ func (s Stat) String() string {
 // GuardError reports that more resources vanished than the guard allows, which may be a
 // mistake. Nothing was recorded.
 type GuardError struct {
-	Deletes, Set int64 // number of vanished resources, and number of resources in the set before the scan
+	Deletes, Set int64 // the number of vanished resources, and the number of resources in the set before the scan
 	Limit        guard.Limit
-	Mount        string // a directory that is no longer a mount point and below which all resources vanished, perhaps because its disk is not mounted; "" if there is none
+	Mount        string // the directory that is no longer a mount point, perhaps because its disk is not mounted, and whose resources have all vanished; "" if there is none
 }
 
 func (e *GuardError) Error() string {
@@ -222,7 +227,7 @@ func (e *GuardError) Error() string {
 	}
 	limit := "the limit of " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {
-		limit = "the guard allows (10 % and 5, half, or all)"
+		limit = "the guard allows (5, or 10 % if that is more, but at most half)"
 	}
 	return fmt.Sprintf("%d of %d resources are gone or left out now, more than %s: nothing was published", e.Deletes, e.Set, limit)
 }

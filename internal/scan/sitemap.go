@@ -15,20 +15,21 @@ import (
 )
 
 const (
-	maxDocuments = 50_001 // largest number of documents that are read: a full Sitemap index and its Sitemaps
-	maxLevels    = 4      // largest depth of lists that link lists; the Sitemap protocol and 1.1 §10.2 allow one level of indexes
+	maxDocuments = 50_001 // the largest number of documents that are read: a full Sitemap index and its Sitemaps
+	maxLevels    = 4      // the largest depth of lists that link further lists; the Sitemap protocol and 1.1 §10.2 allow one level of indexes
 )
 
-// Sitemap lists the resources of a Sitemap or Sitemap index, which may be compressed
-// with gzip and may be a Resource List (1.1 §10).
+// Sitemap is a listing of the resources in a Sitemap or Sitemap index, which may be
+// compressed with gzip and may be a Resource List (1.1 §10).
 type Sitemap struct {
 	Client *fetch.Client
-	// At is the URL of the document, or the name of a file. If it is a URL, the
-	// resources and the documents that an index links must have the same origin.
+	// At is the URL of the Sitemap, or the name of its file. If At is a URL, all
+	// resources, and all documents that an index links, must have the same origin as
+	// the URL.
 	At           string
 	AllowOrigins []string // further allowed origins (scheme://host[:port])
 	Open         func(name string) (io.ReadCloser, error)
-	Spool        string // directory for temporary files; "" means the directory of the operating system
+	Spool        string // the directory for temporary files; "" means the directory of the operating system
 }
 
 // List implements Listing.
@@ -52,25 +53,25 @@ func (s Sitemap) List(ctx context.Context, since time.Time) iter.Seq2[Listed, er
 
 func isURL(s string) bool { return strings.Contains(s, "://") }
 
-// listReader reads lists of resources, and the lists that they link.
+// listReader reads lists of resources, and the further lists that these link.
 type listReader struct {
 	ctx     context.Context
 	client  *fetch.Client
 	open    func(name string) (io.ReadCloser, error)
 	spool   string
-	origins []string // allowed origins; nil means any
-	dated   bool     // a list that does not state its time (attribute at) counts as incomplete
+	origins []string // the allowed origins of documents and resources; nil allows any origin
+	dated   bool     // each list must state its time (attribute at), or else the listing counts as incomplete
 	since   time.Time
-	oldest  time.Time // earliest time (attribute at) of the lists read so far, since an index may have an earlier one than its parts
+	oldest  time.Time // the earliest time (attribute at) of the lists read so far, since an index and its parts may have different times
 	yield   func(Listed, error) bool
 	read    map[string]bool
 }
 
-// lost yields the error of a part of the listing that could not be read.
+// lost yields the error that a part of the listing could not be read.
 func (r *listReader) lost(err error) bool { return r.yield(Listed{}, err) && r.ctx.Err() == nil }
 
-// document yields the entries of a document and of its next pages. The entries of a
-// page are yielded completely or not at all. It returns false when the consumer stops.
+// document yields the entries of a document and of its next pages. Either all entries
+// of a page are yielded or none. It returns false if the consumer has stopped.
 func (r *listReader) document(at string, level int) bool {
 	for at != "" && !r.read[at] {
 		if len(r.read) == maxDocuments {
@@ -116,8 +117,8 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 	return next, true
 }
 
-// most returns the largest allowed size of a document, in bytes; 0 means the default of
-// package document.
+// most returns the largest permitted size of a document, in bytes; 0 means the default
+// of package document.
 func (r *listReader) most() int64 {
 	if r.client == nil {
 		return 0
@@ -125,7 +126,7 @@ func (r *listReader) most() int64 {
 	return r.client.MaxDocument()
 }
 
-// judge returns an error if a document is not a list of resources that can be used.
+// judge returns an error if a document is not a usable list of resources.
 func (r *listReader) judge(at string, h *resourcesync.Header) error {
 	switch {
 	case h.Capability != "" && h.Capability != resourcesync.CapabilityResourceList:
@@ -140,7 +141,7 @@ func (r *listReader) judge(at string, h *resourcesync.Header) error {
 	return nil
 }
 
-// earliest returns the earlier of two times, not counting zero times.
+// earliest returns the earlier of two times. A zero time does not count.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -159,15 +160,16 @@ func (r *listReader) allowed(uri string) error {
 	return nil
 }
 
-// OriginError reports that a list links a document or resource of another origin.
+// OriginError reports that a list links a document or a resource whose origin is not
+// allowed.
 type OriginError struct{ URI, Origin string }
 
 func (e *OriginError) Error() string {
 	return fmt.Sprintf("%s has another origin than the list: allow the origin %s if the resource belongs to the set", e.URI, e.Origin)
 }
 
-// entries yields the entries of a document, and then the entries of the lists that the
-// document links.
+// entries yields the entries of a document, and then the entries of the lists to which
+// the document links.
 func (r *listReader) entries(d *document.Document, level int) bool {
 	var parts []string
 	for e, err := range d.Entries() {

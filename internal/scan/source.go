@@ -12,15 +12,15 @@ import (
 	"instep/fetch"
 )
 
-// Source lists the resources of a set of another Source, by its Resource List (1.1
-// §10). If a list does not state its time (attribute at), nothing is deleted, since the
-// list may be older than the recorded state.
+// Source is a listing of the resources in a set of another Source, read from the
+// Resource List of the set (1.1 §10). If a list does not state its time (attribute at),
+// no resources are deleted, since the list may be older than the recorded state.
 type Source struct {
 	Client       *fetch.Client
 	URI          string   // a URI by which the Source can be found
-	Set          string   // name of the set, or URI of its Capability List; "" if the Source has only one set
+	Set          string   // the name of the set, or the URI of its Capability List; "" if the Source has only one set
 	AllowOrigins []string // further allowed origins (scheme://host[:port]) of documents and resources
-	Spool        string   // directory for temporary files; "" means the directory of the operating system
+	Spool        string   // the directory for temporary files; "" means the directory of the operating system
 }
 
 // List implements Listing.

@@ -38,10 +38,10 @@ const fetchRows = 1000
 // NULL means unknown. The password of the database is never part of a configuration: it
 // is read from PGPASSWORD, PGPASSFILE or ~/.pgpass.
 type Query struct {
-	Postgres string // connection string or URL without a password; environment variables supply what it lacks
-	SQLite   string // name of the database file; exactly one of Postgres and SQLite is set
+	Postgres string // the connection string or URL of a PostgreSQL database, without a password; missing parts are taken from environment variables
+	SQLite   string // the name of an SQLite file; exactly one of Postgres and SQLite is set
 	SQL      string
-	BaseURL  string // base URL for the path column; ends in "/"
+	BaseURL  string // the base URL of the files in the column path; ends in "/"
 }
 
 // queryColumns are the allowed columns of a Query.
@@ -53,7 +53,8 @@ var passwordSetting = regexp.MustCompile(`(?i)\bpassword\s*=`)
 // ErrSecret means that a connection string contains a password.
 var ErrSecret = errors.New("expected a connection string without a password: put that into PGPASSWORD or ~/.pgpass")
 
-// Check finds mistakes in the query that can be seen without the database.
+// Check returns an error for a mistake in the configuration that can be found without
+// connecting to the database.
 func (q Query) Check() error {
 	switch {
 	case (q.Postgres == "") == (q.SQLite == ""):
@@ -91,8 +92,8 @@ func (q Query) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 	}
 }
 
-// readPostgres reads through a server-side cursor, so that neither side holds all rows
-// in memory.
+// readPostgres reads the rows through a cursor on the server, so that neither client
+// nor server holds all rows in memory.
 func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 	conn, err := pgx.Connect(ctx, q.Postgres)
 	if err != nil {
@@ -126,7 +127,7 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 	defer rows.Close()
 	var names []string
 	fields := rows.FieldDescriptions()
-	if len(fields) == 0 { // without columns, the connection may have been lost, so that the query need not be wrong
+	if len(fields) == 0 { // a result without columns may mean a lost connection, and not a wrong query
 		if rows.Close(); rows.Err() != nil {
 			return false, rows.Err()
 		}
@@ -190,12 +191,12 @@ func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
 	return rows.Err()
 }
 
-// rowTaker turns rows of a query into entries of a listing.
+// rowTaker makes an entry of a listing from each row of a query.
 type rowTaker struct {
 	q      Query
 	yield  func(Listed, error) bool
 	names  []string
-	n      int // number of the current row, counted from 1
+	n      int // the number of the current row, counted from 1
 	enough bool
 }
 
@@ -216,12 +217,12 @@ func (t *rowTaker) header(names []string) error {
 	return nil
 }
 
-// row yields the entry for a row. It returns false when the consumer stops.
+// row yields the entry for a row. It returns false if the consumer has stopped.
 func (t *rowTaker) row(values []any) bool {
 	t.n++
 	var e Listed
 	var wrong error
-	named := true // the columns that identify the resource could be read
+	named := true // the row has readable columns that identify the resource
 	for i, v := range values {
 		err := e.set(t.names[i], v)
 		named = named && (err == nil || t.names[i] != "uri" && t.names[i] != "path")
@@ -242,7 +243,7 @@ func (t *rowTaker) row(values []any) bool {
 	return !t.enough
 }
 
-// set sets the field of the entry that belongs to a column.
+// set sets the field of the entry that the given column fills.
 func (e *Listed) set(name string, value any) error {
 	if value == nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Tree is a directory tree. Names are slash-separated and relative; "." is its root. No
-// method leaves the tree. Directory entries have the FileInfo that Lstat would return
-// when the directory is listed.
+// Tree is a directory tree. Names are relative and have slashes; "." is the root. No
+// method opens anything outside of the tree. The entries of a directory have the
+// FileInfo that Lstat would return when the directory is listed.
 type Tree interface {
 	// Open opens a file or directory for reading. Unlike os.Open it does not wait if
 	// the file is a FIFO without a writer.
@@ -27,14 +27,14 @@ type Tree interface {
 // RootTree returns the Tree of an open directory.
 func RootTree(root *os.Root) Tree { return rootTree{root} }
 
-// rootTree is the Tree of an os.Root, which does not follow links out of its directory,
-// and which gets the FileInfo of each directory entry from the open directory.
+// rootTree is the Tree of an os.Root, which does not follow links out of its directory.
+// The FileInfo of each directory entry is read through the open directory.
 type rootTree struct{ root *os.Root }
 
 func (t rootTree) Open(name string) (fs.ReadDirFile, error) {
 	f, err := t.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
-		return nil, err // returning f would make an interface value that is not nil, although it contains a nil *os.File
+		return nil, err // f itself is not returned, because an interface value that contains a nil *os.File is not nil
 	}
 	return f, nil
 }
@@ -63,7 +63,7 @@ func (t rootTree) Sub(name string) (Tree, error) {
 		err = fmt.Errorf("open %q: %w: expected a directory, found a link to one", name, fs.ErrInvalid)
 	}
 	if err != nil {
-		_ = root.Close() // no data can be lost, since the directory was opened only for reading
+		_ = root.Close() // the error is ignored: a directory that was opened only for reading has no data to lose
 		return nil, err
 	}
 	return rootTree{root}, nil

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// URI returns the URI of a file. path is the slash-separated path below base, which may
-// contain any bytes; base ends in "/". Characters that RFC 3986 permits in a path stay,
-// and every other byte is percent-encoded. Different paths therefore have different
-// URIs.
+// URI returns the URI of a file. It percent-encodes every byte of the path that RFC
+// 3986 does not permit there, and appends the result to base. path is slash-separated
+// and may contain any bytes, and base ends in "/". Different paths always have
+// different URIs.
 func URI(base, path string) string {
 	const hexadecimal = "0123456789ABCDEF"
 	var b strings.Builder
@@ -45,7 +45,7 @@ func FileOf(base, uri string) (path string, ok bool) {
 	return path, true
 }
 
-// PathOf returns the path from which the function URI makes the given URI. It returns
+// PathOf returns the path for which the function URI returns the given URI. It returns
 // false if there is no such path.
 func PathOf(base, uri string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, base)
@@ -62,8 +62,9 @@ func literal(c byte) bool {
 		strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
 }
 
-// NameOf returns the name against which rules are matched for a resource without a
-// file: the part of its URI below base, or else host and path.
+// NameOf returns the name of a resource without a file, for the comparison with the
+// globs of rules: the part of its URI below base, or host and path if the URI is not
+// below base.
 func NameOf(base, uri string) string {
 	name, ok := strings.CutPrefix(uri, base)
 	if !ok {

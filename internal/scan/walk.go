@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	chunkSize = 1024 // number of directory entries that are read at a time
-	maxDepth  = 256  // largest depth of nested directories, each of which keeps a file open
-	sightSize = 256  // number of sights that are sent at a time
+	chunkSize = 1024 // the number of directory entries that are read at a time
+	maxDepth  = 256  // the largest depth of nested directories; during the walk each level keeps a directory open
+	sightSize = 256  // the number of sights (observations of the walk) that are sent at a time
 )
 
 // walker walks a tree depth first. It reads the entries of a directory in chunks and
-// sorts each chunk by name. For each directory on the current path it holds one chunk
-// in memory.
+// sorts each chunk by name. It holds one chunk in memory for the current directory and
+// one for each directory above it.
 type walker struct {
 	d       *Dir
 	options []byte       // see Dir.options
-	out     chan []sight // receives the sights in the order of the walk
-	held    []sight      // sights that have not been sent yet
+	out     chan []sight // a channel that receives the sights (observations) in the order of the walk
+	held    []sight      // the sights (observations) that have not been sent yet
 }
 
 // sight is one observation of the walk: a file, a directory that is not entered or
@@ -38,13 +38,13 @@ type sight struct {
 	reason Reason
 	err    error
 	dir    bool
-	mount  bool   // the path is a mount point, and the walk enters it
-	piece  *piece // the piece with the file; nil if the file was examined alone
-	twin   string // path of an earlier file whose name differs only in its Unicode form; "" if there is none
+	mount  bool   // the path is a mount point, which the walk enters
+	piece  *piece // the piece (group of files of one directory) that contains the file; nil if the path was given by itself
+	twin   string // the path of an earlier file whose name differs only in its Unicode form; "" if there is none
 }
 
-// walk visits the roots of the Dir, and calls see for each observation. It stops at the
-// first error of see.
+// walk visits the files and directories that the scan is limited to, and calls see for
+// each observation. It stops at the first error of see.
 func (d *Dir) walk(ctx context.Context, see func(sight) error) error {
 	w := walker{d: d, options: d.options(), out: make(chan []sight, 4)}
 	g, ctx := errgroup.WithContext(ctx)
@@ -84,7 +84,7 @@ func (w *walker) failed(ctx context.Context, dir string, err error) error {
 	return w.saw(ctx, sight{name: dir, err: err, dir: true})
 }
 
-// enter visits a directory and everything below it. above is the FileInfo of its parent
+// enter visits a directory and everything below it. above is the FileInfo of the parent
 // directory.
 func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, depth int) error {
 	if depth > maxDepth {
@@ -125,8 +125,9 @@ func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, dept
 	}
 }
 
-// chunk visits the entries of one chunk. It examines all files before it enters a
-// directory, since the digest of the piece depends on all files of the chunk.
+// chunk visits the entries of one chunk of a directory. It examines all files of the
+// chunk before it enters a subdirectory, since the digest of the chunk depends on all
+// its files.
 func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int, twins *twinFinder) error {
 	sights := make([]sight, 0, len(entries))
 	p := &piece{}
@@ -162,8 +163,8 @@ func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number
 	return nil
 }
 
-// at visits a path that the scan is limited to: a file, or a directory and everything
-// below it.
+// at visits one of the paths to which the scan is limited: a file, or a directory and
+// everything below it.
 func (w *walker) at(ctx context.Context, name string) error {
 	if name == "." {
 		return w.enter(ctx, name, w.d.Above, 0)

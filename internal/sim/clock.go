@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// clock simulates a wrong clock of a Source. Documents are published with correct times,
-// and the wrong times are written into them when they are served. Events during the fault
-// keep their wrong time afterwards.
+// clock simulates a wrong clock of a Source. The documents are published with correct
+// times, which are replaced by wrong ones when the documents are served. Events that
+// happen while the clock is wrong keep their wrong time when the clock is right again.
 type clock struct {
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // protects the fields below
 	turns []turn     // sorted by since
 }
 
-// turn is a time at which the error of the clock changes.
+// turn is a time at which the simulated clock is set, correctly or wrongly.
 type turn struct {
 	since time.Time
 	shift shift
 }
 
-// shift is how far a clock is ahead of the correct time. It is not a Duration, which
-// cannot exceed 292 years.
+// shift is how far a clock is ahead of the correct time. It is not a time.Duration,
+// which cannot exceed 292 years.
 type shift struct {
 	years int
 	by    time.Duration
@@ -30,7 +30,7 @@ type shift struct {
 
 func (s shift) of(t time.Time) time.Time { return t.AddDate(s.years, 0, 0).Add(s.by) }
 
-// turn changes the error of the clock from a time on.
+// turn sets how wrong the clock is from the given time on.
 func (k *clock) turn(now time.Time, to shift) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -51,7 +51,7 @@ func (k *clock) right() bool {
 	return len(k.turns) == 0
 }
 
-// shows returns the time that the clock shows at a given correct time.
+// shows returns the time that the clock shows at the given correct time.
 func (k *clock) shows(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,8 +61,8 @@ func (k *clock) shows(now time.Time) time.Time {
 	return now
 }
 
-// said returns the time that the clock showed at a past time. At the exact time of a turn
-// the clock still has the error before the turn.
+// said returns the time that the clock showed at a past time. At the exact time at which
+// the clock was set, it still showed the time before the setting.
 func (k *clock) said(t time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,8 +74,8 @@ func (k *clock) said(t time.Time) time.Time {
 	return t
 }
 
-// rewrite returns the switch that writes the times of the wrong clock into documents and
-// packages.
+// rewrite returns the switch that replaces the correct times in documents and packages
+// by those of the wrong clock.
 func (k *clock) rewrite() *Switch {
 	said := func(s string) string {
 		t, err := time.Parse(time.RFC3339Nano, s)
@@ -88,16 +88,16 @@ func (k *clock) rewrite() *Switch {
 	packages := sw.doc
 	sw.doc = func(c *call, on Switched, d *document) {
 		packages(c, on, d)
-		if !strings.HasSuffix(d.kind, "-manifest") { // the past changes of the clock
+		if !strings.HasSuffix(d.kind, "-manifest") { // times in manifests have been replaced already
 			d.times(said)
 		}
 	}
 	return sw
 }
 
-// wrongClock returns a fault of the Source's clock.
+// wrongClock returns a fault that sets the clock of the Source wrong.
 func wrongClock(name, says string, ahead shift) *Switch {
-	return &Switch{Name: name, Says: "the Source's clock is " + says + "; documents written meanwhile keep these times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
+	return &Switch{Name: name, Says: "the Source's clock is " + says + "; events during this time keep their wrong times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
 }
 
 var clockFaults = []*Switch{

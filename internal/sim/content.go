@@ -19,7 +19,8 @@ func mix(x uint64) uint64 {
 
 const golden = 0x9e3779b97f4a7c15
 
-// keyOf returns the key from which the content of a version of a resource is generated.
+// keyOf returns the random number from which the content of a version of a resource is
+// generated.
 func keyOf(seed uint64, id, version uint32) uint64 {
 	return mix(mix(seed+golden) ^ (uint64(id)<<32 | uint64(version)))
 }
@@ -30,8 +31,8 @@ type content struct {
 	size int64
 }
 
-// word returns the 8 bytes from byte 8n on, which are lower-case letters that people can
-// read.
+// word returns the 8 bytes that begin at byte 8n of the content. They are lower-case
+// letters, which people can read.
 func (c content) word(n int64) uint64 {
 	const sixteen, a = 0x0f0f0f0f0f0f0f0f, 0x6161616161616161
 	return mix(c.key+uint64(n)*golden)&sixteen + a
@@ -84,24 +85,25 @@ func (c content) sum(buf []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// SizeKind is the kind of a distribution of sizes.
+// SizeKind is the kind of a statistical distribution of sizes.
 type SizeKind string
 
 // Values of SizeKind.
 const (
 	Fixed     SizeKind = "fixed"     // always Low bytes
-	Uniform   SizeKind = "uniform"   // from Low to High bytes, uniformly distributed
-	LogNormal SizeKind = "lognormal" // median of Low bytes; the logarithm is normally distributed with Sigma
+	Uniform   SizeKind = "uniform"   // the sizes are between Low and High bytes, uniformly distributed
+	LogNormal SizeKind = "lognormal" // the sizes have a lognormal distribution with a median of Low bytes and the standard deviation Sigma of the logarithm
 )
 
-// Size is the distribution of the sizes of resources. Each version draws its own size.
+// Size is the distribution of the sizes of resources. Each version of a resource has a
+// size of its own.
 type Size struct {
 	Kind      SizeKind
 	Low, High int64
 	Sigma     float64 // 0 is 1
 }
 
-// Limits of the values of a Size.
+// These are the limits of the fields of a Size.
 const (
 	minSize  = 1
 	maxSize  = 1 << 30
@@ -122,7 +124,7 @@ func (s Size) check() error {
 	return nil
 }
 
-// of returns the size of the content that is generated from a key.
+// of returns the size of the content that is generated from the given key.
 func (s Size) of(key uint64) int64 {
 	switch s.Kind {
 	case Uniform:
@@ -138,5 +140,5 @@ func (s Size) of(key uint64) int64 {
 	return s.Low
 }
 
-// unit returns a number greater than 0 and at most 1.
+// unit turns a random number into a floating-point number greater than 0 and at most 1.
 func unit(x uint64) float64 { return (float64(x>>11) + 1) / (1 << 53) }

@@ -12,20 +12,20 @@ import (
 	"instep/resourcesync"
 )
 
-// document is a published document that switches change. Its names and values are as they
-// will be sent, valid or not.
+// document is a published document that switches change before it is sent. Its names
+// and values are exactly those that will be sent, whether or not they are valid.
 type document struct {
-	kind     string // the kind of the document, see resourcesync.Header.Kind
+	kind     string // the kind of the document, as Header.Kind of package resourcesync returns it
 	charset  string
-	before   string // text between XML declaration and root element
-	prefix   string // prefix for the Sitemap namespace
+	before   string // the text between the XML declaration and the root element
+	prefix   string // the prefix that is bound to the Sitemap namespace
 	root     string
 	rs       string // namespace of ResourceSync
-	attrs    []attr // attributes of the root element
+	attrs    []attr // the attributes of the root element
 	head     []node
 	entries  []entry
 	trailing string
-	at       time.Time // value of at when the list was published
+	at       time.Time // the attribute at that the list had when it was published
 }
 
 type attr struct{ name, value string }
@@ -39,8 +39,8 @@ type node struct {
 
 type entry []node
 
-// happened is the name of an internal node that is never written. Its value is the time of
-// a change as it was published.
+// happened is the name of a node that is used only internally and never written. Its
+// value is the time of a change as it was published.
 const happened = ""
 
 func (e entry) happened() string {
@@ -127,7 +127,8 @@ func linkNodes(links []resourcesync.Link) (nodes []node) {
 	return nodes
 }
 
-// get returns the value of an attribute, or "" if the node does not have it.
+// get returns the value of an attribute of the node, or "" if the node does not have
+// the attribute.
 func (n *node) get(name string) string {
 	if n == nil {
 		return ""
@@ -199,13 +200,13 @@ func (e entry) loc() string {
 	return ""
 }
 
-// is reports whether the document has one of these kinds.
+// is reports whether the document has one of the given kinds.
 func (d *document) is(kinds ...string) bool { return slices.Contains(kinds, d.kind) }
 
-// isList reports whether the entries of the document are resources.
+// isList reports whether the entries of the document describe resources.
 func (d *document) isList() bool { return d.is("resourcelist", "changelist") }
 
-// allMD returns the rs:md nodes of the root and of the entries.
+// allMD returns the nodes rs:md of the root and of all entries.
 func (d *document) allMD() (all []*node) {
 	if n := d.md(); n != nil {
 		all = append(all, n)
@@ -218,7 +219,7 @@ func (d *document) allMD() (all []*node) {
 	return all
 }
 
-// locs replaces the URI of each entry.
+// locs replaces the URI (element loc) of each entry.
 func (d *document) locs(to func(string) string) {
 	for _, e := range d.entries {
 		if n := find(e, "loc"); n != nil {
@@ -243,8 +244,8 @@ func (d *document) links(to func(*node)) {
 	}
 }
 
-// add appends an entry whose rs:md has the given attributes, as alternating names and
-// values.
+// add appends an entry with an rs:md. The attributes of the rs:md are given as
+// alternating names and values.
 func (d *document) add(loc string, attrs ...string) {
 	e := entry{{name: "loc", text: loc}}
 	if len(attrs) > 0 {
@@ -257,10 +258,10 @@ func (d *document) add(loc string, attrs ...string) {
 	d.entries = append(d.entries, e)
 }
 
-// timeAttrs are the names of attributes and elements that contain a time.
+// timeAttrs are the names of the attributes of rs:md that contain a time.
 var timeAttrs = []string{"at", "completed", "from", "until", "datetime"}
 
-// times replaces each time in the document.
+// times replaces each time in the document by the result of a function.
 func (d *document) times(to func(string) string) {
 	for _, n := range d.allMD() {
 		for _, name := range timeAttrs {

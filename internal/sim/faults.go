@@ -14,10 +14,12 @@ import (
 	"instep/resourcesync"
 )
 
-// faults are failures of Sources, and attacks that Sources can make.
+// faults are the simulated failures of Sources, and the attacks that a malicious Source
+// can make.
 var faults = slices.Concat(navigationFaults, documentFaults, changeFaults, fixityFaults, fetchFaults, packageFaults, evidenceFaults, clockFaults)
 
-// someAnswers returns a fault that by default affects one response in twenty.
+// someAnswers returns a fault that affects one response in twenty, unless another share
+// is chosen.
 func someAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.05, answer: change}
 }
@@ -32,12 +34,14 @@ func allDocuments(name, rows, says string, change func(*call, *document)) *Switc
 	return withRows(rows, inDocuments(name, says, change))
 }
 
-// someDocuments returns a fault that by default affects one document response in five.
+// someDocuments returns a fault that affects one response with a document in five,
+// unless another share is chosen.
 func someDocuments(name, rows, says string, change func(*call, []byte) []byte) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.2, raw: change}
 }
 
-// someEntries returns a fault that by default affects one resource in twenty.
+// someEntries returns a fault that affects the entries of one resource in twenty,
+// unless another share is chosen.
 func someEntries(name, rows, says string, change func(*call, entry)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Entries, Share: 0.05, doc: func(c *call, sw Switched, d *document) {
 		if d.isList() && d.root == "urlset" {
@@ -79,7 +83,7 @@ var navigationFaults = []*Switch{
 			a.html(http.StatusOK, "<!doctype html><title>Sorry</title><p>We looked everywhere.</p>\n")
 		}
 	}),
-	allAnswers("robots-bomb", "NAV-03", "robots.txt has 8 MiB", func(c *call, a *answer) {
+	allAnswers("robots-bomb", "NAV-03", "robots.txt is 8 MiB long", func(c *call, a *answer) {
 		if c.path == "robots.txt" {
 			a.bytes(bytes.Repeat([]byte("# robots, robots\n"), 8<<20/17+1))
 		}
@@ -169,7 +173,7 @@ var changeFaults = []*Switch{
 			d.nodes(func(n node) bool { return n.name != "lastmod" })
 		}
 	}),
-	allDocuments("gap", "CHG-02", "Change Lists lack their first half, and their from is later", func(_ *call, d *document) {
+	allDocuments("gap", "CHG-02", "Change Lists lack their first half, and their attribute from has a later time", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("changelist") && d.root == "urlset" && n > 1 {
 			d.entries = d.entries[n/2:]
 			d.md().set("from", d.entries[0].md().get("datetime"))
@@ -222,7 +226,7 @@ var fixityFaults = []*Switch{
 	someEntries("wrong-length", "VER-01", "the listed length of a resource is one byte too large", func(_ *call, e entry) {
 		e.md().change("length", func(s string) string {
 			var n int64
-			_, _ = fmt.Sscan(s, &n) // cannot fail, because we wrote the text
+			_, _ = fmt.Sscan(s, &n) // re-encoding cannot fail, because we wrote the text
 			return fmt.Sprint(n + 1)
 		})
 	}),
@@ -253,7 +257,8 @@ var fixityFaults = []*Switch{
 	someAnswers("older-bytes", "FET-09", "resources have the bytes of the previous version, as from a stale cache", func(c *call, a *answer) { c.version(a, -1) }),
 }
 
-// version replaces the bytes of a response by those of another version of the resource.
+// version replaces the body of a response by the bytes of another version of the same
+// resource.
 func (c *call) version(a *answer, by int) {
 	if r := a.resource; r != nil {
 		other := c.s.o.Model.Version(*r, uint32(int(r.Version)+by))
@@ -261,7 +266,7 @@ func (c *call) version(a *answer, by int) {
 	}
 }
 
-// flipped is a body whose first bit is flipped.
+// flipped is a response body whose first bit is inverted.
 type flipped struct {
 	io.ReadSeeker
 	off int64
@@ -282,7 +287,8 @@ func (f *flipped) Seek(offset int64, whence int) (int64, error) {
 	return off, err
 }
 
-// gzipBomb returns a small gzip file of a huge text, which it creates at the first call.
+// gzipBomb returns a small gzip file that decompresses to a huge text. It makes the
+// file at the first call.
 var gzipBomb = sync.OnceValue(func() []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)

@@ -13,11 +13,12 @@ import (
 	"instep/resourcesync"
 )
 
-// evidenceFaults are faults in the content and availability of documents, with which a
-// Destination has to decide what the documents prove.
+// evidenceFaults are faults that leave the content or availability of documents in
+// doubt, so that a Destination has to decide what the documents prove.
 var evidenceFaults = slices.Concat(cacheFaults, withdrawalFaults, shapeFaults, shortFaults)
 
-// subject is a group of document kinds that a fault affects.
+// subject is a group of document kinds that one fault affects, with a name and a
+// description.
 type subject struct {
 	name, says string
 	kinds      []string
@@ -39,7 +40,8 @@ var cacheFaults = []*Switch{
 	},
 }
 
-// cached returns the fault of a cache that answers without asking the Source.
+// cached returns the fault that a cache answers requests for documents of the given
+// kinds instead of the Source.
 func cached(s subject) *Switch {
 	return &Switch{
 		Name: "cached-" + s.name, Says: s.says + " come from a cache, which each time sends the document of any earlier publication",
@@ -54,15 +56,16 @@ var withdrawalFaults = []*Switch{
 	unlisted(resourceLists, "resourcelist"), unlisted(changeLists, "changelist"), unlisted(dumps, "resourcedump", "changedump"),
 }
 
-// refused returns the fault that documents are linked but not served.
+// refused returns the fault that documents of the given kinds are linked, but answered
+// with an error status.
 func refused(s subject, status int) *Switch {
 	return &Switch{
-		Name: fmt.Sprintf("%s-%d", s.name, status), Says: fmt.Sprintf("%s are offered and answered with %d", s.says, status),
+		Name: fmt.Sprintf("%s-%d", s.name, status), Says: fmt.Sprintf("%s are linked, but requests for them are answered with %d", s.says, status),
 		Rows: "NAV-08", Of: Always, Share: 1, kinds: s.kinds, status: status,
 	}
 }
 
-// unlisted returns the fault that the Capability List lacks the entries for these
+// unlisted returns the fault that the Capability List has no entries for the given
 // capabilities.
 func unlisted(s subject, capabilities ...string) *Switch {
 	return allDocuments(s.name+"-unlisted", "NAV-08", s.says+" are missing from the Capability List", func(_ *call, d *document) {
@@ -110,7 +113,8 @@ func profile10() *Switch {
 	return withRows("CHG-01", sw)
 }
 
-// inLists returns the fault that entries of lists lack an attribute.
+// inLists returns the fault that the entries of Resource Lists and Change Lists lack
+// the given attribute.
 func inLists(name, rows, says, attr string) *Switch {
 	return allDocuments(name, rows, says, func(_ *call, d *document) {
 		if d.isList() && d.root == "urlset" {
@@ -122,12 +126,12 @@ func inLists(name, rows, says, attr string) *Switch {
 }
 
 var shortFaults = []*Switch{
-	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but have the same at", func(_ *call, d *document) {
+	allDocuments("half-list", "DEL-01", "Resource Lists lack every second entry, but their attribute at is unchanged", func(_ *call, d *document) {
 		if d.is("resourcelist") && d.root == "urlset" {
 			d.entries = everySecond(d.entries)
 		}
 	}),
-	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but have the same at", func(_ *call, d *document) {
+	allDocuments("lacks-part", "DEL-01", "indexes of Resource Lists lack their last part, but their attribute at is unchanged", func(_ *call, d *document) {
 		if n := len(d.entries); d.is("resourcelist-index") && n > 1 {
 			d.entries = d.entries[:n-1]
 		}
@@ -153,8 +157,8 @@ func everySecond(all []entry) (some []entry) {
 	return some
 }
 
-// place returns the position of an entry in a shuffled order. It does not depend on the
-// Source's base URI.
+// place returns a number by which entries are sorted to shuffle them. The number is the
+// same for every base URI of the Source.
 func (e entry) place(base string) uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, strings.TrimPrefix(e.loc(), base)+e.happened()) // writing to a hash never fails

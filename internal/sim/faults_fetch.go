@@ -28,10 +28,10 @@ var fetchFaults = []*Switch{
 			a.headers(out)
 			a.part(out, a.size)
 			filler := content{key: 1, size: 1 << 30}
-			_, _ = io.Copy(out, filler.open()) // copying ends when the client stops reading
+			_, _ = io.Copy(out, filler.open()) // the error is ignored: copying ends when the client stops reading
 		}
 	}),
-	someAnswers("header-bomb", "FET-02", "a header has a MiB", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
+	someAnswers("header-bomb", "FET-02", "a response header is 1 MiB long", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
 	someAnswers("truncate", "FET-03", "a body ends in the middle, before its Content-Length", func(_ *call, a *answer) {
 		a.send = func(out http.ResponseWriter) {
 			a.begin(out)
@@ -49,7 +49,7 @@ var fetchFaults = []*Switch{
 		a.raw(func(conn net.Conn) {
 			a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size), a.size/2)
 			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0) // with linger 0, Close resets the connection
+				_ = tcp.SetLinger(0) // if SO_LINGER is 0, Close resets the connection
 			}
 		})
 	}),
@@ -99,7 +99,7 @@ var fetchFaults = []*Switch{
 	}),
 }
 
-// status returns a fault that answers with a status.
+// status returns a fault that answers requests with the given status.
 func status(code int) *Switch {
 	name := "http-" + strconv.Itoa(code)
 	says := fmt.Sprintf("%d %s", code, http.StatusText(code))
@@ -114,7 +114,7 @@ func status(code int) *Switch {
 	return someAnswers(name, "FET-10", says, func(_ *call, a *answer) { a.only(code, headers...) })
 }
 
-// redirectChain redirects an affected request, and each request to which that leads.
+// redirectChain redirects an affected request ten times before it is answered.
 var redirectChain = &Switch{
 	Name: "redirect-chain", Rows: "FET-04", Says: "ten redirects lead to the answer", Of: Answers, Share: 0.05,
 	answer: func(c *call, a *answer) { c.hop(a, 1) },
@@ -135,7 +135,8 @@ func (c *call) hop(a *answer, n int) {
 	}
 }
 
-// wrongRange answers a Range request with the range that begins one byte later.
+// wrongRange answers a Range request with a range that begins one byte later than the
+// requested one.
 func wrongRange(c *call, a *answer) {
 	var from int64
 	if _, err := fmt.Sscanf(c.r.Header.Get("Range"), "bytes=%d-", &from); err != nil || from+1 >= a.size {
@@ -148,7 +149,7 @@ func wrongRange(c *call, a *answer) {
 	a.status, a.conditional, a.size = http.StatusPartialContent, false, a.size-from-1
 }
 
-// without removes a header from the request.
+// without removes a header field from the request.
 func (c *call) without(name string) { c.r.Header.Del(name) }
 
 // maxHang is the longest time for which a stalled response keeps its connection open.
@@ -172,7 +173,7 @@ func (c *call) wait(d time.Duration) bool {
 	}
 }
 
-// drip sends a body in pieces, with a pause before each.
+// drip sends the body of the response in small parts, with a pause before each.
 func (c *call) drip(a *answer, pieces int64, pause time.Duration) {
 	a.send = func(out http.ResponseWriter) {
 		a.begin(out)
@@ -183,7 +184,8 @@ func (c *call) drip(a *answer, pieces int64, pause time.Duration) {
 	}
 }
 
-// begin sends the header with the length of the body.
+// begin sends the status and the header of the response, with the length of the body as
+// Content-Length.
 func (a *answer) begin(out http.ResponseWriter) {
 	out.Header().Set("Content-Length", fmt.Sprint(a.size))
 	a.headers(out)
@@ -198,26 +200,27 @@ func (a *answer) headers(out http.ResponseWriter) {
 
 // part sends the next n bytes of the body immediately.
 func (a *answer) part(out http.ResponseWriter, n int64) {
-	_, _ = io.CopyN(out, a.body, n) // ignore the error: the client has disconnected
+	_, _ = io.CopyN(out, a.body, n) // the error is ignored: the client has disconnected
 	_ = http.NewResponseController(out).Flush()
 }
 
-// raw lets a function write the response directly to the connection, and then closes the
-// connection.
+// raw makes a function write the response directly to the connection, which is closed
+// afterwards.
 func (a *answer) raw(write func(net.Conn)) {
 	a.send = func(out http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(out).Hijack()
 		if err != nil {
-			panic(http.ErrAbortHandler) // with HTTP/2 the connection is shared by other requests
+			panic(http.ErrAbortHandler) // no function can take over an HTTP/2 connection, since other requests share it
 		}
 		defer conn.Close()
 		write(conn)
 	}
 }
 
-// rawly writes a response with only the first n bytes of its body.
+// rawly writes the response with only the first n bytes of its body directly to a
+// connection.
 func (a *answer) rawly(conn net.Conn, headers string, n int64) {
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nConnection: close\r\n%s\r\n",
 		a.status, http.StatusText(a.status), a.header.Get("Content-Type"), headers)
-	_, _ = io.CopyN(conn, a.body, n) // ignore the error: the client has disconnected
+	_, _ = io.CopyN(conn, a.body, n) // the error is ignored: the client has disconnected
 }

@@ -16,27 +16,28 @@ import (
 	"instep/source"
 )
 
-// generation is a document as one publication wrote it.
+// generation is a document as one of the past publications wrote it.
 type generation struct {
 	key       string
 	kind      string // see resourcesync.Header.Kind
 	text      []byte
 	sum       source.Sum // of text
-	published time.Time  // time of the Model's clock
+	published time.Time  // the time of the publication by the simulated clock
 }
 
-// generations stores the documents of past publications, so that a simulated cache can
-// answer with any of them. If there are more than the limits allow, the oldest are dropped.
+// generations stores generations (the documents as past publications wrote them), so
+// that a simulated cache can answer with any of them. Beyond the size limit the oldest
+// ones are dropped.
 type generations struct {
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // protects the fields below
 	all   []*generation
 	byKey map[string][]*generation // oldest first
 	bytes int
 }
 
-// Limits of the stored generations.
+// These are the size limits of the stored generations (documents of past publications).
 const (
-	maxGeneration  = 1 << 20  // size of one document
+	maxGeneration  = 1 << 20  // the largest size of one stored document
 	maxGenerations = 16 << 20 // total size
 )
 
@@ -60,14 +61,15 @@ func (g *generations) keep(d *generation) {
 	g.all = slices.Delete(g.all, 0, drop)
 }
 
-// of returns the generations of a document, oldest first.
+// of returns the stored generations (past forms) of a document, oldest first.
 func (g *generations) of(key string) []*generation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.byKey[key]
 }
 
-// find returns the generation with a digest, or nil if it is not stored.
+// find returns the stored generation (past form) of a document that has the given
+// digest, or nil if there is none.
 func (g *generations) find(key string, sum source.Sum) *generation {
 	for _, d := range slices.Backward(g.of(key)) {
 		if d.sum == sum {
@@ -90,8 +92,8 @@ func (g *generations) moments() (all []time.Time) {
 	return all
 }
 
-// at returns which generation of a document was current at a time, counted back from the
-// newest, and false if the document did not exist.
+// at returns which stored generation (past form) of a document was the current one at
+// the given time, counted back from the newest. It returns false if there was none.
 func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 	past := g.of(key)
 	for i, d := range slices.Backward(past) {
@@ -102,11 +104,11 @@ func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 	return 0, false
 }
 
-// keepGenerations stores the documents of the last publication.
+// keepGenerations stores the documents that the last publication wrote.
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.written() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
-			continue // the publication does not record plain Sitemaps
+			continue // plain Sitemaps are not recorded as documents of the publication
 		}
 		info, err := s.o.Bucket.Stat(ctx, key)
 		if err != nil {
@@ -149,28 +151,31 @@ func (c *call) kindOf(path string) string {
 
 // Override changes how one document is served.
 type Override struct {
-	// Cached means that a cache answers, even if the Source has removed the document. The
-	// response has the headers that the Source sent at the time of that generation, and an
-	// Age.
+	// Cached means that a simulated cache answers requests for the document, even if
+	// the Source has removed it. The response has the header that the Source sent when
+	// it published the cached form of the document, and the header Age.
 	Cached bool
-	// Back selects the generation that the cache sends, counted back from the newest.
+	// Back selects the past form of the document that the simulated cache sends,
+	// counted back from the newest.
 	Back int
-	// Hard means that the cache also answers requests with Cache-Control: no-cache.
+	// Hard means that the simulated cache also answers requests with Cache-Control:
+	// no-cache.
 	Hard bool
-	// Status is the status of the Source's response, such as 404. If it is 0 the Source
-	// sends the document. It does not affect responses of the cache.
+	// Status is the HTTP status with which the Source answers, such as 404. If it is 0,
+	// the Source sends the document. Responses of the simulated cache are not affected.
 	Status int
 }
 
-// Document is a document of a Source with the number of its generations.
+// Document is a document of a Source, with the number of its stored generations (past
+// forms).
 type Document struct {
-	Path        string // path below the base URL
-	Kind        string // capability of the document, followed by "-index" for an index
-	Generations int    // number of generations, at least 1; Override.Back must be less
+	Path        string // the path of the document below the base URL
+	Kind        string // the capability of the document, followed by "-index" if the document is an index
+	Generations int    // the number of stored generations (past forms) of the document, at least 1; Override.Back must be less
 }
 
-// Documents returns the documents with stored generations, sorted by path, including
-// those that have been removed.
+// Documents returns the documents of which past forms are stored, sorted by path,
+// including documents that the Source has removed.
 func (s *Source) Documents() []Document {
 	s.past.mu.Lock()
 	defer s.past.mu.Unlock()
@@ -182,12 +187,12 @@ func (s *Source) Documents() []Document {
 	return all
 }
 
-// Override changes how these documents are served, by path, from the next request on.
-// All other documents are served unchanged.
+// Override changes how the given documents are served from the next request on. The
+// keys of the map are paths. All other documents are served without such a change.
 func (s *Source) Override(of map[string]Override) { s.wire.overrides.Store(&of) }
 
-// cached returns the response of a cache in front of the Source, or nil if no cache
-// answers.
+// cached returns the response that a simulated cache sends for the request, or nil if
+// no cache answers it.
 func (c *call) cached() *answer {
 	past := c.s.past.of(c.path)
 	if len(past) == 0 {
@@ -204,8 +209,8 @@ func (c *call) cached() *answer {
 	return a
 }
 
-// age returns which generation a cache sends, counted back from the newest, and false if no
-// cache answers.
+// age returns which past form of a document the simulated cache sends, counted back
+// from the newest, and false if no cache answers the request.
 func (c *call) age(past []*generation) (back int, hard, ok bool) {
 	if o := (*c.overrides.Load())[c.path]; o.Cached {
 		return min(o.Back, len(past)-1), o.Hard, true
@@ -226,7 +231,7 @@ func (c *call) revalidates() bool {
 	})
 }
 
-// stored returns a response with a generation of a document.
+// stored returns a response whose body is a past form of a document.
 func (c *call) stored(d *generation) *answer {
 	a := newAnswer(xmlType, bytes.NewReader(d.text), int64(len(d.text)))
 	a.document, a.generation = true, d
@@ -236,8 +241,8 @@ func (c *call) stored(d *generation) *answer {
 	return a
 }
 
-// withdrawn returns the response for a document that a switch or an Override withdraws, or
-// nil if the Source serves the document.
+// withdrawn returns an error response if a switch or an Override makes the Source
+// refuse the requested document, and nil if the document is served.
 func (c *call) withdrawn() *answer {
 	status := (*c.overrides.Load())[c.path].Status
 	for _, sw := range c.switches {
@@ -253,8 +258,8 @@ func (c *call) withdrawn() *answer {
 	return a
 }
 
-// observePackage calls observe with the manifest of a package. It uses the copy beside the
-// package, which is equal.
+// observePackage calls observe with the manifest of a package. It reads the manifest
+// that is published beside the package and has the same content.
 func (c *call) observePackage() error {
 	past := c.s.past.of(strings.TrimSuffix(c.path, ".zip") + "-manifest.xml")
 	if len(past) == 0 {

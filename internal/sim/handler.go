@@ -22,24 +22,24 @@ import (
 	"instep/source"
 )
 
-// TruthPath is the path of a CSV list of the Source's resources: the present resources, or
-// those at the time in the query parameter "at" (RFC 3339). The list is sent only to
-// clients on this machine, and switches do not affect it.
+// TruthPath is the path of a CSV list of the Source's resources, as they are now, or as
+// they were at the time in the query parameter "at" (RFC 3339). Only clients on this
+// machine can get the list, and no switch affects it.
 const TruthPath = "/.sim/truth"
 
-// wire determines how a Source answers.
+// wire determines how a Source answers requests.
 type wire struct {
 	s        *Source
-	prefix   string // path of the base URL; ends in "/"
+	prefix   string // the path of the base URL, which ends in "/"
 	on       atomic.Pointer[[]Switched]
-	rewrites chan struct{} // semaphore for requests that hold a document in memory
+	rewrites chan struct{} // a semaphore that limits the requests that hold a document in memory
 	calls    atomic.Uint64
 	stale    staleDocuments
 
 	overrides atomic.Pointer[map[string]Override]
 	clock     clock
-	skew      *Switch                // switch that writes the times of clock, which stays on once the clock was wrong
-	observe   func(*call, *document) // called with each served document, and with the manifest of each package; nil in production
+	skew      *Switch                // the switch that replaces times in documents by those of the wrong clock; it stays on after the clock is right again
+	observe   func(*call, *document) // a function that is called with each served document and with the manifest of each served package; nil outside of tests
 }
 
 func (w *wire) open(s *Source) error {
@@ -62,7 +62,7 @@ func (w *wire) open(s *Source) error {
 	return nil
 }
 
-// Switch turns on exactly these switches, from the next request on.
+// Switch turns the given switches on, and all others off, from the next request on.
 func (s *Source) Switch(on ...Switched) {
 	var wrong shift
 	for _, sw := range on {
@@ -72,14 +72,14 @@ func (s *Source) Switch(on ...Switched) {
 	s.wire.on.Store(&on)
 }
 
-// call is one request to which the switches are applied.
+// call is one request to which switches are applied.
 type call struct {
 	*wire
 	switches []Switched
 	r        *http.Request
-	path     string     // path below the base URL
-	now      time.Time  // time of the simulated clock
-	luck     *rand.Rand // source of random choices for this request only
+	path     string     // the path of the request below the base URL
+	now      time.Time  // the time of the simulated clock
+	luck     *rand.Rand // the source of random numbers for this request only
 }
 
 // base returns the URL below which everything is served.
@@ -93,15 +93,15 @@ type answer struct {
 	size   int64
 
 	document    bool                      // body is an XML document of the publication
-	resource    *Resource                 // the resource whose bytes are the body
-	generation  *generation               // the stored generation that is the body, if any
-	conditional bool                      // the answer obeys Range and conditional headers of the request
-	send        func(http.ResponseWriter) // if not nil, this function sends the response
+	resource    *Resource                 // the resource whose bytes are the body; nil if the body has none
+	generation  *generation               // the stored past form of a document that is the body; nil for another body
+	conditional bool                      // the response depends on the Range header and the conditional headers of the request
+	send        func(http.ResponseWriter) // a function that sends the response; nil if the response is sent as usual
 }
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
-	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // the Date header has the simulated time
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // the Date header contains the simulated time
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return
@@ -134,7 +134,7 @@ func (w *wire) begin(r *http.Request) *call {
 	return c
 }
 
-// truth lists the resources if the client is on this machine.
+// truth sends the list of the resources at TruthPath to clients on this machine.
 func (c *call) truth(out http.ResponseWriter) {
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
@@ -168,7 +168,7 @@ func (s *Source) Truth(ctx context.Context, w io.Writer) error {
 	return t.WriteCSV(ctx, w, s.o.BaseURL)
 }
 
-// answer creates the correct response and applies the switches to it.
+// answer returns the response to a request, with the changes that the switches make.
 func (c *call) answer() (*answer, error) {
 	a, err := c.right()
 	if err != nil {
@@ -190,7 +190,8 @@ func (c *call) answer() (*answer, error) {
 	return a, nil
 }
 
-// right returns the response of a Source without switches.
+// right returns the response before switches change it, except that a switch may add
+// further paths.
 func (c *call) right() (*answer, error) {
 	for _, sw := range c.switches {
 		if sw.route != nil {
@@ -238,10 +239,10 @@ func (c *call) missing() *answer {
 	return a
 }
 
-// maxNamed is the largest number of sets in the home page and robots.txt.
+// maxNamed is the largest number of sets that the home page and robots.txt name.
 const maxNamed = 100
 
-// home returns the HTML page that links the sets (1.1 §6.3.3).
+// home returns an HTML page with links to the Capability List of each set (1.1 §6.3.3).
 func (c *call) home() string {
 	var links strings.Builder
 	for _, set := range c.s.sets[:min(len(c.s.sets), maxNamed)] {
@@ -302,10 +303,11 @@ func mediaTypeOf(key string) string {
 	return xmlType // the well-known URI has no extension
 }
 
-// maxContent is the largest body that is read into memory for changes.
+// maxContent is the largest response body that is read into memory to be changed.
 const maxContent = 8 << 20
 
-// content reads a body into memory. It returns false if the body is too large.
+// content reads the body of the response into memory. It returns false if the body is
+// too large.
 func (a *answer) content() ([]byte, bool) {
 	if a.size > maxContent {
 		return nil, false
@@ -314,7 +316,7 @@ func (a *answer) content() ([]byte, bool) {
 	return b, err == nil
 }
 
-// bytes replaces the body of a response, and its ETag.
+// bytes replaces the body and the ETag of the response.
 func (a *answer) bytes(b []byte) {
 	sum := sha256.Sum256(b)
 	a.body, a.size = bytes.NewReader(b), int64(len(b))
@@ -328,7 +330,8 @@ func (a *answer) html(status int, text string) {
 	a.header.Set("Content-Type", "text/html; charset=utf-8")
 }
 
-// only replaces the response by a status, as text, and header fields.
+// only replaces the response by one that has the given status, the status as text, and
+// the given header fields, which are alternating names and values.
 func (a *answer) only(status int, headers ...string) {
 	text := fmt.Sprintf("%d %s\n", status, http.StatusText(status))
 	a.html(status, text)
@@ -357,18 +360,18 @@ func (a *answer) write(out http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Length", fmt.Sprint(a.size))
 	out.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = io.Copy(out, a.body) // ignore the error: the client has disconnected
+		_, _ = io.Copy(out, a.body) // the error is ignored: the client has disconnected
 	}
 }
 
-// object is a seekable reader of an object in a bucket.
+// object reads an object of a bucket and can seek in it.
 type object struct {
 	ctx    context.Context
 	bucket blob.Bucket
 	key    string
 	size   int64
 	off    int64
-	open   io.ReadCloser // reader of the object from offset off; nil if none is open
+	open   io.ReadCloser // a reader that is at offset off of the object; nil if no reader is open
 }
 
 func (o *object) Read(p []byte) (int, error) {
@@ -390,7 +393,7 @@ func (o *object) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the open reader; a later read opens it again.
+// Close closes the open reader. The next read opens another one.
 func (o *object) Close() error {
 	open := o.open
 	o.open = nil

@@ -13,17 +13,17 @@ import (
 // document was written.
 type journal struct {
 	*source.BucketJournal
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // protects the fields below
 	begun int64
-	made  map[string]time.Time // time at which each present document was written, by key
-	fresh []string             // keys published since written was last called
+	made  map[string]time.Time // the time at which each present document was written, by the key of the document
+	fresh []string             // the keys of documents published since the last call of the function written
 }
 
 func newJournal() *journal {
 	return &journal{BucketJournal: source.NewJournal(blob.NewMem()), made: map[string]time.Time{}}
 }
 
-// Begin calls the Begin of the journal and counts the publication.
+// Begin begins a publication in the embedded journal and counts it.
 func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
 	id, err := j.BucketJournal.Begin(ctx, set)
 	if err != nil {
@@ -35,14 +35,14 @@ func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
 	return id, nil
 }
 
-// count returns the number of publications begun.
+// count returns the number of publications that have begun.
 func (j *journal) count() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.begun
 }
 
-// written returns the keys published since the last call of written.
+// written returns the keys of the documents published since it was last called.
 func (j *journal) written() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -51,7 +51,8 @@ func (j *journal) written() []string {
 	return keys
 }
 
-// Done calls the Done of the journal and records when the documents were written.
+// Done ends a publication in the embedded journal and records when its documents were
+// written.
 func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	if err := j.BucketJournal.Done(ctx, p); err != nil {
 		return err
@@ -65,8 +66,8 @@ func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	return nil
 }
 
-// Forget calls the Forget of the journal and removes the time at which the document was
-// written.
+// Forget forgets a document in the embedded journal, and the time at which the document
+// was written.
 func (j *journal) Forget(ctx context.Context, key string) error {
 	j.mu.Lock()
 	delete(j.made, key)

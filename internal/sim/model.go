@@ -20,7 +20,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Limits of a Config.
+// These are the limits of the fields of a Config.
 const (
 	MaxResources = 10_000_000
 	MaxSets      = 10_000
@@ -31,20 +31,20 @@ const (
 // Config configures a Model. Resources, Size and Start are required.
 type Config struct {
 	Seed      uint64
-	Resources int // number of resources at the start, 1 to MaxResources
+	Resources int // the number of resources at the start of the simulation, from 1 to MaxResources
 	Size      Size
-	Rate      float64 // changes per second of simulated time, 0 to MaxRate
+	Rate      float64 // the number of changes per second of simulated time, from 0 to MaxRate
 	Mix       Mix     // zero is 1:2:1
-	// Hot is the fraction of updates, 0 to 1, that go to the same hundredth of the
-	// resources.
+	// Hot is the fraction of updates, from 0 to 1, that always affect the same
+	// hundredth of the resources.
 	Hot   float64
-	Start time.Time // start time of the simulated clock
-	Sets  int       // number of sets among which resources are distributed; 0 is 1
-	// Twins gives every second resource the same bytes as the resource before it while both
-	// have the same version number.
+	Start time.Time // the time at which the simulated clock starts
+	Sets  int       // the number of sets to which the resources are distributed; 0 means 1
+	// Twins makes every second resource have the same bytes as the resource before it,
+	// as long as their version numbers are the same.
 	Twins bool
-	// History is the number of changes of a set that the Model stores; 0 is 200,000. The
-	// minimum is MaxStep.
+	// History is the number of changes that the Model stores for each set, at least
+	// MaxStep. 0 means 200,000.
 	History int
 }
 
@@ -56,37 +56,37 @@ func (m Mix) total() int { return m.Created + m.Updated + m.Deleted }
 // Resource is one version of a resource.
 type Resource struct {
 	ID, Version uint32
-	Path        string // path below the base URL
+	Path        string // the path of the resource below the base URL
 	Length      int64
 	SHA256      [sha256.Size]byte
-	Changed     time.Time // time at which this version began; zero in a Truth about the past
+	Changed     time.Time // the time at which this version began; zero in the past state of a Truth
 	Type        string
 	content     content
 }
 
-// Open returns the bytes of this version, even if the resource has since changed or
-// been deleted.
+// Open returns a reader of the bytes of this version, even if the resource has since
+// changed or been deleted.
 func (r *Resource) Open() *io.SectionReader { return r.content.open() }
 
 // Change is one change in the history of a set.
 type Change struct {
-	Seq      int64 // number of the change in the set; numbers are consecutive and begin with 1
+	Seq      int64 // the number of the change in its set: 1 for the first change, and one more for each further change
 	Datetime time.Time
 	Change   resourcesync.Change
-	Resource // the new version; for a deletion, the version that was deleted
+	Resource // the version of the resource after the change, or the deleted version
 }
 
-// state is the stored state of a resource, which exists or is deleted.
+// state is the stored state of a resource, whether the resource exists or was deleted.
 type state struct {
 	changed int64 // microseconds since 1970
 	version uint32
-	place   uint32 // index in Model.alive, or nowhere
+	place   uint32 // the index of the resource in Model.alive, or nowhere if the resource was deleted
 	sum     [sha256.Size]byte
 }
 
 const nowhere = ^uint32(0)
 
-// event is the stored form of a change.
+// event is a change in the form in which the history stores it.
 type event struct {
 	at      int64
 	id      uint32
@@ -105,7 +105,8 @@ const (
 
 var changeOf = [...]resourcesync.Change{created: resourcesync.Created, updated: resourcesync.Updated, deleted: resourcesync.Deleted}
 
-// history holds the changes of a set, beginning with the number in first.
+// history has the stored changes of a set. The field first is the number of the oldest
+// one.
 type history struct {
 	first  int64
 	events []event
@@ -118,20 +119,21 @@ type Model struct {
 	rng *rand.Rand // of Step
 	buf []byte     // of Step
 
-	mu     sync.RWMutex // guards the fields below; only Step writes
-	now    int64        // microseconds since 1970; later than every change
+	mu     sync.RWMutex // protects the fields below, which only Step changes
+	now    int64        // the simulated time in microseconds since 1970, which is later than every change
 	states []state      // by id
-	alive  []uint32     // ids of existing resources, unordered
-	gone   []uint32     // ids of deleted resources
+	alive  []uint32     // the ids of all existing resources, in any order
+	gone   []uint32     // the ids of all deleted resources
 	logs   []history    // by set
 }
 
-// ErrForgotten means that the requested changes are older than the stored history.
+// ErrForgotten means that changes were requested that are older than the oldest stored
+// one.
 var ErrForgotten = errors.New("changes that old are no longer stored")
 
 const hashBuffer = 64 << 10
 
-// NewModel returns a Model, for which it creates and hashes the first version of each
+// NewModel returns a Model after creating and hashing the first version of each
 // resource.
 func NewModel(ctx context.Context, cfg Config) (*Model, error) {
 	cfg.Sets = max(cfg.Sets, 1)
@@ -175,7 +177,7 @@ func (c *Config) check() error {
 }
 
 // fill creates the first version of each resource, with a time in the thirty days
-// before the start.
+// before the simulation starts.
 func (m *Model) fill(ctx context.Context) error {
 	const share = 4096
 	var g errgroup.Group
@@ -200,7 +202,8 @@ func (m *Model) fill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// begun returns the time at which the first version of an original resource began.
+// begun returns the time at which the first version began, for a resource that exists
+// from the start of the simulation.
 func (m *Model) begun(id uint32) int64 {
 	before := mix(m.contentOf(id, 1).key^3) % uint64(30*24*time.Hour/time.Microsecond)
 	return m.cfg.Start.UnixMicro() - int64(before) - 1
@@ -214,7 +217,7 @@ func (m *Model) contentOf(id, version uint32) content {
 	return content{key, m.cfg.Size.of(key)}
 }
 
-// extensions of the file names, used in turn, so that there are several media types
+// the extensions of the resources' file names, used in turn to give several media types
 var extensions = [...]struct{ ext, mediaType string }{
 	{".txt", "text/plain"}, {".csv", "text/csv"}, {".bin", "application/octet-stream"},
 }
@@ -262,7 +265,7 @@ func (m *Model) Len() int {
 // Sets returns the number of sets.
 func (m *Model) Sets() int { return m.cfg.Sets }
 
-// Find returns the present version of the resource at path.
+// Find returns the present version of the resource with the given path.
 func (m *Model) Find(path string) (Resource, bool) {
 	id, ok := idOf(path)
 	if !ok {
@@ -277,14 +280,14 @@ func (m *Model) Find(path string) (Resource, bool) {
 	return m.resource(id, s.version, s.changed, s.sum), true
 }
 
-// Version returns an earlier or later version of a resource, without SHA256 and
+// Version returns the version of a resource with the given number, without SHA256 and
 // Changed.
 func (m *Model) Version(r Resource, version uint32) Resource {
 	return m.resource(r.ID, version, 0, [sha256.Size]byte{})
 }
 
-// Resources yields the resources of a set, in the order of their ids. Sets are numbered
-// from 0. Changes made during the loop may or may not be visible.
+// Resources yields the resources of a set, in the order of their ids. The first set has
+// the number 0. Changes made during the loop may or may not be seen by it.
 func (m *Model) Resources(set int) iter.Seq[Resource] {
 	const share = 1024
 	return func(yield func(Resource) bool) {
@@ -301,8 +304,8 @@ func (m *Model) Resources(set int) iter.Seq[Resource] {
 	}
 }
 
-// some appends resources of a set to batch, beginning with an id, until batch is full. It
-// returns the id with which to continue, or -1 at the end.
+// some appends the existing resources of a set to batch until it is full, starting with
+// the given id. It returns the id with which to continue, or -1 if no resources remain.
 func (m *Model) some(batch *[]Resource, id int) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -317,7 +320,8 @@ func (m *Model) some(batch *[]Resource, id int) int {
 	return -1
 }
 
-// Last returns the number of the last change of a set, or 0 if there is none.
+// Last returns the number of the last change of a set, or 0 if the set has not changed
+// yet.
 func (m *Model) Last(set int) int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -326,8 +330,8 @@ func (m *Model) Last(set int) int64 {
 
 func (h *history) last() int64 { return h.first + int64(len(h.events)) - 1 }
 
-// Changes yields the changes of a set with from <= number <= through. It ends with
-// ErrForgotten if they are no longer stored.
+// Changes yields the changes of a set whose numbers are in the given range, including
+// both ends. The error is ErrForgotten if some of these changes are no longer stored.
 func (m *Model) Changes(set int, from, through int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for seq := from; seq <= through; seq++ {
@@ -353,8 +357,8 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// before returns the time at which that version of a resource began that was current before
-// a given time.
+// before returns when the version of a resource began that existed just before the
+// given time.
 func (m *Model) before(id uint32, at time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

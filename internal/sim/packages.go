@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// member is a member of a package.
+// member is one file in a package.
 type member struct {
 	name   string
 	method uint16
@@ -18,7 +18,7 @@ type member struct {
 
 const manifestName = "manifest.xml"
 
-// Switches for packages do not affect packages above 8 MiB.
+// The switches in this file do not change packages of more than 8 MiB.
 
 var packageQuirks = []*Switch{
 	inPackages("52", "names of package members begin with a slash, and the manifest is the last member", nil, func(m []member) []member {
@@ -93,8 +93,8 @@ func isManifest(m member) int {
 	return 0
 }
 
-// inPackages returns a switch that changes packages and, in the same way, the manifests
-// beside them.
+// inPackages returns a switch that changes packages. It changes the manifests that are
+// published beside the packages in the same way.
 func inPackages(name, says string, manifest func(*document), members func([]member) []member) *Switch {
 	sw := inZips(name, says, func(b []byte) ([]byte, error) { return repack(b, manifest, members) })
 	inner := sw.doc
@@ -107,8 +107,8 @@ func inPackages(name, says string, manifest func(*document), members func([]memb
 	return sw
 }
 
-// inZips returns a switch that changes the bytes of packages and removes their length and
-// digests from documents.
+// inZips returns a switch that changes the bytes of packages, and removes the length
+// and the digests of the packages from the dumps that list them.
 func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 	return quirk(name, says, func(sw *Switch) {
 		sw.doc = func(_ *call, _ Switched, d *document) {
@@ -136,7 +136,7 @@ func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 	})
 }
 
-// repack writes a changed copy of a package.
+// repack returns a changed copy of a package.
 func repack(b []byte, manifest func(*document), change func([]member) []member) ([]byte, error) {
 	members, err := unpack(b)
 	if err != nil {
@@ -196,7 +196,8 @@ func packed(members []member) ([]byte, error) {
 
 const oddPackageName = "package.zip"
 
-// straightToPackage replaces the link to a Resource Dump by a link to a package.
+// straightToPackage makes the Capability List link to a package where it should link to
+// a Resource Dump.
 func straightToPackage(c *call, _ Switched, d *document) {
 	if d.is("capabilitylist") {
 		d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return e.md().get("capability") == "resourcedump" })
@@ -204,7 +205,7 @@ func straightToPackage(c *call, _ Switched, d *document) {
 	}
 }
 
-// oddPackage returns a package without resources.
+// oddPackage returns a package that has a manifest but no resources.
 func oddPackage(c *call) *answer {
 	if c.path != oddPackageName {
 		return nil

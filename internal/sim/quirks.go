@@ -24,19 +24,19 @@ func quirk(number, says string, set func(*Switch)) *Switch {
 	return sw
 }
 
-// inDocuments returns a quirk of documents.
+// inDocuments returns a quirk that changes documents before they are encoded.
 func inDocuments(number, says string, change func(*call, *document)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) { change(c, d) }
 	})
 }
 
-// inBytes returns a quirk of the bytes of documents.
+// inBytes returns a quirk that changes the encoded bytes of documents.
 func inBytes(number, says string, change func(c *call, text []byte) []byte) *Switch {
 	return quirk(number, says, func(sw *Switch) { sw.raw = change })
 }
 
-// inAnswers returns a quirk of responses.
+// inAnswers returns a quirk that changes responses.
 func inAnswers(number, says string, change func(*call, *answer)) *Switch {
 	return quirk(number, says, func(sw *Switch) { sw.answer = change })
 }
@@ -200,8 +200,8 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames returns a quirk that renames resources in documents, and maps requests for
-// the new names back.
+// throughNames returns a quirk that gives resources other URIs in documents, and
+// translates requests for these URIs back.
 func throughNames(number, says string, there func(path string) string, back func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
@@ -220,7 +220,7 @@ func throughNames(number, says string, there func(path string) string, back func
 	})
 }
 
-// ask changes the path of the request.
+// ask changes the path that the request asks for.
 func (c *call) ask(path string) {
 	r := new(http.Request)
 	*r = *c.r
@@ -231,7 +231,7 @@ func (c *call) ask(path string) {
 }
 
 var fixityQuirks = []*Switch{
-	inHashes("46", "hashes are written as SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
+	inHashes("46", "hashes are written with the prefix SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
 	inHashes("47", "hashes are in base64", func(sum []byte) string { return "sha-256:" + base64.StdEncoding.EncodeToString(sum) }),
 	inDocuments("49", "the attributes hash and length are empty", func(_ *call, d *document) {
 		for _, n := range d.allMD() {
@@ -249,7 +249,8 @@ var fixityQuirks = []*Switch{
 	}),
 }
 
-// inHashes returns a quirk of the sha-256 of resources and packages.
+// inHashes returns a quirk that changes the SHA-256 digests of resources and packages
+// in documents.
 func inHashes(number, says string, write func(sum []byte) string) *Switch {
 	return inDocuments(number, says, func(_ *call, d *document) {
 		for _, n := range d.allMD() {
@@ -258,7 +259,8 @@ func inHashes(number, says string, write func(sum []byte) string) *Switch {
 	})
 }
 
-// rehash rewrites a sha-256 in a hash attribute. It returns other texts unchanged.
+// rehash changes how a SHA-256 digest is written in a hash attribute. It returns any
+// other text unchanged.
 func rehash(s string, write func(sum []byte) string) string {
 	digits, ok := strings.CutPrefix(s, "sha-256:")
 	sum, err := hex.DecodeString(digits)
@@ -292,7 +294,7 @@ var httpQuirks = []*Switch{
 	}),
 }
 
-// with returns the entry with an attribute of its rs:md set.
+// with sets an attribute in the rs:md of an entry, and returns the entry.
 func (e entry) with(a attr) entry {
 	if e.md() == nil {
 		e = append(e, node{name: "rs:md"})
@@ -301,14 +303,14 @@ func (e entry) with(a attr) entry {
 	return e
 }
 
-// nodes keeps only those nodes of the entries for which keep returns true.
+// nodes removes the nodes of entries for which the given function returns false.
 func (d *document) nodes(keep func(node) bool) {
 	for i := range d.entries {
 		d.entries[i] = slices.DeleteFunc(d.entries[i], func(n node) bool { return !keep(n) })
 	}
 }
 
-// dlib converts the document to resourcesync.DialectDLib.
+// dlib changes the document to the form that resourcesync.DialectDLib describes.
 func dlib(_ *call, d *document) {
 	d.rs = "http://www.openarchives.org/rs/"
 	d.md().rename("at", "modified")
@@ -323,7 +325,7 @@ func dlib(_ *call, d *document) {
 	}
 }
 
-// mid2013 converts the document to resourcesync.DialectMid2013.
+// mid2013 changes the document to the form that resourcesync.DialectMid2013 describes.
 func mid2013(_ *call, d *document) {
 	d.md().rename("at", "modified")
 	d.md().rename("from", "modified")
@@ -332,14 +334,14 @@ func mid2013(_ *call, d *document) {
 	}
 }
 
-// pages splits a Resource List into three pages.
+// pages reduces a Resource List to the requested one of its three pages.
 func pages(c *call, d *document) {
 	const count = 3
 	if !d.is("resourcelist") || d.root != "urlset" || len(d.entries) < count {
 		return
 	}
 	page := 1
-	_, _ = fmt.Sscan(c.r.URL.Query().Get("page"), &page) // without a valid number the request is for the first page
+	_, _ = fmt.Sscan(c.r.URL.Query().Get("page"), &page) // a missing or invalid page number means the first page
 	page = min(max(page, 1), count)
 	n := len(d.entries)
 	d.entries = d.entries[(page-1)*n/count : page*n/count]
@@ -362,7 +364,7 @@ func gzipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// staleDocuments stores earlier versions of documents.
+// staleDocuments stores documents as they were at an earlier time.
 type staleDocuments struct {
 	mu   sync.Mutex
 	kept map[string]keptDocument
@@ -370,18 +372,18 @@ type staleDocuments struct {
 
 type keptDocument struct {
 	text []byte
-	at   int64 // number of publications when the document was stored
+	at   int64 // the number of publications that had begun when the document was stored
 }
 
-// Limits of the stored documents.
+// These are the limits of the stored documents.
 const (
 	maxStale      = 32
 	maxStaleBytes = 1 << 20
 )
 
-// remembered returns the document at key as it was when it was first served. After a given
-// number of publications it stores the present document instead. It does not store
-// documents beyond the limits.
+// remembered returns the stored earlier form of the document at the given key. Once the
+// given number of publications have begun since that was stored, the present form is
+// stored and returned instead. Documents beyond the limits are never stored.
 func (w *wire) remembered(key string, text []byte, publications int64) []byte {
 	now := w.s.journal.count()
 	w.stale.mu.Lock()

@@ -71,7 +71,8 @@ var timeQuirks = []*Switch{
 	}),
 }
 
-// later adds a duration to a time, but not to the zero time.
+// later adds a duration to a time that is given as text. It returns a text that is not
+// a valid time unchanged.
 func later(s string, by time.Duration) string {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {

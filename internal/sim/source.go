@@ -17,20 +17,20 @@ import (
 // Staging are required.
 type Options struct {
 	Model           *Model
-	BaseURL         string      // base URL as source.ParseBaseURL returns it
-	Bucket, Staging blob.Bucket // buckets for this Source only, initially empty
+	BaseURL         string      // the base URL, in the form in which source.ParseBaseURL returns it
+	Bucket, Staging blob.Bucket // the buckets of the published documents, and of the documents before they are published; only this Source may use them, and they are empty at first
 
-	ChangeListMax int           // largest number of changes in a Change List; 0 is 5,000, at most 50,000
-	MaxEntries    int           // largest number of entries in a Resource List; 0 is 50,000
-	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. Many changes lead to an earlier Resource List.
-	Dumps         bool          // offer Resource Dumps and Change Dumps
-	DumpEvery     time.Duration // simulated time between Resource Dumps; 0 is 24 h
+	ChangeListMax int           // the largest number of changes in a Change List, at most 50,000; 0 means 5,000
+	MaxEntries    int           // the largest number of entries in a Resource List; 0 means 50,000
+	RebaseEvery   time.Duration // the simulated time between two Resource Lists; 0 means 24 h. After many changes a Resource List is written sooner.
+	Dumps         bool          // the Source offers Resource Dumps and Change Dumps
+	DumpEvery     time.Duration // the simulated time between two Resource Dumps; 0 means 24 h
 	Archive       *source.Archive
-	// Keep is the simulated time for which superseded documents stay available; 0 is an
-	// hour.
+	// Keep is the simulated time for which documents stay available after they were
+	// replaced; 0 means an hour.
 	Keep      time.Duration
 	Generator string
-	Switches  []Switched // switches that are on initially, in the order in which they are applied
+	Switches  []Switched // the switches that are on at first, in the order in which they are applied
 }
 
 const (
@@ -39,8 +39,8 @@ const (
 	defaultKeep       = time.Hour
 )
 
-// Source publishes a Model and serves it. Publish and Round are not safe for concurrent
-// use; ServeHTTP is safe.
+// Source publishes a Model and serves it. Only one call of Publish or Round may run at
+// a time. ServeHTTP is safe for concurrent use.
 type Source struct {
 	o         Options
 	publisher *source.Publisher
@@ -50,17 +50,17 @@ type Source struct {
 	wire      wire
 }
 
-// published is the last publication of a set.
+// published has data about the last publication of a set.
 type published struct {
 	name     string
-	through  int64     // number of the last published change
-	at       time.Time // time of the last publication
-	dumped   time.Time // time of the last Resource Dump
-	snapshot time.Time // time of the last Resource List
-	listed   int64     // number of the last change in that Resource List
+	through  int64     // the number of the last published change
+	at       time.Time // the time of the last publication
+	dumped   time.Time // the time of the last Resource Dump
+	snapshot time.Time // the time of the last Resource List
+	listed   int64     // the number of the last change that the last Resource List contains
 }
 
-// NewSource returns a Source without any publication.
+// NewSource returns a Source that has not published yet.
 func NewSource(o Options) (*Source, error) {
 	if o.Model == nil || o.Bucket == nil || o.Staging == nil {
 		return nil, errors.New("simulating: Model, Bucket and Staging are required")
@@ -89,15 +89,15 @@ func NewSource(o Options) (*Source, error) {
 	return s, s.wire.open(s)
 }
 
-// or sets an option to its default if the option is zero.
+// or sets an option that is zero to the given default.
 func or[T int | time.Duration](option *T, to T) {
 	if *option == 0 {
 		*option = to
 	}
 }
 
-// Round advances simulated time and publishes the changes of that time. It returns their
-// number.
+// Round advances the simulated time and publishes the changes made in that time. It
+// returns the number of changes.
 func (s *Source) Round(ctx context.Context, d time.Duration) (Counts, error) {
 	n, err := s.o.Model.Step(ctx, d)
 	if err != nil {
@@ -151,13 +151,13 @@ func (s *Source) publish(ctx context.Context, set int) error {
 	return s.keepGenerations(ctx)
 }
 
-// staleness returns the number of changes after which a new Resource List is written: as
-// many as fit into a Change List, or a tenth of the set if that is more.
+// staleness returns the number of changes after which a new Resource List is written.
+// It is the number that fits into a Change List, or a tenth of the set if that is more.
 func (s *Source) staleness() int64 {
 	return int64(max(s.o.ChangeListMax, s.o.Model.Len()/s.o.Model.Sets()/10))
 }
 
-// windows divides the changes from a number on into Change Lists.
+// windows divides the changes in the given range of numbers into Change Lists.
 func (s *Source) windows(set int, number int64, from time.Time, through int64) ([]source.Window, error) {
 	var all []source.Window
 	for {
@@ -176,7 +176,8 @@ func (s *Source) windows(set int, number int64, from time.Time, through int64) (
 	}
 }
 
-// filled returns a window whose Changes yields the changes of the window.
+// filled returns a copy of a window (the range of changes of one Change List) whose
+// function Changes yields the changes.
 func (s *Source) filled(set int, w source.Window) source.Window {
 	w.Changes = s.changes(set, w.Number, w.Through)
 	if p := &s.sets[set]; s.o.Dumps {
@@ -193,7 +194,7 @@ func (s *Source) entry(r *Resource) resourcesync.Entry {
 	en := resourcesync.Entry{Loc: s.o.BaseURL + r.Path, LastMod: resourcesync.DatetimeOf(r.Changed)}
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, r.SHA256[:])
 	if err != nil {
-		panic(err) // cannot happen, because the length is that of a sha-256
+		panic(err) // the error cannot occur, because the bytes have the length of a SHA-256 digest
 	}
 	en.Digests, en.Length, en.Type = resourcesync.Digests{d}, resourcesync.Bytes(r.Length), r.Type
 	return en

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Counts are numbers of changes by kind.
+// Counts has the number of changes of each kind.
 type Counts struct{ Created, Updated, Deleted int64 }
 
-// Sum returns the number of all changes.
+// Sum returns the total number of changes of all kinds.
 func (c Counts) Sum() int64 { return c.Created + c.Updated + c.Deleted }
 
 // Add adds the counts of another Counts.
@@ -31,8 +31,8 @@ func (c *Counts) count(k kind) {
 	}
 }
 
-// CheckStep returns an error if a Step of a given duration would make more than half of
-// MaxStep changes on average.
+// CheckStep returns an error if a Step of the given duration would make more changes
+// than permitted on average (half of MaxStep).
 func (m *Model) CheckStep(d time.Duration) error {
 	if expected := m.cfg.Rate * d.Seconds(); d < 0 || expected > MaxStep/2 {
 		return fmt.Errorf("%g changes a second for %v are too many for one step: expected at most %d changes", m.cfg.Rate, d, MaxStep/2)
@@ -40,8 +40,8 @@ func (m *Model) CheckStep(d time.Duration) error {
 	return nil
 }
 
-// Step advances simulated time and makes the changes of that time. It returns their number,
-// at most MaxStep.
+// Step advances the simulated time and makes the changes of that time. It returns the
+// number of changes, at most MaxStep.
 func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	var n Counts
 	if err := m.CheckStep(d); err != nil {
@@ -60,9 +60,9 @@ func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	return n, nil
 }
 
-// next returns the time of the change that follows one at a given time. The times between
-// changes are exponentially distributed, as in a Poisson process, and at least a
-// microsecond.
+// next returns a random time for the change that follows a change at the given time.
+// The intervals between changes are exponentially distributed, as in a Poisson process,
+// and at least a microsecond long.
 func (m *Model) next(at int64) int64 {
 	if m.cfg.Rate == 0 {
 		return 1<<63 - 1
@@ -71,7 +71,7 @@ func (m *Model) next(at int64) int64 {
 	return at + max(1, int64(min(gap, 1e15)))
 }
 
-// happen makes a change at a time and returns its kind.
+// happen makes a random change at the given time and returns its kind.
 func (m *Model) happen(at int64) kind {
 	k := m.draw()
 	id := m.pick(k)
@@ -94,8 +94,9 @@ func (m *Model) happen(at int64) kind {
 	return k
 }
 
-// draw chooses the kind of a change at random. It never deletes the last resource, and
-// never creates more than twice as many resources as at the start.
+// draw chooses the kind of the next change at random. It never chooses to delete the
+// last resource, or to create more than twice as many resources as there were at the
+// start.
 func (m *Model) draw() kind {
 	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
 	k := deleted
@@ -113,8 +114,8 @@ func (m *Model) draw() kind {
 
 func (m *Model) bound() int { return 2*m.cfg.Resources + 100 }
 
-// pick chooses the resource for a change. Half of the resources that it creates existed
-// before and were deleted.
+// pick chooses the resource for a change. Half of the resources that it creates are
+// ones that were deleted before.
 func (m *Model) pick(k kind) uint32 {
 	switch k {
 	case created:
@@ -133,8 +134,8 @@ func (m *Model) pick(k kind) uint32 {
 	return m.alive[m.rng.IntN(len(m.alive))]
 }
 
-// apply applies an event to the state. If a deleted resource is created again it must be
-// the last one in gone.
+// apply changes the state of the Model as an event describes. If the event creates a
+// deleted resource again, that resource must be the last one in gone.
 func (m *Model) apply(e event) {
 	switch {
 	case int(e.id) == len(m.states):
@@ -160,8 +161,8 @@ func (m *Model) apply(e event) {
 	m.remember(e)
 }
 
-// remember appends an event to the history. When the history is half as long again as
-// necessary, remember drops the oldest part.
+// remember appends an event to the history. When the history has half again as many
+// events as it must store, its oldest events are dropped.
 func (m *Model) remember(e event) {
 	h := &m.logs[int(e.id)%m.cfg.Sets]
 	if len(h.events) >= m.cfg.History+m.cfg.History/2 {

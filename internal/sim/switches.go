@@ -12,56 +12,58 @@ import (
 
 // Switch is one kind of misbehaviour of a Source.
 type Switch struct {
-	Name  string  // number of a quirk, or name of a fault
-	Says  string  // description of the effect
-	Rows  string  // identifiers of the rows in the catalogue of faults; "" for a quirk, which is not a fault
-	Share float64 // default fraction of the targets that the Switch affects
-	Of    Scope   // what the targets are: responses or resources
+	Name  string  // the number of a quirk, or the name of a fault
+	Says  string  // a description of what the Switch changes
+	Rows  string  // the identifiers of the rows in the catalogue of faults; "" for a quirk, which is not a fault
+	Share float64 // the fraction of responses or resources that the Switch affects by default
+	Of    Scope   // whether a share of the responses or of the resources is affected, or everything
 
-	inbound func(*call)                       // changes the request
-	route   func(*call) *answer               // answers requests for a path that does not exist otherwise; a nil answer passes the request on
-	doc     func(*call, Switched, *document)  // changes a document
-	raw     func(c *call, text []byte) []byte // changes the bytes of a document
-	answer  func(*call, *answer)              // changes any answer
+	inbound func(*call)                       // a function that changes the request
+	route   func(*call) *answer               // a function that answers requests for paths that exist only with the switch; it returns nil for any other request
+	doc     func(*call, Switched, *document)  // a function that changes a document
+	raw     func(c *call, text []byte) []byte // a function that changes the encoded bytes of a document
+	answer  func(*call, *answer)              // a function that changes any response
 
-	kinds  []string // kinds of documents to which cache and status apply
-	cache  bool     // a cache answers with an earlier generation
-	status int      // the Source answers with this status
-	hard   bool     // caches also answer requests with Cache-Control: no-cache
-	clock  shift    // time by which the Source's clock is ahead
+	kinds  []string // the kinds of documents to which the fields cache and status apply
+	cache  bool     // a simulated cache answers with a document of an earlier publication
+	status int      // the HTTP status with which the Source answers requests for the documents
+	hard   bool     // simulated caches also answer requests with Cache-Control: no-cache
+	clock  shift    // the time by which the Source's clock is ahead
 }
 
-// Scope says what the targets of a Switch are, of which its share is a fraction.
+// Scope says whether a Switch affects a share of the responses, a share of the
+// resources, or everything.
 type Scope string
 
 // The scopes.
 const (
-	Always  Scope = "always"  // every target is affected
+	Always  Scope = "always"  // every response and resource is affected
 	Answers Scope = "answers" // each response is affected with the same probability
-	Entries Scope = "entries" // a resource is either always affected or never
+	Entries Scope = "entries" // some resources are always affected, and the others never
 )
 
-// Switched is a Switch that is on, with its share.
+// Switched is a Switch that is turned on, with the share of responses or resources that
+// it affects.
 type Switched struct {
 	*Switch
-	Share float64 // above 0, at most 1
+	Share float64 // a number above 0 and at most 1
 }
 
 // Switches returns all switches: first the quirks by number, then the faults.
 func Switches() []*Switch { return slices.Concat(quirks, faults) }
 
-// hits decides at random whether a response is affected.
+// hits decides at random whether the switch affects a response.
 func (sw Switched) hits(c *call) bool { return sw.Of != Answers || c.luck.Float64() < sw.Share }
 
-// has reports whether the resource with a URI is affected. The result is always the same
-// for a URI.
+// has reports whether the switch affects the resource with the given URI. The result
+// for a URI is always the same.
 func (sw Switched) has(uri string) bool {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, sw.Name+" "+uri) // writing to a hash never fails
+	_, _ = io.WriteString(h, sw.Name+" "+uri) // the error is ignored: writing to a hash never fails
 	return unit(mix(h.Sum64())) <= sw.Share
 }
 
-// each calls a function for the affected entries.
+// each calls a function for the entries that the switch affects.
 func (sw Switched) each(d *document, change func(entry)) {
 	for _, e := range d.entries {
 		if sw.has(e.loc()) {
@@ -73,11 +75,12 @@ func (sw Switched) each(d *document, change func(entry)) {
 // ParseQuirks parses comma-separated numbers of quirks.
 func ParseQuirks(list string) ([]Switched, error) { return parse(list, "quirk", quirks) }
 
-// ParseFaults parses comma-separated names of faults, each optionally with its share:
-// truncate,http-500=2%.
+// ParseFaults parses comma-separated names of faults. A name may be followed by "=" and
+// the share of responses or resources that are affected: truncate,http-500=2%.
 func ParseFaults(list string) ([]Switched, error) { return parse(list, "fault", faults) }
 
-// ParseSwitches parses numbers of quirks and names of faults together.
+// ParseSwitches parses comma-separated numbers of quirks and names of faults in one
+// list.
 func ParseSwitches(list string) ([]Switched, error) { return parse(list, "quirk or fault", Switches()) }
 
 func parse(list, what string, all []*Switch) ([]Switched, error) {
@@ -106,7 +109,7 @@ func parse(list, what string, all []*Switch) ([]Switched, error) {
 	return on, nil
 }
 
-// parseShare parses a percentage above 0.
+// parseShare parses a percentage, which must be above 0.
 func parseShare(s string) (float64, error) {
 	number, ok := strings.CutSuffix(s, "%")
 	percent, err := strconv.ParseFloat(number, 64)
@@ -116,7 +119,7 @@ func parseShare(s string) (float64, error) {
 	return percent / 100, nil
 }
 
-// rewrite applies the switches that change documents to a document.
+// rewrite lets the switches change the document in a response.
 func (c *call) rewrite(a *answer) error {
 	var docs, raws []Switched
 	for _, sw := range c.switches {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Truth is the state of a Model's resources at one time.
+// Truth is the state that a Model's resources had at one time.
 type Truth struct {
 	model *Model
 	at    int64
 }
 
-// TruthAt returns the resources at a time, after all changes before that time. It returns
-// ErrForgotten if the history does not reach back that far.
+// TruthAt returns the state of the resources at the given time, after all changes
+// before that time. It returns ErrForgotten if some later changes are no longer stored.
 func (m *Model) TruthAt(at time.Time) (Truth, error) {
 	t := Truth{m, at.UnixMicro()}
 	m.mu.RLock()
@@ -27,11 +27,11 @@ func (m *Model) TruthAt(at time.Time) (Truth, error) {
 	return t, err
 }
 
-// All yields the resources in the order of their ids, with their state at the time of the
-// Truth, even if the Model changes meanwhile. It ends with ErrForgotten if the history no
-// longer reaches back that far.
+// All yields the resources in the order of their ids, in their state at the time of the
+// Truth, even if the Model changes during the loop. The error is ErrForgotten if
+// changes since that time are no longer stored.
 func (t Truth) All() iter.Seq2[Resource, error] {
-	const share = 64 << 10 // number of ids that share handles in one call, which reads the history once
+	const share = 64 << 10 // the number of ids that one call of share handles; each call reads the history of changes once
 	return func(yield func(Resource, error) bool) {
 		buf := make([]byte, hashBuffer)
 		for from := uint32(0); ; from += share {
@@ -55,8 +55,8 @@ func (t Truth) All() iter.Seq2[Resource, error] {
 	}
 }
 
-// share returns the resources with from <= id < to, with their state at the time of the
-// Truth. Resources that have changed since then lack Changed and SHA256.
+// share returns the resources with from <= id < to, in their state at the time of the
+// Truth. A resource that has changed since then is returned without Changed and SHA256.
 func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
 	m := t.model
 	m.mu.RLock()
@@ -78,8 +78,8 @@ func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
 	return batch, to < uint32(len(m.states)), nil
 }
 
-// undo returns, for each resource that has changed since the time of the Truth, its version
-// at that time, or 0 if it did not exist.
+// undo returns the version numbers that resources had at the time of the Truth, for
+// those that have changed since then; 0 means that the resource did not exist.
 func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
 	was := map[uint32]uint32{}
 	for set := range t.model.logs {
@@ -106,8 +106,9 @@ func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
 	return was, nil
 }
 
-// WriteCSV writes a header line "uri,length,sha256", then one line for each resource, in
-// the order of ids. It prepends base to their paths.
+// WriteCSV writes the header line "uri,length,sha256", and then one line for each
+// resource, in the order of the ids. The URIs are the paths of the resources after
+// base.
 func (t Truth) WriteCSV(ctx context.Context, w io.Writer, base string) error {
 	out := csv.NewWriter(w)
 	line := []string{"uri", "length", "sha256"}

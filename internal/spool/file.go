@@ -7,18 +7,19 @@ import (
 	"slices"
 )
 
-// fileMemory is the number of bytes up to which a File stays in memory. A larger File is
-// stored completely on disk.
+// fileMemory is the number of bytes that a File may hold in memory. A File with more
+// bytes is stored completely on disk.
 const fileMemory = 1 << 20
 
-// ErrLimit means that a write to a File exceeded its limit.
+// ErrLimit means that a write would have made a File longer than its limit.
 var ErrLimit = errors.New("too many bytes")
 
-// File stores bytes that are written once and read any number of times. Only one goroutine
-// may write at a time. After the last write, any number may read at the same time.
+// File stores bytes that are written once and can be read many times. Only one
+// goroutine may write. After the last write any number of goroutines may read at the
+// same time.
 type File struct {
 	scratch scratch
-	recent  []byte // all bytes, as long as there is no file
+	recent  []byte // all bytes of the File, as long as they are in memory
 	size    int64
 	limit   int64
 	closed  bool
@@ -31,16 +32,16 @@ func NewFile(dir string, limit int64) *File {
 	return &File{scratch: newScratch(dir), limit: limit}
 }
 
-// Grow reserves memory for n more bytes, unless these would exceed the memory of a File.
-// Calling it is optional: Write grows the memory, too.
+// Grow reserves memory for n more bytes, unless the File would then be too large for
+// memory. Calling it is optional, since Write reserves memory too.
 func (f *File) Grow(n int64) {
 	if room := int64(fileMemory - len(f.recent)); n > 0 && n <= room && f.scratch.f == nil {
 		f.recent = slices.Grow(f.recent, int(n))
 	}
 }
 
-// Write appends p. If the File would exceed its limit, Write appends nothing and returns an
-// error that wraps ErrLimit.
+// Write appends p to the File. If the File would become longer than its limit, Write
+// appends nothing and returns an error that wraps ErrLimit.
 func (f *File) Write(p []byte) (int, error) {
 	if f.closed {
 		return 0, errClosed
@@ -73,7 +74,7 @@ func (f *File) append(p []byte) error {
 	return nil
 }
 
-// Len returns the number of bytes written.
+// Len returns the number of bytes that were written.
 func (f *File) Len() int64 { return f.size }
 
 // ReadAt implements io.ReaderAt.
@@ -99,10 +100,10 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Reader returns a reader of all bytes from the start.
+// Reader returns a reader of the whole File, from its first byte.
 func (f *File) Reader() *io.SectionReader { return io.NewSectionReader(f, 0, f.size) }
 
-// Close releases the memory and the file.
+// Close releases the memory of the File and deletes its temporary file.
 func (f *File) Close() error {
 	f.closed = true
 	f.recent = nil

@@ -5,34 +5,34 @@ import (
 	"hash/maphash"
 )
 
-// Index maps text keys to the places of records in a Log. Up to a limit the keys are in
-// memory. Beyond the limit all keys are in a hash table in a temporary file: then each call
-// reads one bucket of the table, and Set writes one slot. An Index is not safe for
-// concurrent use.
+// Index maps keys, which are texts, to the positions of records in a Log. As long as
+// there are few keys, they are in memory. A larger number of keys is in a hash table in
+// a temporary file: then each call reads one bucket of the table, and Set writes one
+// slot. An Index is not safe for concurrent use.
 type Index struct {
 	scratch scratch
-	limit   int               // limit of the number of keys in memory
-	few     map[keyHash]Place // all keys, as long as there is no file
+	limit   int               // the largest number of keys in memory
+	few     map[keyHash]Place // all keys with the positions of their records, as long as they are in memory
 	seeds   [2]maphash.Seed   // of keyHash
-	buckets int64             // number of buckets in the file, a power of two
-	used    int64             // number of used slots in the file, including deleted ones
-	live    int64             // keys
+	buckets int64             // the number of buckets of the hash table in the file, a power of two
+	used    int64             // the number of slots in the file that are not free, including those of deleted keys
+	live    int64             // the number of keys
 	bucket  [bucketSize]byte  // the bucket that was last read from the file
 	closed  bool
 }
 
-// keyHash is a hash that replaces a key. It has a random seed, so a Source cannot choose
-// keys that collide.
+// keyHash is the hash of a key, which is stored instead of the key. It depends on a
+// random seed, so that nobody can choose keys whose hashes are equal.
 type keyHash [2]uint64
 
-// Layout of the hash table. A slot holds the hash of a key, a place and a state: never
-// used, used, or deleted.
+// Layout of the hash table. A slot stores the hash of a key, the position of its
+// record, and whether the slot is free, used or deleted.
 const (
 	slotSize    = 32
 	bucketSlots = 32
 	bucketSize  = slotSize * bucketSlots
 
-	slotState = 28 // offsets of the fields in a slot
+	slotState = 28 // the offset of the state in a slot
 )
 
 const (
@@ -41,8 +41,9 @@ const (
 	slotDeleted
 )
 
-// NewIndex returns an empty index. It holds up to limit keys in memory (default 65,536),
-// and a larger number in a file in the directory dir (default os.TempDir).
+// NewIndex returns an empty Index. It holds up to limit keys in memory (default
+// 65,536). A larger number of keys is stored in a file in the directory dir (default
+// os.TempDir).
 func NewIndex(dir string, limit int) *Index {
 	if limit <= 0 {
 		limit = 1 << 16
@@ -57,7 +58,8 @@ func (x *Index) hash(k string) keyHash {
 // Len returns the number of keys.
 func (x *Index) Len() int64 { return x.live }
 
-// Get returns the place that belongs to a key. ok is false if the key is absent.
+// Get returns the position that is stored for a key. ok is false if the Index does not
+// contain the key.
 func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	if x.closed {
 		return p, false, errClosed
@@ -74,7 +76,7 @@ func (x *Index) Get(k string) (p Place, ok bool, err error) {
 	return placeIn(slot), true, nil
 }
 
-// Set stores the place that belongs to a key.
+// Set stores a position for a key, and replaces the earlier one.
 func (x *Index) Set(k string, p Place) error {
 	if x.closed {
 		return errClosed
@@ -93,7 +95,7 @@ func (x *Index) Set(k string, p Place) error {
 	return x.set(h, p)
 }
 
-// Delete removes a key.
+// Delete removes a key and its position.
 func (x *Index) Delete(k string) error {
 	if x.closed {
 		return errClosed
@@ -116,14 +118,14 @@ func (x *Index) Delete(k string) error {
 	return nil
 }
 
-// Close releases the memory and the file.
+// Close releases the memory of the Index and deletes its temporary file.
 func (x *Index) Close() error {
 	x.closed, x.few = true, nil
 	return x.scratch.close()
 }
 
-// set writes a slot of the hash table. If half of the slots are used, it first doubles the
-// table.
+// set stores a hash with a position in the hash table. If half of the slots are used,
+// it doubles the size of the table first.
 func (x *Index) set(h keyHash, p Place) error {
 	if 2*x.used >= x.buckets*bucketSlots {
 		if err := x.grow(); err != nil {
@@ -156,9 +158,9 @@ func placeIn(slot []byte) Place {
 	return Place{int64(binary.LittleEndian.Uint64(slot[16:])), int32(binary.LittleEndian.Uint32(slot[24:]))}
 }
 
-// find returns the slot of a hash, or the free slot for a new hash, with the offset of the
-// slot in the file. A key is in the bucket that its hash selects. If that bucket is full,
-// the key is in one of the following buckets.
+// find returns the slot that contains a hash, or the free slot for it if there is none,
+// with the offset of the slot in the file. The first part of the hash selects a bucket.
+// If that bucket is full, the slot is in one of the following buckets.
 func (x *Index) find(h keyHash) (slot []byte, at int64, err error) {
 	for n := int64(h[0]) & (x.buckets - 1); ; n = (n + 1) & (x.buckets - 1) {
 		if _, err := x.scratch.ReadAt(x.bucket[:], n*bucketSize); err != nil {
@@ -206,13 +208,14 @@ func (x *Index) grow() error {
 	return x.become(next, err)
 }
 
-// table returns an empty index whose keys are in a file of the given number of buckets.
+// table returns an empty Index that stores all keys in a file with the given number of
+// buckets.
 func (x *Index) table(buckets int64) *Index {
 	return &Index{scratch: scratch{dir: x.scratch.dir, create: x.scratch.create}, seeds: x.seeds, buckets: buckets}
 }
 
-// become makes x use the file of next, unless filling next failed with err. Then become
-// closes next, leaves x unchanged and returns err.
+// become makes x use the hash table of next, unless filling that table failed with err.
+// In that case it closes next, leaves x unchanged and returns err.
 func (x *Index) become(next *Index, err error) error {
 	if err != nil {
 		_ = next.scratch.close()

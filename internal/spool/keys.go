@@ -14,7 +14,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Key is an element of Keys.
+// Key is an element of the set Keys.
 type Key = resourcesync.Key
 
 const (
@@ -22,31 +22,32 @@ const (
 	// keyOverhead is the number of bytes of memory that a key takes in addition to its
 	// text.
 	keyOverhead = 32
-	// mergeBuffers is the memory in bytes for the read buffers of all runs together.
+	// mergeBuffers is the total memory, in bytes, of the buffers with which sorted runs
+	// (parts of the temporary file) are read.
 	mergeBuffers   = 4 << 20
 	minMergeBuffer = 4 << 10
 	maxMergeBuffer = 64 << 10
 )
 
-// Keys is a set of any number of keys. Up to a budget the keys are in memory, and beyond
-// the budget they are in sorted runs in a temporary file. It is not safe for concurrent
-// use.
+// Keys is a set of keys, of any size. Keys are collected in memory. When they exceed
+// the memory budget, they are written to a temporary file as a sorted run. It is not
+// safe for concurrent use.
 type Keys struct {
 	scratch scratch
-	budget  int // number of bytes in memory that causes a flush
-	held    int // number of bytes used in memory
+	budget  int // the number of bytes in memory at which the keys are written to the file
+	held    int // the number of bytes that the keys in memory use
 	added   int64
 	recent  []Key
-	twice   map[Key]bool // keys that were added again while they were in memory
+	twice   map[Key]bool // the keys that were added again while they were in memory
 	runs    []run
 	closed  bool
 }
 
-// run is a part of the file with keys in ascending order.
+// run is a part of the temporary file that contains keys in ascending order.
 type run struct{ off, n int64 }
 
-// NewKeys returns an empty set. It holds keys of up to budget bytes in memory (default 16
-// MiB), and the rest in a file in the directory dir (default os.TempDir).
+// NewKeys returns an empty set. It holds keys of up to budget bytes in memory (default
+// 16 MiB). Further keys are stored in a file in the directory dir (default os.TempDir).
 func NewKeys(dir string, budget int) *Keys {
 	if budget <= 0 {
 		budget = defaultBudget
@@ -71,10 +72,11 @@ func (s *Keys) Add(k Key) error {
 	return nil
 }
 
-// Len returns the number of successful calls of Add.
+// Len returns the number of successful calls of Add. A key that was added twice counts
+// twice.
 func (s *Keys) Len() int64 { return s.added }
 
-// Close releases the memory and the file.
+// Close releases the memory of the set and deletes its temporary file.
 func (s *Keys) Close() error {
 	s.closed = true
 	s.recent, s.runs, s.held = nil, nil, 0
@@ -82,7 +84,7 @@ func (s *Keys) Close() error {
 }
 
 func (s *Keys) sort() {
-	if !slices.IsSorted(s.recent) { // most lists are sorted already
+	if !slices.IsSorted(s.recent) { // sorting is skipped for the many lists that are sorted already
 		slices.Sort(s.recent)
 	}
 	for i := 1; i < len(s.recent); i++ {
@@ -96,7 +98,7 @@ func (s *Keys) sort() {
 	s.recent = slices.Compact(s.recent)
 }
 
-// MaxRepeated bounds the number of keys that Repeated returns.
+// MaxRepeated is the largest number of keys that Repeated returns.
 const MaxRepeated = 1 << 16
 
 // Repeated returns the keys that were added more than once, at most MaxRepeated of
@@ -120,8 +122,8 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 	return twice, err
 }
 
-// walk passes the keys of all runs and of the memory in ascending order to take, until
-// take returns false. again means that a key equals the one before it.
+// walk calls take with the keys from the file and from memory in ascending order, until
+// take returns false. again means that the key equals the one before it.
 func (s *Keys) walk(take func(k Key, again bool) bool) error {
 	if s.closed {
 		return errClosed
@@ -190,7 +192,8 @@ func (s *Keys) Sorted() iter.Seq2[Key, error] {
 	}
 }
 
-// merge returns a heap with a cursor for every run and one for the keys in memory.
+// merge returns a heap of cursors: one for each sorted run in the file, and one for the
+// keys in memory.
 func (s *Keys) merge() (merger, error) {
 	var m merger
 	size := min(max(mergeBuffers/(len(s.runs)+1), minMergeBuffer), maxMergeBuffer)
@@ -212,14 +215,14 @@ func (s *Keys) merge() (merger, error) {
 	return open, nil
 }
 
-// cursor reads keys in ascending order, from a run or from memory.
+// cursor reads keys in ascending order, from a sorted run in the file or from memory.
 type cursor struct {
 	key  Key
 	r    *bufio.Reader
 	keys []Key
 }
 
-// next moves the cursor to its next key. It returns false if there is none.
+// next moves the cursor to its next key. It returns false if there are no more keys.
 func (c *cursor) next() (bool, error) {
 	if c.r == nil {
 		if len(c.keys) == 0 {
@@ -251,7 +254,8 @@ func (c *cursor) next() (bool, error) {
 	return true, nil
 }
 
-// errBroken returns the error for a file whose content differs from what was written to it.
+// errBroken returns the error for a temporary file that does not contain what was
+// written to it.
 func errBroken(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

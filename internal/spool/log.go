@@ -14,8 +14,8 @@ import (
 
 var errClosed = errors.New("the spool is closed")
 
-// logMemory is the number of bytes up to which a log stays in memory. A longer log is
-// written to a file in portions of that size.
+// logMemory is the number of bytes of encoded records that a Log holds in memory. When
+// there are more, they are written to a file.
 const logMemory = 64 << 10
 
 // Log is a sequence of records that are written once and read in order any number of times.
@@ -24,10 +24,10 @@ const logMemory = 64 << 10
 // bytes or text. Several goroutines may read a Log at once, as long as none writes.
 type Log[T any] struct {
 	scratch scratch
-	first   []T          // the first records, which are kept in memory without encoding
-	hold    int          // limit of the number of records in first
-	recent  bytes.Buffer // encoded records that are not in the file yet
-	wrong   error        // the error if values of T cannot be stored
+	first   []T          // the first records, which are kept in memory as they are, without encoding
+	hold    int          // the largest number of records in the field first
+	recent  bytes.Buffer // encoded records that have not been written to the file yet
+	wrong   error        // the reason why values of type T cannot be stored; nil if they can
 	added   int64
 	closed  bool
 }
@@ -49,8 +49,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// NewLog returns an empty log. A log of more than 64 KiB has its records in a file in the
-// directory dir (default os.TempDir).
+// NewLog returns an empty log. The records of a log of more than 64 KiB are stored in a
+// file in the directory dir (default os.TempDir).
 func NewLog[T any](dir string) *Log[T] {
 	return &Log[T]{scratch: newScratch(dir), wrong: lossless(reflect.TypeFor[T](), map[reflect.Type]bool{})}
 }
@@ -64,8 +64,8 @@ func (l *Log[T]) Hold(n int) *Log[T] {
 
 // Place is the position of a record in a Log.
 type Place struct {
-	Offset int64 // offset of the record in bytes, or the index of a record that Hold keeps in memory
-	Length int32 // length of the record in bytes, or 0 for a record that Hold keeps in memory
+	Offset int64 // the offset of the record in bytes; for a record kept in memory because of Hold, its index
+	Length int32 // the length of the record in bytes; 0 for a record kept in memory because of Hold
 }
 
 // Append adds a record at the end of the log.
@@ -74,7 +74,8 @@ func (l *Log[T]) Append(record T) error {
 	return err
 }
 
-// AppendAt adds a record and returns its place, which can be passed to At.
+// AppendAt adds a record at the end of the log and returns its position, with which At
+// can read it.
 func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 	switch {
 	case l.closed:
@@ -103,8 +104,8 @@ func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 	return p, nil
 }
 
-// At returns the record at a place that AppendAt returned. It reads the file at most once.
-// Calls of At and AppendAt may alternate.
+// At returns the record at a position that AppendAt returned. It reads the file at most
+// once. At may be called between calls of AppendAt.
 func (l *Log[T]) At(p Place) (record T, err error) {
 	if l.closed {
 		return record, errClosed
@@ -141,7 +142,8 @@ func (l *Log[T]) All() iter.Seq2[T, error] {
 	}
 }
 
-// each calls take with every record and its place, until take returns false.
+// each calls take with every record and its position, in order, until take returns
+// false.
 func (l *Log[T]) each(take func(Place, T) bool) error {
 	if l.closed {
 		return errClosed
@@ -170,7 +172,7 @@ func (l *Log[T]) each(take func(Place, T) bool) error {
 	return nil
 }
 
-// Close releases the memory and the file.
+// Close releases the memory of the log and deletes its temporary file.
 func (l *Log[T]) Close() error {
 	l.closed = true
 	l.first, l.recent = nil, bytes.Buffer{}

@@ -6,8 +6,9 @@ import (
 	"reflect"
 )
 
-// lossless returns an error if CBOR could change values of a type. CBOR omits unexported
-// fields, and decodes the content of an interface as another type.
+// lossless returns an error if encoding values of a type as CBOR and decoding them
+// could change them. CBOR omits unexported fields, and decodes the content of an
+// interface as another type.
 func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	if known[t] {
 		return nil
@@ -41,7 +42,7 @@ func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	return nil
 }
 
-// marshals reports whether a type marshals itself to bytes or text.
+// marshals reports whether a type has its own encoding, as bytes or text.
 func marshals(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) ||

@@ -9,15 +9,17 @@ import (
 // ErrOrder means that a sequence passed to Minus is not in ascending order.
 var ErrOrder = errors.New("keys are not in ascending order")
 
-// Minus yields the keys of a that are not in b. Both sequences must be in ascending order.
-// Duplicates count once. The first error of either sequence ends the result.
+// Minus yields the keys of sequence a that are not in sequence b. Both sequences must
+// be in ascending order. It yields a key that occurs several times only once. The first
+// error of either sequence ends the result.
 func Minus(a, b iter.Seq2[Key, error]) iter.Seq2[Key, error] {
 	return MinusOf(a, own, b)
 }
 
 func own(k *Key) Key { return *k }
 
-// MinusOf is like Minus, for a sequence of values that have a key.
+// MinusOf is like Minus, but sequence a consists of values. The function key returns
+// the key of a value.
 func MinusOf[V any](a iter.Seq2[V, error], key func(*V) Key, b iter.Seq2[Key, error]) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var zero V
@@ -43,8 +45,8 @@ func MinusOf[V any](a iter.Seq2[V, error], key func(*V) Key, b iter.Seq2[Key, er
 	}
 }
 
-// ascending yields the values of s, one for each key. It yields an error at the first value
-// that is out of order.
+// ascending yields one value of a sequence for each key. It yields an error when a key
+// is less than the key before it.
 func ascending[V any](side string, s iter.Seq2[V, error], key func(*V) Key) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var zero V

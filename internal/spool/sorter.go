@@ -6,22 +6,22 @@ import (
 	"iter"
 )
 
-// sortBudget is the memory in bytes for the texts by which an order sorts.
+// sortBudget is the memory, in bytes, for the texts by which records are sorted.
 const sortBudget = 4 << 20
 
-// order sorts records of a log by texts. It stores only the texts and the places of the
-// records.
+// order sorts the records of a log by texts. It stores the texts and the positions of
+// the records, not the records themselves.
 type order struct {
 	keys *Keys
 	n    uint64
-	key  []byte // buffer for the text and the place of a record
+	key  []byte // a buffer for the text and the position of a record
 }
 
 func newOrder(dir string) *order { return &order{keys: NewKeys(dir, sortBudget)} }
 
-// add adds a record to the order. The caller must have appended the text to o.key[:0],
-// because a new buffer for each record would take half as much memory again for a million
-// records.
+// add adds a record, with the text by which it is sorted and its position in the log.
+// The text must have been appended to o.key[:0]: with a new buffer for each text,
+// sorting a million records would take half again as much memory.
 func (o *order) add(text []byte, p Place) error {
 	text = binary.BigEndian.AppendUint64(text, o.n)
 	text = binary.BigEndian.AppendUint64(text, uint64(p.Offset))
@@ -30,8 +30,8 @@ func (o *order) add(text []byte, p Place) error {
 	return o.keys.Add(Key(o.key))
 }
 
-// placeSize is the number of bytes that add appends to the text of a record: a number and
-// the place.
+// placeSize is the number of bytes that add appends to the text of a record: a serial
+// number and the position of the record.
 const placeSize = 20
 
 func placeOf(k Key) Place {
@@ -41,7 +41,7 @@ func placeOf(k Key) Place {
 
 func (o *order) close() error { return o.keys.Close() }
 
-// inOrder yields the records of a log, sorted by the given order.
+// inOrder yields the records of a log, sorted as the given order says.
 func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for k, err := range o.keys.Sorted() {
@@ -56,18 +56,20 @@ func inOrder[T any](o *order, log *Log[T]) iter.Seq2[T, error] {
 	}
 }
 
-// Sorter stores records and yields them sorted. It is not safe for concurrent use.
+// Sorter collects records and yields them in sorted order. It is not safe for
+// concurrent use.
 type Sorter[T any] struct {
 	log   *Log[T]
 	order *order
 }
 
-// NewSorter returns an empty Sorter. It holds 64 KiB of records and 4 MiB of their texts in
-// memory, and the rest in files in the directory dir (default os.TempDir).
+// NewSorter returns an empty Sorter. It holds 64 KiB of records, and 4 MiB of the texts
+// by which they are sorted, in memory. The rest is stored in files in the directory dir
+// (default os.TempDir).
 func NewSorter[T any](dir string) *Sorter[T] { return &Sorter[T]{NewLog[T](dir), newOrder(dir)} }
 
-// Append adds a record with the text by which the record is sorted. No text may be a prefix
-// of another text.
+// Append adds a record and the text by which it is sorted. The text must not be the
+// beginning of a different text of another record.
 func (s *Sorter[T]) Append(text string, record T) error {
 	p, err := s.log.AppendAt(record)
 	if err != nil {
@@ -76,10 +78,10 @@ func (s *Sorter[T]) Append(text string, record T) error {
 	return s.order.add(append(s.order.key[:0], text...), p)
 }
 
-// All yields the records in ascending order of their texts, and records with the same text
-// in the order in which they were appended. A loop over All may be repeated, but no record
-// may be appended during a loop.
+// All yields the records in ascending order of the texts that were passed with them,
+// and those with equal texts in the order in which they were appended. A loop over All
+// may be repeated, but no record may be appended during a loop.
 func (s *Sorter[T]) All() iter.Seq2[T, error] { return inOrder(s.order, s.log) }
 
-// Close releases the memory and the files.
+// Close releases the memory of the Sorter and deletes its temporary files.
 func (s *Sorter[T]) Close() error { return errors.Join(s.log.Close(), s.order.close()) }

@@ -1,11 +1,12 @@
-// Package spool keeps long sequences in temporary files, so that no step of a publication
-// or a synchronisation holds a whole set in memory. Keys is a set of keys that are read in
-// sorted order. Log has records that are read in the order in which they were added. Table
-// has the last record of each key, and uses an Index. File has the bytes of a document that
-// is read only after all of its bytes came.
+// Package spool stores long sequences in temporary files, so that no step of a
+// publication or a synchronisation holds a whole set in memory. Keys is a set of keys
+// that are read in sorted order. Log is a sequence of records that are read in the
+// order in which they were added. Table stores the last record of each key, and uses an
+// Index. File stores the bytes of a document that is read only when it is complete.
 //
-// Small sequences stay in memory and create no file. Where the system supports that, a file
-// loses its name when it is created, so the system deletes it when the process ends.
+// Short sequences stay in memory and create no file. Where the system permits it, the
+// name of a file is deleted when the file is created, so that the system deletes the
+// file when the process ends.
 package spool
 
 import (
@@ -23,7 +24,7 @@ type file interface {
 	io.Closer
 }
 
-// scratch is a temporary file, created at the first write.
+// scratch is a temporary file that is created by the first write.
 type scratch struct {
 	dir    string
 	create func(dir string) (file, error)
@@ -66,7 +67,7 @@ func (s *scratch) extend(n int64) error {
 	return s.writeAt([]byte{0}, n-1)
 }
 
-// open creates the file unless it exists.
+// open creates the temporary file unless it exists already.
 func (s *scratch) open() error {
 	if s.f != nil {
 		return nil
@@ -88,14 +89,14 @@ func (s *scratch) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// section returns a reader of the n bytes of the file that begin at off.
+// section returns a reader of n bytes of the file, starting at offset off.
 func (s *scratch) section(off, n int64) io.Reader { return io.NewSectionReader(s, off, n) }
 
 func (s *scratch) fail(doing string, err error) error {
 	return fmt.Errorf("%s a temporary file in %q (if the disk is full, set TMPDIR to another directory): %w", doing, s.dir, err)
 }
 
-// close removes the file. The next write creates another one.
+// close deletes the temporary file. A later write creates another one.
 func (s *scratch) close() error {
 	if s.f == nil {
 		return nil
@@ -120,7 +121,8 @@ func createTemp(dir string) (file, error) {
 	return f, nil
 }
 
-// named is a file on a system that cannot remove an open file. Close removes it.
+// named is a temporary file on a system that cannot delete open files. Close deletes
+// it.
 type named struct{ *os.File }
 
 func (n named) Close() error {

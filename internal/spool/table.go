@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// Table stores the last record of each key. A Log must be able to store the type of the
-// records. It is not safe for concurrent use.
+// Table stores the last record that was added for each key. The type of the records
+// must be one that a Log can store. A Table is not safe for concurrent use.
 type Table[T any] struct {
 	log   *Log[T]
 	index *Index
@@ -14,14 +14,14 @@ type Table[T any] struct {
 	key   func(T) string
 }
 
-// NewTable returns an empty table. The function key returns the key of a record. The first
-// hold records and up to 65,536 keys are in memory, and the rest are in files in the
-// directory dir (default os.TempDir).
+// NewTable returns an empty Table. The function key returns the key of a record. The
+// first records (as many as hold says) and up to 65,536 keys are in memory. The rest is
+// stored in files in the directory dir (default os.TempDir).
 func NewTable[T any](dir string, hold int, key func(T) string) *Table[T] {
 	return &Table[T]{log: NewLog[T](dir).Hold(hold), index: NewIndex(dir, 0), dir: dir, key: key}
 }
 
-// Put adds a record. It replaces an earlier record with the same key.
+// Put adds a record. An earlier record with the same key is replaced.
 func (t *Table[T]) Put(record T) error {
 	p, err := t.log.AppendAt(record)
 	if err != nil {
@@ -30,7 +30,7 @@ func (t *Table[T]) Put(record T) error {
 	return t.index.Set(t.key(record), p)
 }
 
-// Get returns the record of a key. ok is false if the key has no record.
+// Get returns the record with the given key. ok is false if there is none.
 func (t *Table[T]) Get(k string) (record T, ok bool, err error) {
 	p, ok, err := t.index.Get(k)
 	if err != nil || !ok {
@@ -40,20 +40,20 @@ func (t *Table[T]) Get(k string) (record T, ok bool, err error) {
 	return record, err == nil, err
 }
 
-// Delete removes the record of a key.
+// Delete removes the record with the given key.
 func (t *Table[T]) Delete(k string) error { return t.index.Delete(k) }
 
 // Len returns the number of records.
 func (t *Table[T]) Len() int64 { return t.index.Len() }
 
-// Sorted yields the records in ascending order of a text, and records with the same text in
-// the order in which they were put. appendText appends the text of a record to a buffer. No
-// text may be a prefix of another text. The table may change during the loop: Sorted yields
-// the records that existed when the loop began.
+// Sorted yields the records in ascending order of their texts, and records with equal
+// texts in the order in which they were put. appendText appends the text of a record to
+// a buffer. No text may be the beginning of a different text. The Table may be changed
+// during the loop: Sorted yields the records that were there when the loop began.
 func (t *Table[T]) Sorted(appendText func(b []byte, record T) []byte) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		order := newOrder(t.dir)
-		defer func() { _ = order.close() }() // the error is ignored because the order is only read
+		defer func() { _ = order.close() }() // the error of deleting the temporary file is ignored: all results have been read
 		if err := t.arrange(order, appendText); err != nil {
 			var zero T
 			yield(zero, err)
@@ -63,7 +63,8 @@ func (t *Table[T]) Sorted(appendText func(b []byte, record T) []byte) iter.Seq2[
 	}
 }
 
-// arrange adds the last record of each key to an order.
+// arrange adds the last record of each key to an order (the data by which records are
+// sorted).
 func (t *Table[T]) arrange(o *order, appendText func(b []byte, record T) []byte) (err error) {
 	failed := t.log.each(func(p Place, record T) bool {
 		var last Place
@@ -77,5 +78,5 @@ func (t *Table[T]) arrange(o *order, appendText func(b []byte, record T) []byte)
 	return errors.Join(failed, err)
 }
 
-// Close releases the memory and the files.
+// Close releases the memory of the Table and deletes its temporary files.
 func (t *Table[T]) Close() error { return errors.Join(t.log.Close(), t.index.Close()) }

@@ -11,19 +11,20 @@ import (
 	"instep/internal/memento"
 )
 
-// Handler serves TimeGates and TimeMaps of a Store (1.1 §14.6, RFC 7089), and passes all
-// other requests to the handler of a published site. To the response with the file of a
-// version it adds the headers that describe the version. It handles only GET and HEAD.
+// Handler serves the TimeGates and TimeMaps of a Store (1.1 §14.6, RFC 7089). It passes
+// all other requests to another handler, which serves a published site. To a response
+// with the file of a version it adds the header fields that describe the version. It
+// only handles requests with the methods GET and HEAD.
 type Handler struct {
-	Store  *Store              // the versions; if nil, no TimeGates and TimeMaps are served
-	Prefix string              // path of the base URL; ends in "/"
-	URI    func(string) string // returns the URI for a path below the base URL
-	Next   http.Handler        // handles all other requests, and sends the files
-	Report func(error)         // called with each internal error
+	Store  *Store              // the stored versions; if it is nil, the Handler serves no TimeGates and TimeMaps
+	Prefix string              // the path of the base URL, which ends in "/"
+	URI    func(string) string // a function that returns the URI for a path below the base URL
+	Next   http.Handler        // the handler of all other requests, which also sends the files of versions
+	Report func(error)         // a function that is called with each internal error
 }
 
-// Negotiates reports whether the path of a URL is that of a TimeGate or TimeMap, which
-// the Handler answers itself.
+// Negotiates reports whether the given URL path is that of a TimeGate or a TimeMap, for
+// which the Handler itself responds.
 func (h *Handler) Negotiates(path string) bool {
 	name, ok := strings.CutPrefix(path, h.Prefix)
 	_, gate := h.of(name, TimeGate)
@@ -51,8 +52,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Next.ServeHTTP(w, r)
 }
 
-// of returns the path of the resource for the path of a TimeGate or TimeMap. Clients append
-// a path or a whole URI, in which some proxies change "//" to "/".
+// of returns the path of the resource to which a TimeGate or TimeMap belongs. name is
+// the path of the TimeGate or TimeMap: a prefix, and after it the path of the resource
+// or its whole URI. Some proxies change "//" in such a URI to "/".
 func (h *Handler) of(name, kind string) (string, bool) {
 	of, ok := strings.CutPrefix(name, kind)
 	if !ok || h.Store == nil {
@@ -67,8 +69,8 @@ func (h *Handler) of(name, kind string) (string, bool) {
 	return of, true
 }
 
-// links returns the Link headers from a version or TimeGate to the resource, its TimeGate
-// and its TimeMap.
+// links returns the values of the Link headers of a version or TimeGate, which point to
+// the resource, its TimeGate and its TimeMap.
 func (h *Handler) links(of string) []string {
 	links := []string{"<" + h.URI(of) + `>; rel="original"`}
 	if h.Store != nil {
@@ -77,7 +79,8 @@ func (h *Handler) links(of string) []string {
 	return links
 }
 
-// version returns a stored version, or one with only Path and Since if it is not stored.
+// version returns the version of a resource that began at the given time. If it is not
+// stored, only Path and Since are set.
 func (h *Handler) version(ctx context.Context, since time.Time, of string) Version {
 	if h.Store != nil {
 		if v, err := h.Store.At(ctx, of, since); err == nil && v.Since.Equal(since) {
@@ -87,16 +90,18 @@ func (h *Handler) version(ctx context.Context, since time.Time, of string) Versi
 	return Version{Path: of, Since: since}
 }
 
-// choice is the result of choosing the version for a time, with the versions around it.
+// choice is the version that was chosen for a time, together with the versions around
+// it.
 type choice struct {
-	first, last, before, chosen, after *Version // nil if there is no such version
-	gone                               bool     // the resource did not exist at that time
+	first, last, before, chosen, after *Version // each of these versions is nil if it does not exist
+	gone                               bool     // the resource did not exist at the requested time
 }
 
-// choose finds the version of a resource at a time. For a time before the first version it
-// chooses the first version, and for the zero time the last one (RFC 7089 §4.5.3).
+// choose finds the version of a resource at the given time. If the time is before the
+// first version, it chooses the first version. If the time is zero, it chooses the last
+// one (RFC 7089 §4.5.3).
 func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice, err error) {
-	end := at.Add(time.Second) // HTTP datetimes have whole seconds
+	end := at.Add(time.Second) // a time in an HTTP header has whole seconds only
 	for v, err := range h.Store.List(ctx, of) {
 		if err != nil {
 			return c, err
@@ -119,8 +124,8 @@ func (h *Handler) choose(ctx context.Context, of string, at time.Time) (c choice
 	return c, nil
 }
 
-// timeGate redirects to the version at the requested time, or to the last version if no
-// time is requested.
+// timeGate redirects a request to the version at the requested time, or to the last
+// version if the request names no time.
 func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 	header := w.Header()
 	header.Set("Vary", "accept-datetime")
@@ -142,7 +147,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 		h.fail(w, err)
 		return
 	case c.first == nil:
-		http.Error(w, "404: no version of this is kept", http.StatusNotFound)
+		http.Error(w, "404: no version of this resource is kept", http.StatusNotFound)
 		return
 	}
 	seen := map[*Version]bool{nil: true}
@@ -160,7 +165,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, of string) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// link returns the Link header to a version.
+// link returns the value of a Link header that points to a version.
 func (h *Handler) link(v *Version, c *choice) string {
 	rel := memento.Relation(v.Since.Equal(c.first.Since), v.Since.Equal(c.last.Since))
 	if v == c.before {
@@ -177,7 +182,7 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 	http.Error(w, "the versions cannot be read", http.StatusInternalServerError)
 }
 
-// timeMap lists the versions of a resource.
+// timeMap responds with a list of all versions of a resource.
 func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
 	any := false
 	for _, err := range h.mementos(r.Context(), of) {
@@ -189,7 +194,7 @@ func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
 		break
 	}
 	if !any {
-		http.Error(w, "404: no version of this is kept", http.StatusNotFound)
+		http.Error(w, "404: no version of this resource is kept", http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", TimeMapType)
@@ -207,7 +212,7 @@ func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, of string) {
 	}
 	if err != nil {
 		h.Report(err)
-		panic(http.ErrAbortHandler) // only a broken connection shows the client that the rest is missing
+		panic(http.ErrAbortHandler) // the client can notice the missing rest of the list only if the connection is broken
 	}
 }
 
@@ -221,7 +226,8 @@ func (h *Handler) mementos(ctx context.Context, of string) iter.Seq2[memento.Mem
 	}
 }
 
-// versionWriter adds headers that describe a version to the response with its bytes.
+// versionWriter adds the header fields that describe a version to the response with the
+// bytes of the version.
 type versionWriter struct {
 	http.ResponseWriter
 	version Version
@@ -229,7 +235,7 @@ type versionWriter struct {
 	begun   bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the underlying writer, as http.ResponseController requires.
 func (w *versionWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *versionWriter) WriteHeader(status int) {

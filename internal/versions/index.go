@@ -10,17 +10,18 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver of SQLite
+	_ "modernc.org/sqlite" // the database driver for SQLite
 
 	"instep/resourcesync"
 )
 
-// FileName is the name of the database in a state directory. It begins with the file name of
-// the catalog, so that catalog.IsStateName recognises it.
+// FileName is the name of the database file in a state directory. It begins with the
+// name of the catalog's file, so that catalog.IsStateName recognises it.
 const FileName = "catalog.db.versions"
 
-// schema creates the tables. version has the states of each path; for a deletion sha256 is
-// NULL. log has the numbers that Through returns.
+// schema creates the tables. The table version has one row for each state of a path; in
+// the row of a deletion sha256 is NULL. The table log has the numbers that Through
+// returns.
 const schema = `
 CREATE TABLE IF NOT EXISTS version (
 	path     TEXT NOT NULL,
@@ -54,7 +55,7 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	}
 	name := filepath.Join(state, FileName)
 	path := url.URL{Path: filepath.ToSlash(name)}
-	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // Opaque, because Path would make a relative path absolute
+	u := url.URL{Scheme: "file", Opaque: path.EscapedPath(), RawQuery: q.Encode()} // the field Opaque is set because with Path a relative path would become an absolute one
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
@@ -67,7 +68,8 @@ func openIndex(ctx context.Context, state string, writes bool) (*index, error) {
 	return x, nil
 }
 
-// prepare checks that the database is ours, and creates its tables if it may write.
+// prepare checks that the database belongs to this package. If writing is allowed, it
+// creates missing tables.
 func (x *index) prepare(ctx context.Context, writes bool) error {
 	var id, tables int64
 	err := x.db.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)").Scan(&id, &tables)
@@ -84,10 +86,11 @@ func (x *index) prepare(ctx context.Context, writes bool) error {
 	return err
 }
 
-// Close closes the database, but not the bucket with the bytes.
+// Close closes the database, but not the bucket that contains the bytes.
 func (x *index) Close() error { return x.db.Close() }
 
-// in calls do in one transaction, which is durable when in returns nil.
+// in calls the function do in one transaction. If in returns nil, the changes are
+// durable.
 func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -99,8 +102,9 @@ func (x *index) in(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// insertOne inserts a state, unless it is stored already, equals the state before it, or is
-// a deletion without a state before it.
+// insertOne inserts a state of a path. It does nothing if a state with the same time is
+// stored, if the state before it is equal, or if the state is a deletion and there is
+// none before it.
 const insertOne = `INSERT INTO version (path, since, sha256, length, type, encoding)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (
 		SELECT 1 FROM (SELECT sha256, type, encoding FROM version WHERE path = ?1 AND since <= ?2 ORDER BY since DESC LIMIT 1)
@@ -128,9 +132,9 @@ func (x *index) insert(ctx context.Context, states []Version) error {
 	})
 }
 
-// At returns the state of a resource at a time. It returns ErrNoVersion if no state is
-// stored that began at that time or earlier. If the resource did not exist at that time,
-// the Version has Deleted set.
+// At returns the state of a resource at the given time. It returns ErrNoVersion if all
+// stored states of the resource began later. If the resource did not exist at that
+// time, Deleted is set in the Version.
 func (x *index) At(ctx context.Context, name string, at time.Time) (Version, error) {
 	for v, err := range x.query(ctx, "WHERE path = ? AND since <= ? ORDER BY since DESC LIMIT 1", name, at.UnixMicro()) {
 		return v, err
@@ -143,7 +147,8 @@ func (x *index) List(ctx context.Context, name string) iter.Seq2[Version, error]
 	return x.query(ctx, "WHERE path = ? ORDER BY since", name)
 }
 
-// After yields the states of all resources that began after a time, ordered by time.
+// After yields the states of all resources that began after the given time, ordered by
+// the times at which they began.
 func (x *index) After(ctx context.Context, at time.Time) iter.Seq2[Version, error] {
 	return x.query(ctx, "WHERE since > ? ORDER BY since, path", at.UnixMicro())
 }
@@ -182,20 +187,20 @@ func scan(rows *sql.Rows) (v Version, err error) {
 	return v, err
 }
 
-// drop removes the row of a state.
+// drop removes the row of the given state.
 func (x *index) drop(ctx context.Context, v *Version) error {
 	_, err := x.db.ExecContext(ctx, "DELETE FROM version WHERE path = ? AND since = ?", v.Path, v.Since.UnixMicro())
 	return err
 }
 
-// ended returns the SQL condition that the state in a row ended before the time ?1: a later
-// state of the same path began before it.
+// ended returns an SQL condition for a row of the table version: the next state of the
+// same path began before the time ?1, so the state in the row has ended.
 func ended(row string) string {
 	return row + ".since < ?1 AND EXISTS (SELECT 1 FROM version AS n WHERE n.path = " + row + ".path AND n.since > " + row + ".since AND n.since < ?1)"
 }
 
-// expired returns the states that ended before a time, and those of their digests that no
-// other state has.
+// expired returns the states that ended before the given time, and the digests that
+// only such states have.
 func (x *index) expired(ctx context.Context, before time.Time) (old []Version, free []resourcesync.Digest, err error) {
 	for v, err := range x.query(ctx, "AS v WHERE "+ended("v"), before.UnixMicro()) {
 		if err != nil {
@@ -223,15 +228,15 @@ func (x *index) expired(ctx context.Context, before time.Time) (old []Version, f
 	return old, free, rows.Err()
 }
 
-// forget removes the rows of the states that expired returns for the same time.
+// forget removes the rows of all states that ended before the given time.
 func (x *index) forget(ctx context.Context, before time.Time) error {
 	_, err := x.db.ExecContext(ctx, "DELETE FROM version AS v WHERE "+ended("v"), before.UnixMicro())
 	return err
 }
 
-// Through returns the number of the last change of a change log whose state is stored, and
-// false if there is none. log is the name of the change log: it must name its catalog and
-// set.
+// Through returns the number of the last change in a change log for which the resulting
+// state is stored. It returns false if there is none. log is a name for the change log,
+// which must differ for each catalog and set.
 func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err error) {
 	err = x.db.QueryRowContext(ctx, "SELECT through FROM log WHERE name = ?", log).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -240,7 +245,7 @@ func (x *index) Through(ctx context.Context, log string) (n int64, ok bool, err 
 	return n, err == nil, err
 }
 
-// SetThrough stores the number that Through returns for a change log.
+// SetThrough stores the number that Through will return for a change log.
 func (x *index) SetThrough(ctx context.Context, log string, n int64) error {
 	_, err := x.db.ExecContext(ctx, "INSERT INTO log VALUES (?, ?) ON CONFLICT DO UPDATE SET through = excluded.through", log, n)
 	return err

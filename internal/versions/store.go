@@ -13,21 +13,23 @@ import (
 	"instep/resourcesync"
 )
 
-// Store stores versions. One process may write while others read.
+// Store stores versions (earlier states) of resources. One process may write to it
+// while others read.
 type Store struct {
 	*index
 	bytes blob.Bucket
 }
 
-// Open opens the store in a state directory for writing, and creates it if there is
-// none. bytes is the bucket of the bytes; the caller closes it after the Store.
+// Open opens the Store in a state directory for reading and writing, and creates it if
+// it does not exist. bytes is the bucket for the bytes of versions. The caller must
+// close the bucket after the Store.
 func Open(ctx context.Context, state string, bytes blob.Bucket) (*Store, error) {
 	x, err := openIndex(ctx, state, true)
 	return &Store{x, bytes}, err
 }
 
-// OpenReadOnly opens the store in a state directory for reading. It returns
-// fs.ErrNotExist if there is none.
+// OpenReadOnly opens the Store in a state directory for reading. It returns
+// fs.ErrNotExist if there is no Store.
 func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store, error) {
 	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
 	if err != nil {
@@ -41,11 +43,12 @@ func OpenReadOnly(ctx context.Context, state string, bytes blob.Bucket) (*Store,
 	return &Store{x, bytes}, err
 }
 
-// Keep stores states: first all bytes, then the rows. It skips a state that is stored
-// already, a state with the same bytes, type and coding as the state before it, and a
-// deletion without an earlier state. It also skips, and returns in lost, the states whose
-// bytes differ from the description or no longer exist (State.Open, or reading its result,
-// returns fs.ErrNotExist). One call for many states is faster than a call for each.
+// Keep stores states: first the bytes of all, then their rows in the database. It skips
+// a state that is stored already, a state with the same bytes, type and coding as the
+// one before it, and a deletion without an earlier state. It also skips states whose
+// bytes differ from their digest or length, or no longer exist (State.Open, or reading
+// its result, returns fs.ErrNotExist). These states are returned in lost. One call with
+// many states is faster than many calls.
 func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err error) {
 	batch, err := s.bytes.Begin(ctx)
 	if err != nil {
@@ -73,8 +76,8 @@ func (s *Store) Keep(ctx context.Context, states []State) (lost []Version, err e
 	return lost, s.insert(ctx, kept)
 }
 
-// copyBytes puts the bytes of a state into a batch, unless the bucket or the batch
-// already has them.
+// copyBytes adds the bytes of a state to a batch, unless the bucket or the batch
+// already contains them.
 func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]bool, st *State) error {
 	if st.Deleted {
 		return nil
@@ -108,8 +111,9 @@ func (s *Store) copyBytes(ctx context.Context, batch blob.Batch, put map[string]
 	return nil
 }
 
-// Open opens stored bytes. If the bytes no longer match the digest, reading them ends with
-// a resourcesync.MismatchError. Open returns ErrNoVersion if the bytes are not stored.
+// Open opens the bytes that have the given digest. If the stored bytes are damaged,
+// reading them ends with a resourcesync.MismatchError. Open returns ErrNoVersion if no
+// such bytes are stored.
 func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCloser, error) {
 	body, info, err := s.bytes.Get(ctx, Key(sha256), 0, -1)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -121,18 +125,18 @@ func (s *Store) Open(ctx context.Context, sha256 resourcesync.Digest) (io.ReadCl
 	return verified{resourcesync.NewVerifyReader(body, info.Size, resourcesync.Digests{sha256}), body}, nil
 }
 
-// verified is a verifying reader that also closes its source.
+// verified reads bytes and verifies them. Close also closes the underlying reader.
 type verified struct {
 	io.Reader
 	io.Closer
 }
 
-// Place creates the file of each stored state in a bucket, at Version.Place, where a web
-// server finds it. The files are hard links to the bytes of the Store if both buckets are
-// on one file system that supports them, otherwise copies. Place skips deletions, states
-// that are not stored, and states whose file exists. If the file of a state would replace a
-// directory, or the bucket does not accept its name, Place removes the state from the
-// store.
+// Place creates a file for each given state in a bucket, under the key Version.Place,
+// for a web server to send. The files are hard links to the bytes in the Store if both
+// buckets are on one file system that supports such links, and copies otherwise. Place
+// skips deletions, states that are not stored, and states whose file exists. If the
+// file of a state would replace a directory, or the bucket does not accept the key,
+// Place removes the state from the Store.
 func (s *Store) Place(ctx context.Context, to blob.Bucket, states []Version) error {
 	err := s.placeAll(ctx, to, states)
 	if !noPlace(err) {
@@ -194,7 +198,8 @@ func (s *Store) place(ctx context.Context, to blob.Bucket, batch blob.Batch, v *
 	return err
 }
 
-// share creates an object with the bytes of a state, by a hard link if possible.
+// share creates an object with the bytes of a state, as a hard link to the stored bytes
+// if possible.
 func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.Object, error) {
 	if l, ok := batch.(blob.Linker); ok {
 		o, err := l.Link(ctx, s.bytes, Key(v.SHA256))
@@ -215,9 +220,9 @@ func (s *Store) share(ctx context.Context, batch blob.Batch, v *Version) (blob.O
 	return o, errors.Join(err, o.Close())
 }
 
-// Expire removes the states that ended before a time. It removes first the files that Place
-// created in a bucket, then the bytes that no other state has, and last the rows, so that
-// an interrupted call can be repeated.
+// Expire removes all states that ended before the given time: first the files that
+// Place created for them in a bucket, then the bytes that no remaining state has, and
+// last their rows in the database. In this order an interrupted call can be repeated.
 func (s *Store) Expire(ctx context.Context, placed blob.Bucket, before time.Time) error {
 	old, free, err := s.expired(ctx, before)
 	if err != nil || len(old) == 0 {

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// mirror polls a mirror for completed runs. It does not watch the mirror's files, because they
-// exist before their rows in the catalog are committed.
+// mirror watches a mirror for completed runs (synchronisations) by asking its catalog
+// at intervals. It does not watch the files of the mirror, because a file exists before
+// the catalog records it.
 type mirror struct {
-	changes chan change // closed after the last change
+	changes chan change // a channel of reported changes, which is closed after the last one
 
 	runs func(context.Context) (string, error)
 	warn func(error)
@@ -17,8 +18,9 @@ type mirror struct {
 	done sync.WaitGroup
 }
 
-// watchMirror reports runs that are committed from now on, until ctx is done or close is called.
-// If the same error occurs several times in a row, it warns only once.
+// watchMirror reports each run (synchronisation) of the mirror that is completed from
+// now on, until ctx is done or close is called. If the same error occurs several times
+// in a row, it warns only once.
 func watchMirror(ctx context.Context, every time.Duration, runs func(context.Context) (string, error), warn func(error)) *mirror {
 	m := &mirror{changes: make(chan change), runs: runs, warn: warn}
 	ctx, m.stop = context.WithCancel(ctx)
@@ -39,8 +41,8 @@ func watchMirror(ctx context.Context, every time.Duration, runs func(context.Con
 	return m
 }
 
-// ask reports a change if the mirror's runs differ from the known runs. It returns the runs and
-// the error that the next call gets.
+// ask reports a change if the mirror has completed further runs (synchronisations).
+// known and before are the results of the previous call.
 func (m *mirror) ask(ctx context.Context, known string, before error) (string, error) {
 	now, err := m.runs(ctx)
 	if err != nil {

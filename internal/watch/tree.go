@@ -15,13 +15,14 @@ import (
 	"instep/source"
 )
 
-// change says what may have changed: a path below the directory, or everything.
+// change says what may have changed in the watched directory: one path, or everything.
 type change struct {
 	path       string // separated by slashes
 	everything bool
 }
 
-// LateError means that the kernel does not report changes, so that only full scans find them.
+// LateError means that the kernel does not report changes, so that they are found only
+// when the next full scan runs.
 type LateError struct{ Err error }
 
 func (e *LateError) Error() string {
@@ -30,9 +31,9 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree watches a directory and its subdirectories with the kernel's help.
+// tree watches a directory and its subdirectories, of which the kernel reports changes.
 type tree struct {
-	changes chan change // closed after the last change
+	changes chan change // a channel of reported changes, which is closed after the last one
 
 	dir, out string // absolute
 	notify   *fsnotify.Watcher
@@ -42,8 +43,8 @@ type tree struct {
 	done     sync.WaitGroup
 }
 
-// watchTree reports changes in a directory until ctx is done or close is called. If the kernel
-// does not report changes, watchTree warns and reports nothing more.
+// watchTree reports changes in a directory until ctx is done or close is called. If the
+// kernel cannot report changes, watchTree gives a warning and reports nothing further.
 func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	t := &tree{changes: make(chan change, 64), dirs: map[string]struct{}{}, warn: warn}
 	ctx, t.stop = context.WithCancel(ctx)
@@ -62,7 +63,7 @@ func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	return t
 }
 
-// giveUp warns with a LateError, and ends the watching by the kernel.
+// giveUp stops the reports of the kernel, and warns with a LateError.
 func (t *tree) giveUp(err error) {
 	if t.notify != nil {
 		_ = t.notify.Close()
@@ -116,7 +117,7 @@ func (t *tree) add(ctx context.Context, dir string) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			return nil // the next scan reports that the directory cannot be read
+			return nil // the error is ignored here: the next scan reports that the directory cannot be read
 		}
 		if !d.IsDir() {
 			return nil
@@ -132,9 +133,9 @@ func (t *tree) add(ctx context.Context, dir string) error {
 	})
 }
 
-// ignored reports whether changes of a file are ignored, because its name begins with a dot or
-// is a possible name of a published document. If the file is a resource nevertheless, the next
-// full scan finds it.
+// ignored reports whether changes of a file are not reported, because its name begins
+// with a dot, or could be the name of a published document. If the file is a resource
+// nevertheless, the next full scan finds its change.
 func (t *tree) ignored(name string) bool {
 	if t.out != "" && t.out != t.dir && (name == t.out || strings.HasPrefix(name, t.out+string(filepath.Separator))) {
 		return true
@@ -151,13 +152,14 @@ func (t *tree) ignored(name string) bool {
 	return false
 }
 
-// path returns the path below the directory of a file with a full name.
+// path converts the full name of a file to its path below the watched directory.
 func (t *tree) path(name string) (string, error) {
 	rel, err := filepath.Rel(t.dir, name)
 	return filepath.ToSlash(rel), err
 }
 
-// run reports the changes that the kernel reports, until ctx is done or an error occurs.
+// run passes on the changes that the kernel reports, until ctx is done or an error
+// occurs.
 func (t *tree) run(ctx context.Context) error {
 	for {
 		select {
@@ -200,11 +202,12 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	}
 	if e.Op == fsnotify.Chmod {
 		if _, err := os.Lstat(e.Name); err != nil {
-			return nil // the kernel reports a change of mode before the removal of a file
+			return nil // before a file is removed, the kernel reports that its mode has changed
 		}
 	}
-	// A new directory is registered before its path is reported. So the scan finds the files
-	// that were created before, and the kernel reports those that are created after that.
+	// A new directory is registered before its path is passed on. The scan that follows
+	// finds the files that existed at that time, and the kernel reports the files that
+	// are created later.
 	if e.Has(fsnotify.Create) {
 		if info, err := os.Lstat(e.Name); err == nil && info.IsDir() {
 			if err := t.add(ctx, e.Name); err != nil {
@@ -222,8 +225,8 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	return err
 }
 
-// tell reports a change, and waits until the receiver gets it. If ctx is done before that, tell
-// returns false.
+// tell passes a change on, and waits until it has been received. It returns false if
+// ctx is done before that.
 func (t *tree) tell(ctx context.Context, c change) bool {
 	select {
 	case t.changes <- c:

@@ -1,5 +1,5 @@
-// Package watch publishes a directory whenever something in it has changed. The kernel reports
-// changes. In addition a full scan runs at intervals.
+// Package watch publishes a directory again whenever something in it has changed. The
+// kernel reports changes. In addition, full scans run at intervals.
 package watch
 
 import (
@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// SnapshotEvery is the minimum time between two Resource Lists while watching. Writing a
-	// Resource List takes time in proportion to the set, and Change Lists suffice meanwhile.
+	// SnapshotEvery is the minimum time between two Resource Lists while a directory is
+	// watched. Writing a Resource List takes time in proportion to the size of the set.
+	// Until then, Change Lists are sufficient.
 	SnapshotEvery = time.Minute
-	// settleTime is the delay between a change and its publication, in which further changes
-	// are collected.
+	// settleTime is the time from a change until it is published. Changes during this
+	// time are published together.
 	settleTime = 200 * time.Millisecond
-	// retryTime is the delay before a failed publication is repeated.
+	// retryTime is the time from a failed publication until the next attempt.
 	retryTime = time.Minute
-	// maxPaths is the largest number of changed paths that are collected. If there are more,
-	// everything is scanned.
+	// maxPaths is the largest number of changed paths that are collected. If more paths
+	// change, a full scan is made.
 	maxPaths = 10_000
 )
 
@@ -33,31 +34,33 @@ type Session interface {
 
 // Options configure what is watched and how often it is published.
 type Options struct {
-	// Dir is the watched directory. If it is "", there are only full scans. Changes in Out
-	// are ignored if Out is inside Dir.
+	// Dir is the watched directory. If it is "", there are only full scans. Changes in
+	// Out, the directory of the published documents, are ignored if Out is inside Dir.
 	Dir, Out string
-	// Runs is nil unless Dir is a mirror. The files of a mirror are not watched. Instead
-	// everything is published whenever Runs returns another text.
+	// Runs is set only if Dir is a mirror. Then the files are not watched. Instead,
+	// everything is published when Runs returns another text than before.
 	Runs func(context.Context) (string, error)
 	// Every is the minimum time between two publications.
 	Every time.Duration
-	// Rescan is the time between two full scans, and must be positive.
+	// Rescan is the time between two full scans. It must be positive.
 	Rescan time.Duration
-	// What says what the first publication does. Later publications publish the same Sets.
+	// What is the task of the first publication. The later publications publish the
+	// same Sets.
 	What publish.What
 	Now  func() time.Time // required
-	// Report is called with the results of each publication, even of a failed one.
+	// Report is called with the result of each publication, even if the publication
+	// failed.
 	Report func(*publish.Report)
-	// Warn is called with each error after which watching continues: a *LateError, or the
-	// error of a publication that will be repeated. It is never called concurrently with
-	// Report.
+	// Warn is called with each error after which watching continues: a *LateError, or
+	// the error of a publication that will be tried again. Warn and Report are never
+	// called at the same time.
 	Warn func(error)
 }
 
-// Run publishes everything, and then all changes, until ctx is done. It returns an error only if
-// the first publication fails.
+// Run publishes everything, and then publishes each change, until ctx is done. It
+// returns an error only if the first publication fails.
 func Run(ctx context.Context, s Session, o Options) error {
-	var calls sync.Mutex // held during calls of Report and Warn, which two goroutines make
+	var calls sync.Mutex // held during calls of Report and Warn, which would otherwise run concurrently
 	warn := func(err error) {
 		calls.Lock()
 		defer calls.Unlock()
@@ -86,24 +89,24 @@ func Run(ctx context.Context, s Session, o Options) error {
 
 // loop collects changes and publishes them together.
 type loop struct {
-	changes       <-chan change // nil or closed if no changes are reported
+	changes       <-chan change // a channel of reported changes; nil or closed if none are reported
 	every, rescan time.Duration
-	what          publish.What // what the first publication does
+	what          publish.What // the task of the first publication
 	publish       func(context.Context, publish.What) error
-	failed        func(error) // called with the error of a publication that will be repeated
+	failed        func(error) // called with the error of a publication that will be tried again
 	now           func() time.Time
 
 	paths      map[string]struct{}
 	everything bool
-	last       time.Time // end of the last publication
+	last       time.Time // the time at which the last publication ended
 }
 
-// run publishes everything, and then all changes, until ctx is done or the first publication
-// fails.
+// run publishes everything, and then publishes changes, until ctx is done or the first
+// publication fails.
 func (l *loop) run(ctx context.Context) error {
 	if err := l.publish(ctx, l.what); err != nil {
 		if ctx.Err() != nil {
-			return nil // the next run completes the cancelled publication
+			return nil // a later run of the program completes a cancelled publication
 		}
 		return err
 	}
@@ -140,7 +143,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// note adds a change to those for the next publication.
+// note records that a path, or everything, has to be published next.
 func (l *loop) note(c change) {
 	l.everything = l.everything || c.everything || len(l.paths) >= maxPaths
 	if l.everything {
@@ -150,7 +153,8 @@ func (l *loop) note(c change) {
 	l.paths[c.path] = struct{}{}
 }
 
-// round publishes the collected changes. If that fails, the next round publishes everything.
+// round publishes the collected changes. If it fails, everything is published in the
+// next round.
 func (l *loop) round(ctx context.Context) error {
 	what := publish.What{Sets: l.what.Sets}
 	if !l.everything {

@@ -10,14 +10,15 @@ import (
 
 // Sitemap is a Sitemap line of a robots.txt.
 type Sitemap struct {
-	URI   string // URI as written in the line
+	URI   string // the URI, as it is written in the line
 	Line  int    // from 1
-	Exact bool   // the line has the correct form: the name is spelled "Sitemap", and the URI is absolute
+	Exact bool   // the line is well formed: the name is spelled "Sitemap", and the URI is absolute
 	Text  string // the whole line, without comments
 }
 
-// Robots reads the Sitemap lines of a robots.txt (1.1 §6.3.4) within its first limit bytes.
-// It skips a line that this limit cuts off. The only errors are those of r.
+// Robots reads the Sitemap lines in the first limit bytes of a robots.txt (1.1 §6.3.4).
+// It skips a line that is cut off after these bytes. All errors that it returns come
+// from r.
 func Robots(r io.Reader, limit int64) ([]Sitemap, error) {
 	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package weblink reads links outside of ResourceSync documents: in the Link header of HTTP
-// (RFC 8288), in the link elements of HTML pages (1.1 §6.3.3) and in robots.txt (1.1
-// §6.3.4).
+// Package weblink reads links that are not in ResourceSync documents: in the Link
+// header of HTTP (RFC 8288), in link elements of HTML pages (1.1 §6.3.3), and in
+// robots.txt (1.1 §6.3.4).
 package weblink
 
 import (
@@ -14,24 +14,24 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Link is one link. An absent attribute is "".
+// Link is a link. A field is "" if the link lacks the attribute.
 type Link struct {
-	Href string   // target as written; see Page.Resolve
-	Rels []string // relation types, in lower case
+	Href string   // the target, as it is written in the link: see Page.Resolve
+	Rels []string // the relation types of the link, in lower case
 	Type string   // media type
 
-	// Anchor is the subject of a link in a Link header, if the subject is not the served
-	// resource (RFC 8288 §3.2).
+	// Anchor is the URI from which a link in a Link header starts, if that is not the
+	// URI of the response (RFC 8288 §3.2).
 	Anchor string
 
-	Datetime string // datetime attribute of a link to a Memento (RFC 7089 §2.2)
+	Datetime string // the datetime attribute of a link to a Memento (RFC 7089 §2.2)
 
 	// Of HTML pages:
 	Line int  // from 1
-	Head bool // in HTML pages: the link is in the head
+	Head bool // the link is in the head of its HTML page
 }
 
-// Has reports whether rel is one of the relation types of the link.
+// Has reports whether the link has the given relation type.
 func (l *Link) Has(rel string) bool { return slices.Contains(l.Rels, rel) }
 
 func relations(s string) []string {
@@ -41,17 +41,17 @@ func relations(s string) []string {
 	return strings.Fields(strings.ToLower(s))
 }
 
-// mostLinks bounds the number of links read from one page or response.
+// mostLinks is the largest number of links that are read from one page or response.
 const mostLinks = 1_000
 
-// Page has the links of an HTML page.
+// Page has the links in an HTML page.
 type Page struct {
-	Base  string // href of the base element; "" if there is none
-	Links []Link // link elements, at most 1,000
+	Base  string // the href of the base element; "" if the page has no base element
+	Links []Link // the link elements of the page, at most 1,000
 }
 
-// Resolve returns the absolute URI of a reference on the page at uri. It returns an error
-// if the reference cannot be parsed.
+// Resolve returns the absolute URI for a reference on the page. uri is the URI of the
+// page. It returns an error if the reference cannot be parsed.
 func (p *Page) Resolve(uri, href string) (string, error) {
 	base, err := url.Parse(uri)
 	if err == nil && p.Base != "" {
@@ -66,8 +66,8 @@ func (p *Page) Resolve(uri, href string) (string, error) {
 	return base.String(), nil
 }
 
-// HTML reads the link elements of a page. It accepts any text as a page. The only errors
-// are those of r, and one for a tag longer than 1 MiB.
+// HTML reads the link elements of a page. Any text counts as a page. All errors come
+// from r, except the error for a tag that is longer than 1 MiB.
 func HTML(r io.Reader) (Page, error) {
 	var p Page
 	err := Walk(r, func(t *Tag) {
@@ -86,16 +86,16 @@ func HTML(r io.Reader) (Page, error) {
 
 // Tag is a start tag of an HTML page, or a piece of text.
 type Tag struct {
-	Name string // element name in lower case; "" for text
-	Text string // text that is visible on the page
+	Name string // the name of the element in lower case; "" for a text
+	Text string // a text that a browser would show
 	Line int    // from 1
-	Head bool   // in the head of the page
+	Head bool   // the tag or text is in the head of the page
 
 	attrs [][2]string
 }
 
-// Attr returns the value of an attribute, or "" if the tag lacks the attribute. If an
-// attribute is repeated, the first value counts, as in HTML.
+// Attr returns the value of an attribute, or "" if the tag has no such attribute. If
+// the tag repeats an attribute, the first value counts, as in HTML.
 func (t *Tag) Attr(name string) string {
 	for _, a := range t.attrs {
 		if a[0] == name {
@@ -105,11 +105,11 @@ func (t *Tag) Attr(name string) string {
 	return ""
 }
 
-// unseen has the elements whose text browsers do not show.
+// unseen has the names of elements whose text browsers do not show.
 var unseen = map[string]bool{"script": true, "style": true, "title": true, "template": true, "noscript": true}
 
-// Walk calls visit with the start tags and the text of a page, in order. The Tag is valid
-// until visit returns. The errors are those of HTML.
+// Walk calls visit with each start tag and each text of a page, in order. The Tag may
+// be used only until visit returns. The errors are the same as for HTML.
 func Walk(r io.Reader, visit func(*Tag)) error {
 	const longest = 1 << 20
 	z := html.NewTokenizer(r)
@@ -150,8 +150,8 @@ func Walk(r io.Reader, visit func(*Tag)) error {
 	}
 }
 
-// inHead has the elements that may be in the head of a page. Any other element ends the
-// head.
+// inHead has the names of the elements that may be in the head of a page. The head ends
+// before any other element.
 var inHead = map[string]bool{
 	"html": true, "head": true, "title": true, "base": true, "link": true, "meta": true,
 	"style": true, "script": true, "noscript": true, "template": true,
@@ -170,7 +170,7 @@ func (t *Tag) start(z *html.Tokenizer) {
 	}
 }
 
-// Header parses the values of Link headers. It skips invalid parts.
+// Header parses the values of a response's Link headers. It skips invalid parts.
 func Header(values []string) []Link {
 	var links []Link
 	for _, v := range values {
@@ -179,9 +179,9 @@ func Header(values []string) []Link {
 	return links
 }
 
-// Parse parses the links in the value of a Link header, or in a document of type
-// application/link-format, which may contain line breaks (RFC 6690 §2). It returns at most
-// limit links and skips invalid parts.
+// Parse parses links in the value of a Link header. It also accepts a document of type
+// application/link-format, which may contain line breaks (RFC 6690 §2). It returns at
+// most limit links and skips invalid parts.
 func Parse(text string, limit int) (links []Link) {
 	for text != "" && len(links) < limit {
 		var l Link
@@ -193,7 +193,8 @@ func Parse(text string, limit int) (links []Link) {
 	return links
 }
 
-// headerLink parses the first link of a Link header, and returns the rest of the header.
+// headerLink parses the first link in the value of a Link header, and returns the rest
+// of the value.
 func headerLink(v string) (l Link, rest string, ok bool) {
 	_, v, found := strings.Cut(v, "<")
 	if !found {
@@ -214,7 +215,7 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 		name, value, v = parameter(v[1:])
 		switch strings.ToLower(name) {
 		case "rel":
-			if !hasRel { // the first rel counts (RFC 8288 §3.3)
+			if !hasRel { // the first rel attribute counts (RFC 8288 §3.3)
 				l.Rels, hasRel = relations(value), true
 			}
 		case "type":
@@ -231,8 +232,8 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 	return l, "", true
 }
 
-// parameter parses one parameter of a link, name=value with or without quotes, and returns
-// the rest of the text.
+// parameter parses one parameter of a link, in the form name=value with or without
+// quotes, and returns the rest of the text.
 func parameter(v string) (name, value, rest string) {
 	i := strings.IndexAny(v, "=;,")
 	if i < 0 {

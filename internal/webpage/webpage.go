@@ -32,8 +32,8 @@ const shared = `{{define "style"}}<style>
 {{define "moment"}}<time datetime="{{.UTC.Format "2006-01-02T15:04:05Z"}}">{{.UTC.Format "2 January 2006, 15:04:05 UTC"}}</time>{{end -}}
 {{define "linked"}}{{with href .}}<a href="{{.}}">{{label $}}</a>{{else}}{{.}}{{end}}{{end}}`
 
-// New parses the templates of a page, which can use the shared templates and functions and the
-// given functions.
+// New parses the templates of a page. The page can use the templates and functions of
+// this package and the given functions.
 func New(name, text string, more template.FuncMap) *template.Template {
 	t := template.New(name).Funcs(template.FuncMap{
 		"css":    func() template.CSS { return template.CSS(style) }, //nolint:gosec // G203: the stylesheet is our own
@@ -49,8 +49,8 @@ func New(name, text string, more template.FuncMap) *template.Template {
 // Size formats a number of bytes for people, such as 31 GB, and a negative number as 0 B.
 func Size(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
 
-// Href returns the URL for a text that is a web address or an e-mail address, and "" for any other
-// text.
+// Href returns the URL of a link if a text is a web address or an e-mail address, and
+// "" for any other text.
 func Href(text string) string {
 	text = strings.TrimSpace(text)
 	if strings.ContainsAny(text, " \t\r\n<>\"") {
@@ -66,15 +66,17 @@ func Href(text string) string {
 	return ""
 }
 
-// licences are the names of licences, and the beginnings of their addresses without scheme.
+// licences has pairs: the beginning of a licence's address, without the scheme, and the name
+// of the licence.
 var licences = []struct{ prefix, name string }{
 	{"creativecommons.org/licenses/", "CC "},
 	{"creativecommons.org/publicdomain/zero/", "CC0 "},
 	{"creativecommons.org/publicdomain/mark/", "Public Domain Mark "},
 }
 
-// Label returns the text of the link for an address: an e-mail address without its scheme, the name
-// of a licence of Creative Commons, and any other text unchanged.
+// Label returns the text to show for a linked address: an e-mail address without its
+// scheme, the name of a licence of Creative Commons instead of its address, and any
+// other text unchanged.
 func Label(text string) string {
 	text = strings.TrimSpace(text)
 	if address, ok := strings.CutPrefix(text, "mailto:"); ok {
@@ -98,7 +100,7 @@ func Label(text string) string {
 	return text
 }
 
-// Shell returns a command line that a shell splits into exactly the given words.
+// Shell returns the command line that a shell would split into exactly the given words.
 func Shell(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -16,10 +16,11 @@ import (
 	"instep/transfer"
 )
 
-// Conditions are conditions on a record, all of which must be fulfilled.
+// Conditions are conditions that a record must fulfil together.
 type Conditions []condition
 
-// Parse reads conditions `XPATH=VALUE`, or `XPATH` for a node that exists.
+// Parse reads conditions in the form `XPATH=VALUE`, or `XPATH` to require only that the
+// node exists.
 func Parse(texts []string) (Conditions, error) {
 	var all Conditions
 	for _, text := range texts {
@@ -32,8 +33,8 @@ func Parse(texts []string) (Conditions, error) {
 	return all, nil
 }
 
-// Chooser fetches records and evaluates conditions. It remembers its answers, so a
-// Chooser must be used for one run only.
+// Chooser fetches records and evaluates conditions on them. It never fetches a record
+// again whose result it remembers, so a new Chooser is needed for each run.
 type Chooser struct {
 	client     *fetch.Client
 	conditions Conditions
@@ -42,24 +43,26 @@ type Chooser struct {
 	seen map[string]answer
 }
 
-// answer is the result for one record.
+// answer is the stored result for one record.
 type answer struct {
 	selects bool
 	err     error
 }
 
-// maxSeen bounds the remembered answers. Beyond it, all answers are dropped.
+// maxSeen is the largest number of remembered results. When it is reached, all of them
+// are dropped.
 const maxSeen = 100_000
 
-// maxTime bounds the transfer of a record, with its retries.
+// maxTime is the longest time for the transfer of a record, including its retries.
 const maxTime = 2 * time.Minute
 
-// New returns a Chooser that fetches records with client.
+// New returns a Chooser that fetches records with the given client.
 func New(client *fetch.Client, c Conditions) *Chooser {
 	return &Chooser{client: client, conditions: c, seen: map[string]answer{}}
 }
 
-// String returns the conditions. Choosers with the same text select the same resources.
+// String returns the conditions as text. Two Choosers with the same text select the
+// same resources.
 func (w *Chooser) String() string {
 	var texts []string
 	for _, c := range w.conditions {
@@ -69,10 +72,10 @@ func (w *Chooser) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Selects reports whether the record that a link leads to fulfils all conditions.
-// Digests and length of the link prove the record. An error means that the answer is
-// unknown, because the record cannot be fetched, or because it is not XML and has no
-// proof.
+// Selects reports whether a record fulfils all conditions. The record is the target of
+// the given link, whose digests and length are used to verify it. An error means that
+// the answer is unknown, because the record cannot be fetched, or because it is not XML
+// and the link has no digest.
 func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,14 +96,14 @@ func (w *Chooser) Selects(ctx context.Context, l resourcesync.Link) (bool, error
 		clear(w.seen)
 	}
 	w.seen[key] = a
-	if a.err == nil { // the answer also holds for links with another digest, or none
+	if a.err == nil { // the result is also valid for other links to the record, whatever their digests are
 		w.seen[sum.String()], w.seen[l.Href] = a, a
 	}
 	return a.selects, a.err
 }
 
-// key identifies the record that a link leads to: by its sha-256, or else by its URI
-// and other digests.
+// key returns a text that identifies the target of a link: its SHA-256 digest, or else
+// its URI and its other digests.
 func key(l resourcesync.Link) string {
 	if sum := l.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
 		return resourcesync.Digests{sum}.String()
@@ -108,7 +111,7 @@ func key(l resourcesync.Link) string {
 	return strings.TrimSpace(l.Href + " " + l.Digests.String())
 }
 
-// evaluate finds out whether a record fulfils all conditions. A proved record that is
+// evaluate finds out whether a record fulfils all conditions. A verified record that is
 // not XML fulfils none.
 func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	r, err := parseRecord(text)
@@ -127,8 +130,8 @@ func (w *Chooser) evaluate(text []byte, proved bool) answer {
 	return answer{selects: true}
 }
 
-// fetch returns a record, verified by the length and digests of its link, and its
-// sha-256.
+// fetch returns the record that is the target of a link, verified with the length and
+// digests of the link, and the SHA-256 of the record.
 func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resourcesync.Digests, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -157,7 +160,7 @@ func (w *Chooser) fetch(ctx context.Context, l resourcesync.Link) ([]byte, resou
 	return text, resourcesync.Digests{proof.Digests().Get(resourcesync.SHA256)}, nil
 }
 
-// about adds the URI of a record to an error.
+// about adds the URI of the record to an error.
 func about(uri string, err error) error {
 	if err == nil {
 		return nil

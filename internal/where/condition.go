@@ -8,10 +8,11 @@ import (
 	"github.com/antchfx/xpath"
 )
 
-// maxCondition is the length of the longest condition, in bytes.
+// maxCondition is the largest length of a condition, in bytes.
 const maxCondition = 4 << 10
 
-// namespaces maps prefixes that mean the same in every record to their namespaces.
+// namespaces has the prefixes that mean the same in every record, with their
+// namespaces.
 var namespaces = map[string]string{
 	"dc":      "http://purl.org/dc/elements/1.1/",
 	"dcterms": "http://purl.org/dc/terms/",
@@ -20,18 +21,18 @@ var namespaces = map[string]string{
 	"xml":     "http://www.w3.org/XML/1998/namespace",
 }
 
-// condition requires that an XPath 1.0 expression selects a node and, unless exists is
-// set, that the text of a selected node is value.
+// condition is an XPath 1.0 expression that must select a node of the record. Unless
+// exists is set, the text of a selected node must be the field value.
 type condition struct {
 	path, value string
 	exists      bool
 }
 
-// anyOfNamespace matches a test such as dc:* for all names of a prefix, which the XPath
-// module never finds true.
+// anyOfNamespace matches a node test for all names of a prefix, such as dc:*. The XPath
+// module never finds a node for such a test.
 var anyOfNamespace = regexp.MustCompile(`[^:]:\*`)
 
-// parseCondition reads `XPATH=VALUE` or `XPATH`.
+// parseCondition reads a condition in the form `XPATH=VALUE` or `XPATH`.
 func parseCondition(text string) (condition, error) {
 	c := condition{path: text, exists: true}
 	if i := equals(text); i >= 0 {
@@ -44,7 +45,7 @@ func parseCondition(text string) (condition, error) {
 	case c.path == "":
 		return c, fmt.Errorf("%q: expected XPATH=VALUE or XPATH", text)
 	case anyOfNamespace.MatchString(c.path):
-		return c, fmt.Errorf("%q: all names of a prefix can't be asked for: use *[namespace-uri()='URI']", text)
+		return c, fmt.Errorf("%q: a condition can't match all names of a prefix: use *[namespace-uri()='URI']", text)
 	}
 	expr, err := xpath.Compile(c.path)
 	if err != nil {
@@ -57,8 +58,8 @@ func parseCondition(text string) (condition, error) {
 	return c, nil
 }
 
-// selectsNodes returns an error unless an expression selects nodes. An expression that
-// counts or compares has no node with a text.
+// selectsNodes returns an error if an expression does not select nodes, but counts or
+// compares, so that the result has no text.
 func selectsNodes(expr *xpath.Expr, w *work) error {
 	empty := &node{kind: xpath.RootNode}
 	if _, ok := expr.Evaluate(w.navigator(empty)).(*xpath.NodeIterator); !ok {
@@ -67,8 +68,9 @@ func selectsNodes(expr *xpath.Expr, w *work) error {
 	return nil
 }
 
-// equals returns the position of the "=" between expression and value, which is the
-// first "=" outside quotes, brackets and parentheses. It returns -1 if there is none.
+// equals returns the position of the "=" that separates the expression from the value:
+// the first one outside of quotes, brackets and parentheses. It returns -1 if there is
+// none.
 func equals(text string) int {
 	depth, quote := 0, byte(0)
 	for i := range len(text) {
@@ -90,11 +92,11 @@ func equals(text string) int {
 	return -1
 }
 
-// holds reports whether a record fulfils the condition. A prefix that is neither in
-// namespaces nor declared in the record matches nothing.
+// holds reports whether a record fulfils the condition. Names with a prefix that is
+// neither in namespaces nor declared in the record match nothing.
 func (c condition) holds(r *record, w *work) (bool, error) {
 	expr, err := xpath.CompileWithNS(c.path, r.prefixes)
-	if err != nil { // an unknown prefix, because the expression compiled without namespaces
+	if err != nil { // the expression has an unknown prefix, because it compiles without namespaces
 		return false, nil
 	}
 	found := false

@@ -1,6 +1,6 @@
-// Package where chooses resources by the XML records that describe them (1.1 §14.5),
-// with conditions `XPATH=VALUE` on the content of a record.
+// Package where selects resources by the XML records that describe them (1.1 §14.5).
+// Conditions `XPATH=VALUE` say what a record must contain.
 //
-// A record is somebody else's document, so its length, its depth, the time of its
-// transfer and the work of evaluating an expression on it are bounded.
+// Since a record comes from somebody else, there are limits for its length, its depth,
+// the time of its transfer, and the work of evaluating an expression on it.
 package where

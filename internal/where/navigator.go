@@ -8,14 +8,14 @@ import (
 	"github.com/antchfx/xpath"
 )
 
-// maxWork bounds the evaluations on one record. It counts steps from node to node, and
-// texts in units of 64 bytes.
+// maxWork is the largest amount of work for all evaluations on one record. Each step
+// from node to node counts as one unit, and so do 64 bytes of text.
 const maxWork = 5 << 20
 
-// errWork means that an evaluation exceeded maxWork.
+// errWork means that the evaluations on a record took more work than maxWork.
 var errWork = errors.New("the XPath takes too much work on this record")
 
-// work counts down the steps of evaluations.
+// work counts down the work that evaluations may still do.
 type work struct{ left int }
 
 func (w *work) spend(steps int) {
@@ -24,8 +24,8 @@ func (w *work) spend(steps int) {
 	}
 }
 
-// try calls a function that evaluates an expression, and returns its panic as an error,
-// because the XPath module panics on errors.
+// try calls a function that evaluates an expression. It returns a panic of the function
+// as an error, because the XPath module panics instead of returning errors.
 func (w *work) try(evaluate func() error) (err error) {
 	defer func() {
 		switch failed := recover().(type) {
@@ -43,15 +43,15 @@ func (w *work) navigator(root *node) xpath.NodeNavigator {
 	return &navigator{work: w, root: root, node: root, attr: -1}
 }
 
-// navigator moves in a record and counts each step.
+// navigator moves from node to node in a record and counts each step.
 type navigator struct {
 	*node
 	work *work
 	root *node
-	attr int // index of an attribute of node if the navigator is at the attribute; -1 if it is at node itself
+	attr int // the index of the attribute at which the navigator is; -1 if the navigator is at the node itself
 }
 
-// NodeType returns the kind of the node.
+// NodeType returns the kind of the current node.
 func (n *navigator) NodeType() xpath.NodeType {
 	if n.attr >= 0 {
 		return xpath.AttributeNode
@@ -59,7 +59,7 @@ func (n *navigator) NodeType() xpath.NodeType {
 	return n.kind
 }
 
-// LocalName returns the name without prefix.
+// LocalName returns the name of the current node without its prefix.
 func (n *navigator) LocalName() string {
 	if n.attr >= 0 {
 		return n.attrs[n.attr].Name.Local
@@ -67,7 +67,7 @@ func (n *navigator) LocalName() string {
 	return n.name.Local
 }
 
-// NamespaceURL returns the namespace.
+// NamespaceURL returns the namespace of the current node.
 func (n *navigator) NamespaceURL() string {
 	if n.attr >= 0 {
 		return n.attrs[n.attr].Name.Space
@@ -75,7 +75,8 @@ func (n *navigator) NamespaceURL() string {
 	return n.name.Space
 }
 
-// Prefix returns the prefix; "" for elements of the default namespace.
+// Prefix returns the prefix of the current node; "" for an element in the default
+// namespace.
 func (n *navigator) Prefix() string {
 	if n.attr >= 0 { // an attribute without a prefix has no namespace
 		return n.attrs[n.attr].Name.Space
@@ -83,7 +84,7 @@ func (n *navigator) Prefix() string {
 	return n.prefix
 }
 
-// Value returns the text of the node.
+// Value returns the text of the current node.
 func (n *navigator) Value() string {
 	if n.attr >= 0 {
 		n.work.spend(1 + len(n.attrs[n.attr].Value)>>6)
@@ -94,7 +95,7 @@ func (n *navigator) Value() string {
 	return b.String()
 }
 
-// text appends the text in a node.
+// text appends all text in a node to a buffer.
 func (n *navigator) text(b *strings.Builder, in *node) {
 	n.work.spend(1 + len(in.data)>>6)
 	b.WriteString(in.data)
@@ -103,14 +104,14 @@ func (n *navigator) text(b *strings.Builder, in *node) {
 	}
 }
 
-// Copy returns another navigator at the same node.
+// Copy returns another navigator at the same node, which moves independently.
 func (n *navigator) Copy() xpath.NodeNavigator {
 	n.work.spend(1)
 	other := *n
 	return &other
 }
 
-// MoveTo moves to the node of another navigator.
+// MoveTo moves to the current node of another navigator.
 func (n *navigator) MoveTo(other xpath.NodeNavigator) bool {
 	n.work.spend(1)
 	o, ok := other.(*navigator)
@@ -120,10 +121,11 @@ func (n *navigator) MoveTo(other xpath.NodeNavigator) bool {
 	return ok
 }
 
-// MoveToRoot moves to the document.
+// MoveToRoot moves to the root of the record, which is the document.
 func (n *navigator) MoveToRoot() { n.node, n.attr = n.root, -1 }
 
-// MoveToParent moves to the parent, or from an attribute to its element.
+// MoveToParent moves to the parent of the current node. For an attribute that is its
+// element.
 func (n *navigator) MoveToParent() bool {
 	if n.attr >= 0 {
 		n.attr = -1
@@ -132,7 +134,8 @@ func (n *navigator) MoveToParent() bool {
 	return n.move(n.parent)
 }
 
-// MoveToNextAttribute moves to the first or next attribute.
+// MoveToNextAttribute moves from an element to its first attribute, or from an
+// attribute to the next one.
 func (n *navigator) MoveToNextAttribute() bool {
 	n.work.spend(1)
 	if n.attr+1 >= len(n.attrs) {
@@ -142,17 +145,17 @@ func (n *navigator) MoveToNextAttribute() bool {
 	return true
 }
 
-// MoveToChild moves to the first child.
+// MoveToChild moves to the first child of the current node.
 func (n *navigator) MoveToChild() bool { return n.move(n.first) }
 
-// MoveToNext moves to the next sibling.
+// MoveToNext moves to the next sibling of the current node.
 func (n *navigator) MoveToNext() bool { return n.move(n.next) }
 
-// MoveToPrevious moves to the sibling before.
+// MoveToPrevious moves to the previous sibling of the current node.
 func (n *navigator) MoveToPrevious() bool { return n.move(n.before) }
 
-// MoveToFirst moves to the first sibling. It returns false if the node is the first
-// one.
+// MoveToFirst moves to the first sibling of the current node. It returns false if that
+// is the current node itself.
 func (n *navigator) MoveToFirst() bool {
 	if n.before == nil {
 		return false
@@ -160,7 +163,8 @@ func (n *navigator) MoveToFirst() bool {
 	return n.move(n.parent.first)
 }
 
-// move moves to another node, unless that is nil or n is at an attribute.
+// move moves to the given node, unless the node is nil or the navigator is at an
+// attribute.
 func (n *navigator) move(to *node) bool {
 	n.work.spend(1)
 	if n.attr >= 0 || to == nil {

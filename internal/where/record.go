@@ -13,27 +13,27 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// These are the bounds of a record.
+// These are the limits of a record.
 const (
 	maxRecord = 1 << 20 // bytes
-	maxDepth  = 200     // maximum depth of nested elements
+	maxDepth  = 200     // the largest depth of nested elements
 )
 
 // record is a parsed XML record.
 type record struct {
 	root     *node
-	prefixes map[string]string // namespaces by prefix; a record cannot redefine the well-known prefixes
+	prefixes map[string]string // the namespaces, by prefix; a record cannot redefine the well-known prefixes
 }
 
-// node is the document, an element, or text.
+// node is the document, an element, or a text.
 type node struct {
 	kind         xpath.NodeType
-	name         xml.Name   // name of an element, with its namespace
-	prefix       string     // prefix of that namespace; "" for the default namespace
-	standard     string     // default namespace within the element
-	attrs        []xml.Attr // attributes other than declarations of namespaces
+	name         xml.Name   // the name of an element, with its namespace
+	prefix       string     // the prefix of the element's namespace; "" for the default namespace
+	standard     string     // the default namespace inside the element
+	attrs        []xml.Attr // the attributes of an element, without the declarations of namespaces
 	data         string     // text
-	depth        int        // number of enclosing elements
+	depth        int        // the number of elements around the node
 	parent       *node
 	first, last  *node // children
 	before, next *node // siblings
@@ -50,14 +50,14 @@ func (n *node) add(child *node) *node {
 	return child
 }
 
-// parser builds a record.
+// parser makes a record of an XML document.
 type parser struct {
 	record
 	at    *node
 	names map[string]string // prefixes by namespace
 }
 
-// parseRecord parses a record of at most maxRecord bytes.
+// parseRecord parses an XML record of at most maxRecord bytes.
 func parseRecord(text []byte) (*record, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.CharsetReader = charset.NewReaderLabel

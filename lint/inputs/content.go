@@ -8,12 +8,11 @@ import (
 	"instep/lint"
 )
 
-// maxSpooled bounds the bytes read from standard input, a pipe or the network. It is large
-// because packages are large.
+// maxSpooled is the largest number of bytes that are read from standard input, a pipe
+// or the network. It is large because packages are large.
 const maxSpooled = 1 << 30
 
-// content provides the bytes of an input, which can be read several times from any
-// offset.
+// content has the bytes of an input. They can be read several times, from any offset.
 type content struct {
 	io.ReaderAt
 	size int64
@@ -23,14 +22,14 @@ func (c content) open() (io.ReadCloser, error) {
 	return io.NopCloser(io.NewSectionReader(c, 0, c.size)), nil
 }
 
-// head returns the first bytes.
+// head returns the first bytes of the input.
 func (c content) head() ([]byte, error) {
 	b := make([]byte, min(lint.HeadSize, c.size))
 	n, err := io.ReadFull(io.NewSectionReader(c, 0, c.size), b)
 	return b[:n], err
 }
 
-// spoolAll copies all of r to a spool file.
+// spoolAll copies all bytes of r to a temporary file.
 func spoolAll(r io.Reader) (*spool.File, error) {
 	f := spool.NewFile("", maxSpooled)
 	w := &ours{w: f}
@@ -43,7 +42,8 @@ func spoolAll(r io.Reader) (*spool.File, error) {
 	return f, nil
 }
 
-// ours stores the error of a writer, to distinguish it from an error of reading.
+// ours is a writer that remembers its error, so that an error of writing can be
+// distinguished from an error of reading.
 type ours struct {
 	w   io.Writer
 	err error

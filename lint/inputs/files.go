@@ -13,7 +13,7 @@ import (
 	"instep/pack"
 )
 
-// path checks the documents in a file or a directory.
+// path checks the document in a file, or the documents in a directory.
 func (l *Linter) path(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -32,11 +32,11 @@ func (l *Linter) path(ctx context.Context, path string) error {
 func (l *Linter) isState(path string) bool { return l.IsState != nil && l.IsState(path) }
 
 var (
-	errState   = errors.New("this is in a state directory of instep, which holds no documents for others")
-	errNothing = errors.New("there is no ResourceSync document in it, nor anything that claims to be one")
+	errState   = errors.New("the path is in a state directory of instep, which contains no published documents")
+	errNothing = errors.New("the directory contains no ResourceSync document, and no file that seems to be meant as one")
 )
 
-// file opens a file and passes its content to check.
+// file opens a file and calls check with its content.
 func (l *Linter) file(ctx context.Context, path string, check func(context.Context, string, content) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -50,8 +50,8 @@ func (l *Linter) file(ctx context.Context, path string, check func(context.Conte
 	return check(ctx, path, content{f, info.Size()})
 }
 
-// directory checks the files that are documents, or have the name of one. It skips
-// state directories and hidden directories except .well-known.
+// directory checks the files in a directory that are documents or are named like
+// documents. It skips state directories, and hidden directories except .well-known.
 func (l *Linter) directory(ctx context.Context, dir string) error {
 	before := l.Checked + l.Failed
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func (l *Linter) directory(ctx context.Context, dir string) error {
 	return err
 }
 
-// candidate checks a file of a directory if it is relevant.
+// candidate checks a file of a directory if it seems to belong to a Source.
 func (l *Linter) candidate(ctx context.Context, path string, c content) error {
 	head, err := c.head()
 	if err != nil {
@@ -96,11 +96,11 @@ func hasManifest(c content) bool {
 	if err != nil {
 		return !errors.Is(err, pack.ErrNoManifest)
 	}
-	_ = m.Close() // the file was only read
+	_ = m.Close() // an error of closing is ignored, since the file was only read
 	return true
 }
 
-// pipe reads all of an input that can be read only once, and checks it.
+// pipe reads an input that can be read only once to its end, and checks it.
 func (l *Linter) pipe(ctx context.Context, name, uri string) error {
 	r, err := l.Open(ctx, name)
 	if err != nil {

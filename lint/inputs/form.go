@@ -9,13 +9,15 @@ import (
 	"instep/pack"
 )
 
-// content checks an input according to its form.
+// content checks an input in the way that its form (document, page, robots.txt or
+// package) requires.
 func (l *Linter) content(ctx context.Context, uri string, c content) error {
 	return l.answer(ctx, uri, c, nil)
 }
 
-// answer checks an input according to its form. a describes the HTTP response that served
-// the input, or is nil if there was none.
+// answer checks an input in the way that its form (document, page, robots.txt or
+// package) requires. a describes the HTTP response that contained the input; nil if the
+// input was not served.
 func (l *Linter) answer(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {
@@ -65,7 +67,8 @@ func (l *Linter) html(ctx context.Context, uri string, r io.Reader, a *lint.Answ
 	return d, err
 }
 
-// robots checks a robots.txt and, if it was served, the sitemaps that it names.
+// robots checks a robots.txt. If it was served, robots also checks the Sitemaps that it
+// names.
 func (l *Linter) robots(ctx context.Context, in *Input, a *lint.Answer) error {
 	var offered []string
 	err := l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
@@ -90,7 +93,7 @@ func (l *Linter) robots(ctx context.Context, in *Input, a *lint.Answer) error {
 	return nil
 }
 
-// sitemap checks a sitemap that a robots.txt names for search engines.
+// sitemap checks a Sitemap that robots.txt names for search engines.
 func (l *Linter) sitemap(ctx context.Context, robots, uri string) error {
 	f, _, err := download(ctx, l.client, uri)
 	if err != nil {

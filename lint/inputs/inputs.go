@@ -14,59 +14,61 @@ import (
 	"instep/lint"
 )
 
-// Linter checks inputs. Its fields are set before the first call of Check. It is not
-// safe for concurrent use.
+// Linter checks inputs. Its fields must be set before the first call of Check. It is
+// not safe for concurrent use.
 type Linter struct {
 	Checker lint.Checker // reports the findings
-	Report  Reporter     // receives everything but findings; required
-	Sample  int          // number of entries per served document whose resources are requested: a negative number means all, and 0 means none
+	Report  Reporter     // the receiver of all results except the findings; required
+	Sample  int          // the number of entries per served document whose resources are requested: a negative number means all, and 0 means none
 
-	// Connect returns the client for a URL. It is called for the first URL of each
-	// origin, since credentials belong to one origin. Linter.Close closes the clients.
+	// Connect returns the client for requests to a URL. It is called once for each
+	// origin, since credentials are for one origin only. Linter.Close closes the
+	// clients.
 	Connect      func(ctx context.Context, uri string) (*fetch.Client, error)
-	AllowOrigins []string         // other origins that may serve the Source of a site
-	Now          func() time.Time // the clock; required for URLs
+	AllowOrigins []string         // further origins that may serve documents of a site's Source
+	Now          func() time.Time // the clock, which is required to check URLs
 
-	// Open opens an input that can be read only once: "-" is standard input, any other
-	// name is a special file such as a pipe.
+	// Open opens an input that can be read only once. The name "-" is that of standard
+	// input, and any other name is that of a special file such as a pipe.
 	Open func(ctx context.Context, name string) (io.ReadCloser, error)
-	// IsState reports whether a path is, or is inside, a state directory, which is
-	// skipped. If nil, none is.
+	// IsState reports whether a path is a state directory or inside of one. Such paths
+	// are skipped. If IsState is nil, no path is skipped.
 	IsState func(path string) bool
 
 	// Set by Check.
-	Checked    int64 // documents that were checked
-	Failed     int64 // documents that could not be checked
-	Sourceless bool  // a site without a Source was found
-	Blocked    bool  // a site could not be checked at present
+	Checked    int64 // the number of documents that were checked
+	Failed     int64 // the number of documents that could not be checked
+	Sourceless bool  // a site that has no Source was checked
+	Blocked    bool  // a site could not be checked, but perhaps can be later
 
-	findings int64                    // number of findings
-	errors   int64                    // number of findings that are errors
-	client   *fetch.Client            // client for the URL that is being checked
+	findings int64                    // the number of findings
+	errors   int64                    // the number of findings that are errors
+	client   *fetch.Client            // the client for the URL that is being checked
 	clients  map[string]*fetch.Client // clients by origin
 }
 
 // Reporter receives the results of a [Linter]. For each document, Begin is called
-// first; then the Checker reports the findings; then Document is called.
+// first. Then the Checker reports the findings. After them Document is called.
 type Reporter interface {
 	Begin(in *Input)
 	Document(d lint.Document) error
-	// Failed is called for a document that could not be checked. An error that it
-	// returns ends the run.
+	// Failed is called for each document that could not be checked. If it returns an
+	// error, the run ends.
 	Failed(ctx context.Context, uri string, err error) error
-	// Unchecked is called for something that a document links and that was not checked.
+	// Unchecked is called for a URI in a document that could not be checked.
 	Unchecked(uri string, err error)
-	// Note is called with a remark about an input that is not a finding.
+	// Note is called with a remark about an input. The remark is not a finding.
 	Note(uri, text string)
-	// Found is called with the places where the Source of a site was searched. It was found
-	// at the last one.
+	// Found is called when the Source of a site has been found. tried has the places
+	// that were examined for it, in order. The last one is the place where it was
+	// found.
 	Found(site string, tried []discover.Attempt)
 }
 
 // Input is a document that is being checked.
 type Input struct {
 	URI  string
-	Open func() (io.ReadCloser, error) // opens the document from its first byte; nil if it is not a text with lines
+	Open func() (io.ReadCloser, error) // a function that opens the document, to be read from its first byte; nil for a document that is not a text with lines
 }
 
 // FatalError is an error of this computer, such as a full disk. It ends the run.
@@ -74,15 +76,15 @@ type FatalError struct{ Err error }
 
 func (e *FatalError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns the wrapped error.
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// IsURL reports whether an argument is meant as a URL.
+// IsURL reports whether a command-line argument is meant as a URL.
 func IsURL(arg string) bool { return strings.Contains(arg, "://") }
 
-// Check checks the documents that an argument names: a file, a directory, a URL, or "-" for
-// standard input. It returns only errors that end the run; a document that cannot be checked
-// is passed to the Reporter.
+// Check checks the documents that an argument names: a file, a directory, a URL, or "-"
+// for standard input. A document that cannot be checked is reported to the Reporter.
+// The error is one that ends the run.
 func (l *Linter) Check(ctx context.Context, arg string) error {
 	switch {
 	case arg == "-":
@@ -93,17 +95,17 @@ func (l *Linter) Check(ctx context.Context, arg string) error {
 	return l.path(ctx, arg)
 }
 
-// Close closes the clients.
+// Close closes the clients that Connect returned.
 func (l *Linter) Close() {
 	for _, c := range l.clients {
 		c.Close()
 	}
 }
 
-// Requested reports whether any argument was a URL.
+// Requested reports whether Check has been called with a URL.
 func (l *Linter) Requested() bool { return len(l.clients) > 0 }
 
-// checker returns the Checker, wrapped so that findings are counted.
+// checker returns a copy of the Checker that also counts the findings.
 func (l *Linter) checker() *lint.Checker {
 	c := l.Checker
 	c.Report = l.finding
@@ -120,16 +122,16 @@ func (l *Linter) finding(f lint.Finding) {
 	}
 }
 
-// maps reports whether Resource Maps are checked instead of documents of ResourceSync.
+// maps reports whether Resource Maps are checked, and not documents of ResourceSync.
 func (l *Linter) maps() bool { return l.Checker.Profile == lint.ProfileORE }
 
-// live returns the checks that send requests.
+// live returns the checks for which requests are sent.
 func (l *Linter) live() *lint.Live {
 	return &lint.Live{Checker: l.checker(), Client: l.client, Sample: l.Sample, Now: l.Now, Unchecked: l.Report.Unchecked}
 }
 
-// fail reports a document that could not be checked. It returns only errors that end the
-// run.
+// fail reports a document that could not be checked. The returned error, if any, ends
+// the run.
 func (l *Linter) fail(ctx context.Context, uri string, err error) error {
 	if ctx.Err() != nil {
 		return err

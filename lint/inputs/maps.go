@@ -9,12 +9,13 @@ import (
 	"instep/ore"
 )
 
-// mostFindings bounds the findings that are held until the search for maps has ended.
+// mostFindings is the largest number of findings that are kept until the search for
+// Resource Maps has ended.
 const mostFindings = 100_000
 
-// byDocument collects findings until they can be reported document by document.
+// byDocument collects findings until they are reported document by document.
 type byDocument struct {
-	uris  []string // the given URI, then the others in the order of their first findings
+	uris  []string // the URI where the search began, and then the other URIs in the order of their first findings
 	found map[string][]lint.Finding
 	n     int
 }
@@ -35,7 +36,7 @@ func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
-	requests := 0 // 0: the default of the search
+	requests := 0 // 0 means the default number of the search
 	if l.Sample > 0 {
 		requests = 2 + 2*l.Sample
 	}
@@ -61,7 +62,7 @@ func (l *Linter) resourceMaps(ctx context.Context, uri string) error {
 	return l.reportAll(ctx, all)
 }
 
-// reportAll reports the findings document by document.
+// reportAll reports the collected findings document by document.
 func (l *Linter) reportAll(ctx context.Context, all *byDocument) error {
 	for _, uri := range all.uris {
 		err := l.document(ctx, &Input{URI: uri}, func(context.Context, string, io.Reader) (lint.Document, error) {
@@ -77,7 +78,7 @@ func (l *Linter) reportAll(ctx context.Context, all *byDocument) error {
 	return nil
 }
 
-// mapDocument checks one document against the rules for Resource Maps.
+// mapDocument checks one document with the rules for Resource Maps.
 func (l *Linter) mapDocument(ctx context.Context, uri string, c content) error {
 	return l.document(ctx, &Input{URI: uri, Open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
 		return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, l.checker().ResourceMapDocument(ctx, uri, r)

@@ -16,21 +16,21 @@ import (
 	"instep/resourcesync"
 )
 
-// listHead is the number of bytes read from each list of a site: its root element and a
-// few thousand entries.
+// listHead is the number of bytes that are read from each list of a site. They contain
+// the root element and a few thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether a URL that could not be read seems to be a site or one of its
-// pages. The server must have answered that it has no page there or does not show it, as
-// many servers do for a folder without index.html, and the path must not be that of a
-// document.
+// isSite reports whether a URL that could not be read seems to be the URL of a site, or
+// of a page of a site: the server answered that there is no page or that the page is
+// forbidden, as for a folder without index.html, and the path of the URL is not that of
+// a document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
 	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
 }
 
-// refusal returns an error stating that the server shows no page; nil if err has
-// another cause.
+// refusal returns err if it means that the server forbids access, and nil for any other
+// error.
 func refusal(err error) error {
 	if errors.Is(err, fetch.Denied) {
 		return err
@@ -38,7 +38,7 @@ func refusal(err error) error {
 	return nil
 }
 
-// page checks the HTML page at a URL and the Source to which its site links.
+// page checks the HTML page at a URL, and the Source that its site has.
 func (l *Linter) page(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {
@@ -57,9 +57,9 @@ func (l *Linter) page(ctx context.Context, uri string, c content, a *lint.Answer
 	return l.site(ctx, uri, nil)
 }
 
-// site finds the Source behind a URL, and checks its Source Description, its Capability
-// Lists and the beginning of every list. If there is no Source and wall is not nil,
-// wall is reported as the cause.
+// site finds the Source of the site at a URL. It checks the Source Description, the
+// Capability Lists and the beginning of each list. If there is no Source, and wall is
+// the error that a page blocked the request, wall is reported as the reason.
 func (l *Linter) site(ctx context.Context, uri string, wall error) error {
 	src, err := discover.Find(ctx, discover.Finder{Client: l.client, AllowOrigins: l.AllowOrigins, Limits: l.Checker.Limits}, uri)
 	switch {
@@ -78,23 +78,23 @@ func (l *Linter) site(ctx context.Context, uri string, wall error) error {
 	return nil
 }
 
-// siteDoc is a document of a Source to be checked.
+// siteDoc is a document of a Source that has to be checked.
 type siteDoc struct {
 	uri, kind string
-	whole     bool // check the whole document, since it links to other documents
+	whole     bool // the document is checked completely, since it links to other documents
 }
 
-// siteDocuments returns the documents of a Source that lint checks, each once.
+// siteDocuments returns the documents of a Source that are checked, without duplicates.
 func siteDocuments(src *discover.Source) (docs []siteDoc) {
 	add := func(uri string, c resourcesync.Capability, whole bool) {
 		if uri != "" && !slices.ContainsFunc(docs, func(d siteDoc) bool { return d.uri == uri }) {
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
-	names := func(s *discover.Set) bool { // otherwise the set has no Capability List, and its URI is that of a list
+	names := func(s *discover.Set) bool { // false means that the set has no Capability List, so its URI is that of a list
 		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
 	}
-	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // in that case src.Description is the URI of a robots.txt
+	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // with WayRobots, src.Description is the URI of a robots.txt
 		add(src.Description, resourcesync.CapabilityDescription, true)
 	}
 	for i := range src.Sets {
@@ -147,7 +147,8 @@ func (l *Linter) siteDocument(ctx context.Context, d siteDoc) error {
 	})
 }
 
-// downloadHead reads the first bytes of a response. cut reports whether there are more.
+// downloadHead reads the first bytes of a response. cut reports whether the response
+// has more bytes.
 func downloadHead(ctx context.Context, client *fetch.Client, uri string, most int64) (f *spool.File, a lint.Answer, cut bool, err error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
@@ -155,14 +156,14 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, most in
 	}
 	f, err = spoolAll(io.LimitReader(resp.Body, most))
 	if err == nil {
-		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error counts as the end of the response
+		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error is treated as the end of the response
 		cut = n > 0
 	}
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())
 }
 
-// noSource reports why no Source was found: the site has none, it cannot be reached, or
-// its documents cannot be used.
+// noSource reports the reason why no Source was found: the site has no Source, the site
+// cannot be reached, or the documents of the Source are unusable.
 func (l *Linter) noSource(ctx context.Context, uri string, err error) error {
 	none, ok := errors.AsType[*discover.Error](err)
 	if !ok || ctx.Err() != nil {
@@ -188,7 +189,7 @@ func (l *Linter) noSource(ctx context.Context, uri string, err error) error {
 	})
 }
 
-// blockedBy reports that a site cannot be checked at present.
+// blockedBy reports that a site cannot be checked, but perhaps can be later.
 func (l *Linter) blockedBy(ctx context.Context, uri string, err error) error {
 	l.Blocked = true
 	return l.fail(ctx, uri, err)

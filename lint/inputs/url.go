@@ -40,7 +40,7 @@ func (l *Linter) url(ctx context.Context, uri string) error {
 	return l.answer(ctx, uri, c, &a)
 }
 
-// download reads a whole response and its header.
+// download reads a whole response, and returns its body and its header.
 func download(ctx context.Context, client *fetch.Client, uri string) (*spool.File, lint.Answer, error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
@@ -50,7 +50,7 @@ func download(ctx context.Context, client *fetch.Client, uri string) (*spool.Fil
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, errors.Join(err, resp.Body.Close())
 }
 
-// links checks the Link headers of a response.
+// links checks the links in the Link headers of a response.
 func (l *Linter) links(ctx context.Context, uri string, a lint.Answer) error {
 	values := a.Header.Values("Link")
 	if len(values) == 0 {
@@ -67,7 +67,7 @@ func (l *Linter) links(ctx context.Context, uri string, a lint.Answer) error {
 	})
 }
 
-// connect returns the client for a URL; URLs of one origin share it.
+// connect returns the client for a URL. All URLs of one origin have the same client.
 func (l *Linter) connect(ctx context.Context, uri string) (*fetch.Client, error) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
