@@ -6,10 +6,8 @@ import (
 	"sync"
 )
 
-// relationsText is a snapshot of the link relation types that IANA has registered,
-// one in a line.
-//
-//go:embed relations.txt
+// relationsText is a copy of IANA's list of registered link relation types, one per
+// line.
 var relationsText string
 
 var registered = sync.OnceValue(func() map[string]bool {
