@@ -7,20 +7,22 @@ import (
 	"instep/resourcesync"
 )
 
-// Aliases are additional keys under which other programs already know the documents of
-// an adopted publication. Each publication writes byte copies of its documents there.
-// All fields may be empty.
+// Aliases are the keys that the documents of a publication had when another program
+// wrote them, before this program took the publication over. Each publication also
+// writes copies of its documents to these keys, since readers know them. All fields may
+// be empty.
 type Aliases struct {
-	// Descriptions are the keys of copies of the Source Description. The up link of
-	// Capability Lists leads to the first, since readers know the Source by that URI.
+	// Descriptions are the keys of copies of the Source Description. Capability Lists
+	// link to the first copy with rel="up", since readers know the Source by its URI.
 	Descriptions []string              `json:"descriptions,omitempty"`
 	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
 }
 
-// SetAliases are the aliases of one set.
+// SetAliases are the additional keys of the documents of one set.
 type SetAliases struct {
 	// CapabilityList is the key by which readers know the set. The Source Description
-	// and the lists of the set link to it. Empty if there is none.
+	// and the lists of the set link to it instead of the usual key. It is "" if there is
+	// no such key.
 	CapabilityList string   `json:"capability_list,omitempty"`
 	ResourceLists  []string `json:"resource_lists,omitempty"` // keys of copies of the Resource List or its index
 	ChangeLists    []string `json:"change_lists,omitempty"`   // keys of copies of the Change List or of the index of Change Lists
@@ -80,7 +82,8 @@ func (l layout) capabilityListURI() string {
 	return l.uri(l.capabilityList())
 }
 
-// copies writes copies of this publication's documents to their aliases.
+// copies adds copies of this publication's documents at the additional keys that readers
+// know.
 func (m *maker) copies() {
 	set := m.l.aliases.Sets[m.l.set]
 	m.copyTo(descriptionKey, m.l.aliases.Descriptions)
@@ -91,12 +94,14 @@ func (m *maker) copies() {
 	m.copyTo(m.key(resourcesync.CapabilityChangeList), set.ChangeLists)
 }
 
-// key returns the key of the document that the Capability List links for a capability.
+// key returns the key of the document to which the Capability List links for the
+// capability c.
 func (m *maker) key(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }
 
-// copyTo adds copies of a document at keys, if this publication writes that document.
+// copyTo adds copies, at the given keys, of the document whose key is of. It does
+// nothing if this publication does not write that document.
 func (m *maker) copyTo(of string, keys []string) {
 	d, ok := m.st.find(of)
 	if !ok {

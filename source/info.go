@@ -21,7 +21,7 @@ const (
 // publication.
 type PublicationInfo struct {
 	Format  int     `json:"format_version"`
-	State   string  `json:"state"`    // UUID of the state that wrote it
+	State   string  `json:"state"`    // the UUID of the state directory from which the publication was written
 	BaseURL string  `json:"base_url"` // ends in "/"
 	Aliases Aliases `json:"aliases,omitzero"`
 }
@@ -66,8 +66,9 @@ func readInfo(r io.Reader) (PublicationInfo, error) {
 	return i, nil
 }
 
-// CheckState returns a *WrongStateError if the bucket holds the publication of another
-// state, and *NotOursError if another program wrote its publication.json.
+// CheckState returns a *WrongStateError if the bucket contains what was published from
+// another state directory, and a *NotOursError if another program wrote its
+// publication.json.
 func (p *Publisher) CheckState(ctx context.Context) error {
 	r, _, err := p.Bucket.Get(ctx, infoKey, 0, -1)
 	switch {
