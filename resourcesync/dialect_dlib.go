@@ -5,9 +5,9 @@ import "fmt"
 // This file reads the drafts of 2013 that have the form of a sitemap: the draft in D-Lib
 // Magazine, and the drafts of mid-2013.
 
-// draftUp is a link of the root with rel="up" in D-Lib Magazine. It was converted to
-// rel="index" for the time being, because up has another meaning in a Capability List,
-// and the capability of the document may not be known yet.
+// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine, where
+// up means index except in a Capability List. The link is read as index until the
+// capability of the document is known.
 type draftUp struct{ index, line, column int }
 
 const relTop = "top" // relation of the link to the Capability List in D-Lib Magazine

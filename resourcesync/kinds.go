@@ -169,9 +169,9 @@ func (r *ruleBook) change(e *Entry) *EncodeError {
 	case e.Change == "":
 		return r.missing(&e.Metadata, "change", "expected created, updated or deleted")
 	case e.Metadata.Datetime.Before(r.from):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not before " + r.from.String() + ", the from of the document"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not before " + r.from.String() + ", the start of the document's period"}
 	case e.Metadata.Datetime.After(r.until):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not after " + r.until.String() + ", the until of the document"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not after " + r.until.String() + ", the end of the document's period"}
 	}
 	return nil
 }

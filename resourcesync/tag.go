@@ -22,7 +22,7 @@ const (
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-	nsRSBase  = "http://www.openarchives.org/rs" // with this the namespaces of ResourceSync and of its drafts begin
+	nsRSBase  = "http://www.openarchives.org/rs" // the beginning of the namespaces of ResourceSync and of its drafts
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"

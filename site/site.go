@@ -158,9 +158,8 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.Ser
 // Publish brings the documents up to date: it finds created, updated and deleted files,
 // records these changes, and writes documents if there are changes. It reads only those
 // files whose size, times or inode have changed. The error is a *GuardError, ErrRoot, or
-// an error of the file system. If Publish fails, the documents show either all of the
-// changes or none; the next call publishes the changes that were recorded before the
-// error.
+// an error of the file system. Documents are published completely or not at all. If
+// Publish fails after it has recorded changes, the next call publishes them.
 func (s *Site) Publish(ctx context.Context) (Report, error) {
 	rep, err := s.session.Publish(ctx, publish.What{})
 	return reportOf(&rep), err

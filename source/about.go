@@ -224,7 +224,7 @@ func nameBelow(base, uri string) string {
 
 // keepLatest returns the sequence changes unchanged. When a reader has read it to its
 // end, keepLatest stores the last maxLatest changes in *to, newest first. If there are
-// fewer, it adds changes from older, which must be earlier than from.
+// fewer, it adds those changes in older that are earlier than the time from.
 func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(from) })

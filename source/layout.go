@@ -28,7 +28,7 @@ const (
 	rankPackages            // packages, which are written before the commit
 	rankManifests           // copies of the manifests in the packages
 	rankPatches             // patches, before the Change Lists that link them
-	rankChanges             // Change Lists and Change Dumps: a list or dump that is newer than their changes comes later
+	rankChanges             // Change Lists and Change Dumps, before Resource Lists and Resource Dumps, which may be newer
 	rankArchiveParts        // parts of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps

@@ -31,9 +31,9 @@ type PublishedSet struct {
 // further sets in the Source Description.
 const maxNamedSets = 100
 
-// ReadPublished reads what is published in the given directories, of which the first
-// that has a file counts. It returns at most a hundred sets. The error is fs.ErrNotExist
-// if nothing is published.
+// ReadPublished reads what is published in the given directories. If several of them
+// have the same file, the first one counts. ReadPublished returns at most a hundred
+// sets. The error is fs.ErrNotExist if nothing is published.
 func ReadPublished(dirs []fs.FS) (Published, error) {
 	info, err := overlaidInfo(dirs)
 	if err != nil {

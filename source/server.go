@@ -14,7 +14,7 @@ import (
 // by the total, because a proxy on this host serves many clients.
 const (
 	maxConns    = 4096
-	maxConnsOne = 128 // for one address; for IPv6, for a network of 64 bits
+	maxConnsOne = 128 // for one address; for IPv6, for a network with a prefix of 64 bits
 )
 
 // NewServer returns a server for h with limits that suit the public Internet. The caller

@@ -128,15 +128,15 @@ type About struct {
 
 // Archive says for how long earlier lists and dumps are offered in archives (Archives §2
 // to §6). The oldest ones are removed first. But a Change List is removed only if it
-// ends before the oldest remaining Resource List and Resource Dump, since their readers
-// need all changes after that.
+// ends no later than the time of the oldest remaining Resource List and Resource Dump,
+// since their readers need all changes after that time.
 type Archive struct {
 	// Every is the minimum time between two archived Resource Lists, and between two
 	// archived Resource Dumps; 0 means that all of them are archived. Change Lists and
 	// Change Dumps are always archived.
 	Every time.Duration
 	Age   time.Duration // the age at which lists and dumps are removed; 0 means never
-	Count int           // the largest number of documents in each archive; 0 means no limit
+	Count int           // the largest number of lists or dumps in each archive; 0 means no limit
 	Bytes int64         // the largest total size of the archived lists and dumps of a set, with packages; 0 means no limit
 }
 
