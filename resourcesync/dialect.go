@@ -113,8 +113,8 @@ func (d *Decoder) setModified(value []byte) {
 	}
 }
 
-// modifiedAsAt replaces the attribute modified of the header by the attribute at, if
-// the document is a snapshot that has no at (1.1 §7).
+// modifiedAsAt replaces the attribute "modified" of the header by the attribute "at", if
+// the document is a snapshot that has no "at" (1.1 §7).
 func (d *Decoder) modifiedAsAt() {
 	h := &d.header
 	i := slices.IndexFunc(h.Attrs, func(a Attr) bool { return a.Space == "" && a.Name == "modified" })

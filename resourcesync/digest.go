@@ -75,8 +75,8 @@ func indexOfLoose(name string) uint8 {
 	return indexOf("sha-" + strings.TrimPrefix(bits, "_"))
 }
 
-// Digest is the value of one hash function. It is comparable and can be a map key. The zero
-// value means absence.
+// Digest is the value of one hash function. Digests can be compared with == and can be
+// keys of a map. The zero value means that there is no digest.
 type Digest struct {
 	alg uint8
 	sum [sha512.Size]byte

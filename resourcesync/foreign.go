@@ -66,7 +66,8 @@ func (w *foreignWriter) start(s *scanner) {
 	}
 }
 
-// declare writes the declaration of a prefix, unless the declaration is in scope already.
+// declare writes the namespace declaration of a prefix, unless it was written before and
+// is in scope.
 func (w *foreignWriter) declare(prefix []byte, uri string) {
 	if uri == nsXML {
 		return

@@ -28,14 +28,14 @@ const (
 	knownKind       demand = 1 << iota // the standard defines this kind of document
 	noIndex                            // the standard has no index of this kind of document
 	needsUp                            // the root must have a link with rel="up"
-	isSnapshot                         // a snapshot: the root must have the attribute at, and neither from nor until
-	isOfChanges                        // a list of changes: the root must have the attribute from, and neither at nor completed
-	entriesHaveAt                      // entries may have the attributes at and completed
-	entriesHaveFrom                    // entries may have the attributes from and until
+	isSnapshot                         // a snapshot: the root must have the attribute "at", and neither "from" nor "until"
+	isOfChanges                        // a list of changes: the root must have the attribute "from", and neither "at" nor "completed"
+	entriesHaveAt                      // entries may have the attributes "at" and "completed"
+	entriesHaveFrom                    // entries may have the attributes "from" and "until"
 	needsCapability                    // each entry must have a capability
 	listsSets                          // the capability of an entry, if any, must be "capabilitylist"
-	needsChange                        // each entry must have the attribute change, and may link to patches
-	needsPath                          // each entry except a deletion must have the attribute path, and links may have it
+	needsChange                        // each entry must have the attribute "change", and may link to patches
+	needsPath                          // each entry except a deletion must have the attribute "path", and links may have it
 )
 
 const (
@@ -135,7 +135,7 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 	return nil
 }
 
-// times checks the attributes at, completed, from and until of an entry.
+// times checks the attributes "at", "completed", "from" and "until" of an entry.
 func (r *ruleBook) times(m *Metadata) *EncodeError {
 	var err *EncodeError
 	if r.need&entriesHaveAt == 0 {

@@ -26,7 +26,7 @@ const (
 	QuirkLinkIncomplete Quirk = 25 // rs:ln without rel or href
 	QuirkRelationCase   Quirk = 26 // a relation type with capital letters
 	QuirkForeignAttr    Quirk = 27 // an attribute that the standard does not define
-	QuirkMoment         Quirk = 28 // the time of a document (the attribute at or from) is missing or misplaced
+	QuirkMoment         Quirk = 28 // the time of a document (the attribute "at" or "from") is missing or misplaced
 	QuirkDatePartial    Quirk = 30 // a datetime of reduced precision (year, month, day or minute), read as an interval
 	QuirkDatetimeZone   Quirk = 31 // a datetime with an offset other than Z, without an offset (read as UTC), or with a space instead of T
 	QuirkSpaceAround    Quirk = 39 // white space around a loc

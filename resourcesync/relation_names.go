@@ -8,6 +8,8 @@ import (
 
 // relationsText is a copy of IANA's list of registered link relation types, one per
 // line.
+//
+//go:embed relations.txt
 var relationsText string
 
 var registered = sync.OnceValue(func() map[string]bool {

@@ -33,8 +33,8 @@ type Series struct {
 	// Header is the header that the list has as a single document, a urlset. Parts also
 	// get a link to their index. In a Change List or Change Dump the entries must be in
 	// chronological order. The period of each part begins where that of the previous
-	// part ends; the first period begins at the from of Header, and the last ends at
-	// its until.
+	// part ends; the first period begins at Header.From, and the last ends at
+	// Header.Until.
 	Header Header
 
 	// URI returns the URI of the part with the given number, counted from 1. Number 0
@@ -169,7 +169,7 @@ func (d *seriesDocument) end() (Part, error) {
 // cut is the end of a part of a list of changes.
 type cut struct {
 	entries int      // the number of entries in the part
-	until   Datetime // the attribute until of the part, and from of the next part
+	until   Datetime // the attribute "until" of the part, and "from" of the next part
 }
 
 // measure divides a list of changes into parts without writing them, since the header
@@ -319,8 +319,8 @@ func (w *partWriter) discard() {
 	}
 }
 
-// interval returns the attributes from and until of the part with index i, counted from
-// 0, of a list of changes.
+// interval returns the attributes "from" and "until" of the part with index i, counted
+// from 0, of a list of changes.
 func (w *partWriter) interval(i int) (from, until Datetime) {
 	if w.cuts == nil {
 		return w.s.Header.From, w.s.Header.Until

@@ -35,8 +35,8 @@ const (
 	CapabilityChangeDumpArchive    Capability = "changedump-archive"
 )
 
-// Known reports whether c is one of the capabilities above. Others are accepted (1.1
-// §9 lets communities define their own).
+// Known reports whether the standard defines the capability. Others are accepted, since
+// communities may define their own (1.1 §9).
 func (c Capability) Known() bool {
 	_, known := demands[c]
 	return known
@@ -76,9 +76,9 @@ func (c ChangeFreq) Known() bool {
 	return false
 }
 
-// Priority is the unparsed content of the Sitemap element priority, a number from 0.0
-// to 1.0. It is stored but never used. The zero value is absence; values can be
-// compared with ==.
+// Priority is the content of the Sitemap element priority, a number from 0.0 to 1.0, as
+// it was written. The package stores it, but does not use it. The zero value means that
+// there is none. Values can be compared with ==.
 type Priority struct{ text string }
 
 // ParsePriority parses a decimal number from 0.0 to 1.0.
@@ -232,9 +232,9 @@ type Entry struct {
 	Metadata
 	Links []Link
 
-	// Foreign contains the elements from other vocabularies, concatenated as
-	// self-contained XML: each declares the prefixes that it uses. They are stored so
-	// that nothing is lost, but never used.
+	// Foreign contains the elements of the entry that are from other vocabularies, as
+	// XML. Each element declares the prefixes that it uses. A program keeps them, so
+	// that nothing is lost, but does not interpret them.
 	Foreign string
 
 	Line int // line of the start tag, from 1; 0 if the entry was not read from a document

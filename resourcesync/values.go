@@ -9,7 +9,7 @@ import (
 )
 
 // This file parses the values of attributes and elements. A value that cannot be read
-// counts as absent, and a note is sent.
+// counts as absent, and the Decoder sends a note about it.
 
 // uri reads a URI, or returns the reason why the URI cannot be used. It sends a note about
 // a URI that is relative or has characters that should be escaped.

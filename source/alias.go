@@ -28,7 +28,7 @@ type SetAliases struct {
 	ChangeLists    []string `json:"change_lists,omitempty"`   // keys of copies of the Change List or of the index of Change Lists
 }
 
-// keys returns all aliases of the set.
+// keys returns all additional keys of the set.
 func (a SetAliases) keys() []string {
 	keys := slices.Concat(a.ResourceLists, a.ChangeLists)
 	if a.CapabilityList != "" {
@@ -37,7 +37,7 @@ func (a SetAliases) keys() []string {
 	return keys
 }
 
-// AllKeys returns the aliases of all sets and of the Source Description.
+// AllKeys returns the additional keys of all sets and of the Source Description.
 func (a Aliases) AllKeys() []string {
 	keys := slices.Clone(a.Descriptions)
 	for _, name := range slices.Sorted(maps.Keys(a.Sets)) {
@@ -46,10 +46,10 @@ func (a Aliases) AllKeys() []string {
 	return keys
 }
 
-// IsZero reports whether there are no aliases.
+// IsZero reports whether there are no additional keys.
 func (a Aliases) IsZero() bool { return len(a.AllKeys()) == 0 }
 
-// setOf returns the name of the set whose Capability List has the given key as its alias.
+// setOf returns the name of the set whose Capability List has the given additional key.
 func (a Aliases) setOf(key string) (name string, ok bool) {
 	for name, set := range a.Sets {
 		if key != "" && set.CapabilityList == key {
@@ -59,13 +59,13 @@ func (a Aliases) setOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-// Keys returns the aliases of a set and of the Source Description.
+// Keys returns the additional keys of one set and of the Source Description.
 func (a Aliases) Keys(set string) []string {
 	return slices.Concat(a.Descriptions, a.Sets[set].keys())
 }
 
-// descriptionURI returns the URI of the Source Description, or its alias by which readers
-// know the Source.
+// descriptionURI returns the URI by which readers know the Source: that of the first
+// additional key of the Source Description, or of its usual key if there is none.
 func (l layout) descriptionURI() string {
 	if len(l.aliases.Descriptions) > 0 {
 		return l.uri(l.aliases.Descriptions[0])
@@ -73,8 +73,8 @@ func (l layout) descriptionURI() string {
 	return l.uri(descriptionKey)
 }
 
-// capabilityListURI returns the URI of the Capability List, or its alias by which readers
-// know the set.
+// capabilityListURI returns the URI by which readers know the set: that of the
+// additional key of its Capability List, or of the usual key if there is none.
 func (l layout) capabilityListURI() string {
 	if key := l.aliases.Sets[l.set].CapabilityList; key != "" {
 		return l.uri(key)

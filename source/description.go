@@ -106,8 +106,8 @@ func (m *maker) capabilityLists(sets []string) (entries []resourcesync.Entry) {
 	return entries
 }
 
-// sets returns the sorted names of the published sets, including the set of this
-// publication.
+// sets returns the sorted names of the sets that are published, and that of the set in
+// this publication.
 func (m *maker) sets(ctx context.Context) ([]string, error) {
 	published, err := m.p.Journal.Sets(ctx)
 	if err != nil {

@@ -76,13 +76,14 @@ const maxRanges = 16
 // NewHandler serves a published site read-only: GET and HEAD of regular files, with
 // byte ranges and conditional requests.
 //
-// A resource links to the Capability Lists of its sets (1.1 §6.3.3). A file whose Label has
-// an encoding is sent as it is stored, whatever the request accepts. If there is no
-// /robots.txt, the handler writes one that names the plain sitemaps (1.1 §6.3.4). If there
-// is no index.html, the base URL and the root of the host redirect to the page about the
-// Source. All other requests get 404: for directories without index.html, names that begin
-// with a dot except /.well-known/resourcesync, Hidden paths, special files and paths that
-// try to leave the directory. Memory use does not depend on the size of a file.
+// The response for a resource has Link headers to the Capability Lists of its sets (1.1
+// §6.3.3). A file whose Label has an encoding is sent as it is stored, whatever the
+// request accepts. If there is no /robots.txt, the handler writes one that names the
+// plain sitemaps (1.1 §6.3.4). If there is no index.html, the base URL and the root of
+// the host redirect to the page about the Source. All other requests get 404: for
+// directories without index.html, names that begin with a dot except
+// /.well-known/resourcesync, Hidden paths, special files and paths that try to leave the
+// directory. Memory use does not depend on the size of a file.
 //
 // With a Prefix, the handler also answers /.well-known/resourcesync of the host with
 // the Source Description, since readers look there first (1.1 §6.3.2). The caller has

@@ -26,8 +26,8 @@ type PublicationInfo struct {
 	Aliases Aliases `json:"aliases,omitzero"`
 }
 
-// Prefix returns the path of the base URL, below which the publication has to be
-// served.
+// Prefix returns the path of the base URL. The publication has to be served below this
+// path.
 func (i PublicationInfo) Prefix() string {
 	u, err := url.Parse(i.BaseURL)
 	if err != nil || u.Path == "" {

@@ -20,11 +20,11 @@ import (
 // for concurrent use.
 //
 //	begun                    the id of the last publication that was begun
-//	last/SET                 the last committed publication, and whether it is done
-//	published/SET            exists once a publication of the set was done
+//	last/SET                 the last committed publication, and whether Done was called for it
+//	published/SET            exists if Done was called for a publication of the set
 //	items/SET/KIND/NUMBER    an Item
 //	documents/KEY            what was written last at KEY, and when it was retired
-//	retired/KEY              exists while the document at KEY is retired, so that these are found
+//	retired/KEY              exists while the document at KEY is retired; with it Expired finds such documents
 //
 // SET is "set" for the set without a name, else "sets/" and the name.
 type BucketJournal struct{ bucket blob.Bucket }

@@ -83,7 +83,7 @@ func (m *maker) offer(c resourcesync.Capability, key string) {
 	m.pub.Offers = append(m.pub.Offers, Offer{c, uri})
 }
 
-// withdraw removes a capability from the Capability List.
+// withdraw removes the capability c from the Capability List.
 func (m *maker) withdraw(c resourcesync.Capability) {
 	m.pub.Offers = slices.DeleteFunc(m.pub.Offers, func(o Offer) bool { return o.Capability == c })
 }
