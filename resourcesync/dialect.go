@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Dialect is a historic or current form of documents. A Decoder returns documents of
-// every dialect in the terms of 1.1.
+// Dialect is a version of the format of documents: 1.1 or an older one. A Decoder
+// converts documents of every dialect to the form of 1.1.
 type Dialect uint8
 
 // The dialects.
 const (
 	Dialect11      Dialect = iota // ANSI/NISO Z39.99-2017 (1.1)
-	Dialect10                     // ANSI/NISO Z39.99-2014 (1.0): lastmod is the time of a change; see AsDialect
-	DialectMid2013                // drafts of mid-2013: modified in rs:md, rel="resourcesync" instead of up
-	DialectDLib                   // D-Lib Magazine 19(1/2), 2013: another namespace, modified, etag, top
-	DialectAtom                   // the two Atom forms in the appendix of the D-Lib article: by link and by content
+	Dialect10                     // ANSI/NISO Z39.99-2014 (1.0), where lastmod is the time of a change; used only with AsDialect
+	DialectMid2013                // drafts of mid-2013, where rs:md has an attribute modified, and rel="resourcesync" means up
+	DialectDLib                   // D-Lib Magazine 19(1/2), 2013, with another namespace, the attributes modified and etag, and rel="top"
+	DialectAtom                   // the two Atom forms in the appendix of the D-Lib article: one has URIs in links, the other in content elements
 	DialectResync                 // the <resync> XML format in the appendix of the D-Lib article
 )
 
@@ -53,20 +53,21 @@ const (
 	formResync              // resync
 )
 
-// tell sets the dialect of the document. The first call sends the note, which says what in
-// the document shows the dialect.
+// tell records the dialect of the document, and sends the note n, which says by what
+// the dialect was recognised. It does so only once for each document.
 func (d *Decoder) tell(dialect Dialect, n Note) {
 	if d.told {
 		return
 	}
 	d.told = true
 	d.header.Dialect = dialect
-	d.usual(n)
+	d.remarkDialect(n)
 }
 
-// usual sends a note about something that is normal in the dialect of the document but not
-// in 1.1. The note is legal if the caller asked for that dialect with AsDialect.
-func (d *Decoder) usual(n Note) {
+// remarkDialect sends the note n about something that is normal in the dialect of the
+// document but does not exist in 1.1. The note is legal if the caller asked for that
+// dialect with AsDialect.
+func (d *Decoder) remarkDialect(n Note) {
 	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
 	if d.header.Dialect == DialectMid2013 {
 		n.Quirk = QuirkMid2013
@@ -74,8 +75,8 @@ func (d *Decoder) usual(n Note) {
 	d.tolerate(n)
 }
 
-// settleEntry converts the entry with the given start tag from its dialect to the terms of
-// 1.1.
+// settleEntry converts the current entry from the dialect of its document to the form
+// of 1.1. start is the start tag of the entry.
 func (d *Decoder) settleEntry(start *element) {
 	e := &d.current
 	if d.header.Dialect == DialectDLib {
@@ -101,8 +102,9 @@ func (h *Header) listsChanges() bool {
 	return h.Root == URLSet && (h.Capability == CapabilityChangeList || h.Capability == CapabilityChangeDumpManifest)
 }
 
-// setModified sets the time "modified" of a document whose form has it outside of rs:md. It
-// ignores all values after the first.
+// setModified stores the time of modification of a document as its attribute modified.
+// It is for the forms that do not have this time in an rs:md. Only the first call with
+// a value has an effect.
 func (d *Decoder) setModified(value []byte) {
 	if value = trimSpace(value); len(value) > 0 && !d.modified {
 		d.modified = true
@@ -111,8 +113,8 @@ func (d *Decoder) setModified(value []byte) {
 	}
 }
 
-// modifiedAsAt reads the attribute modified of the header as the attribute at, if the
-// document is a snapshot without at (1.1 §7).
+// modifiedAsAt replaces the attribute "modified" of the header by the attribute "at", if
+// the document is a snapshot that has no "at" (1.1 §7).
 func (d *Decoder) modifiedAsAt() {
 	h := &d.header
 	i := slices.IndexFunc(h.Attrs, func(a Attr) bool { return a.Space == "" && a.Name == "modified" })
@@ -129,13 +131,13 @@ func (d *Decoder) modifiedAsAt() {
 			if book := ruleBookOf(h); book.need&isSnapshot != 0 {
 				n.Rule = book.kind + "-at-required"
 			}
-			d.usual(n)
+			d.remarkDialect(n)
 		}
 	}
 }
 
-// capabilityOf returns the capability with which a URI ends. In the forms of D-Lib Magazine
-// such a URI is the type of a document.
+// capabilityOf returns the capability that is the last segment of a URI. Forms of D-Lib
+// Magazine use such a URI as the type of a document.
 func (d *Decoder) capabilityOf(uri []byte) Capability {
 	uri = trimSpace(uri)
 	name := uri[bytes.LastIndexByte(uri, '/')+1:]
@@ -145,8 +147,8 @@ func (d *Decoder) capabilityOf(uri []byte) Capability {
 	return d.capability(name)
 }
 
-// takeAttr removes an attribute without prefix from the start tag, and returns the value of
-// the attribute.
+// takeAttr removes the attribute with the given name and without prefix from the start
+// tag, and returns its value.
 func (d *Decoder) takeAttr(name string) (value []byte, ok bool) {
 	for i := range d.s.attrs {
 		if a := &d.s.attrs[i]; a.colon == 0 && string(a.name) == name {

@@ -51,7 +51,7 @@ func (d *Decoder) atomRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// formLink reads a link of a document that has the form of Atom or resync.
+// formLink reads a link of the root of an Atom or resync document.
 func (d *Decoder) formLink() error {
 	known := len(d.header.Links)
 	if err := d.linkTag(&d.header.Links); err != nil {
@@ -86,8 +86,8 @@ func (in *entryReader) atomChild() error {
 	return d.foreignChild()
 }
 
-// resource reads the element of an entry that has the URI of the resource in the given
-// attribute.
+// resource reads an element of an entry. The given attribute of this element has the
+// URI of the resource.
 func (in *entryReader) resource(attribute string) error {
 	d := in.d
 	uri, _ := d.takeAttr(attribute)

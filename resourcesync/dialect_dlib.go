@@ -5,11 +5,12 @@ import "fmt"
 // This file reads the drafts of 2013 that have the form of a sitemap: the draft in D-Lib
 // Magazine, and the drafts of mid-2013.
 
-// draftUp is a link of the root with the relation up. It was read as index, because it was
-// not known yet whether the document is a Capability List.
+// draftUp is the position of a link of the root with rel="up" in D-Lib Magazine, where
+// up means index except in a Capability List. The link is read as index until the
+// capability of the document is known.
 type draftUp struct{ index, line, column int }
 
-const relTop = "top" // relation of a link to the Capability List
+const relTop = "top" // relation of the link to the Capability List in D-Lib Magazine
 
 // draftAttr reads an attribute of rs:md that the standard does not define. It accepts
 // modified and etag, which drafts define.
@@ -40,8 +41,9 @@ func (d *Decoder) rootLink() error {
 	return d.skip()
 }
 
-// draftLink converts the relation of a link of the root from the dialect of the document.
-// The relation up of the drafts is called index since 1.0, except in Capability Lists.
+// draftLink converts the relation of the ith link of the root from the dialect of the
+// document to 1.1. What D-Lib Magazine calls up is called index since 1.0, except in
+// Capability Lists.
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]
 	dlib := d.header.Dialect == DialectDLib
@@ -49,10 +51,10 @@ func (d *Decoder) draftLink(i int) {
 	case l.Rel == RelSource && !dlib:
 		d.tell(DialectMid2013, Note{Msg: `a link of the root with rel "resourcesync", as in drafts of 2013`})
 		l.Rel = RelUp
-		d.usual(Note{Rule: "ln-rel-registered-or-uri", Msg: `rel "resourcesync"; read as "up"`})
+		d.remarkDialect(Note{Rule: "ln-rel-registered-or-uri", Msg: `rel "resourcesync"; read as "up"`})
 	case l.Rel == relTop && dlib:
 		l.Rel, d.hasTop = RelUp, true
-		d.usual(Note{Msg: `rel "top"; read as "up"`})
+		d.remarkDialect(Note{Msg: `rel "top"; read as "up"`})
 	case l.Rel == RelUp && dlib:
 		l.Rel = RelIndex
 		d.s.locate()
@@ -65,22 +67,23 @@ func (d *Decoder) draftLink(i int) {
 	}
 }
 
-// settleUps converts the links of the root with the relation up. It is called when the
-// capability of the document is known, or when the document ends without one.
+// settleUps decides how the links of the root with rel="up" are read: as up in a
+// Capability List, and otherwise as index. It is called when the capability of the
+// document is known, or when the document ends without one.
 func (d *Decoder) settleUps() {
 	for _, up := range d.ups {
 		if d.header.Capability == CapabilityCapabilityList {
 			d.header.Links[up.index].Rel = RelUp
 			continue
 		}
-		d.usual(Note{Rule: "dlib-up-link-to-index", Line: up.line, Column: up.column, Msg: `rel "up"; read as "index"`})
+		d.remarkDialect(Note{Rule: "dlib-up-link-to-index", Line: up.line, Column: up.column, Msg: `rel "up"; read as "index"`})
 	}
 	d.ups = nil
 }
 
-// patchBitstream converts the bitstream of an entry into a link if the bitstream is a
-// patch. Only its media type shows that. A reader that took the patch for the resource
-// would store the wrong bytes.
+// patchBitstream handles an entry that describes a patch, which only the media type
+// shows: the description becomes a link of the entry. Otherwise a reader would store
+// the bytes of the patch as the resource.
 func (d *Decoder) patchBitstream(start *element) {
 	e := &d.current
 	if e.Change != Updated || e.Path == "" || !IsPatchType(e.Type) {
@@ -90,7 +93,7 @@ func (d *Decoder) patchBitstream(start *element) {
 		Rel: RelPatch, Href: e.Loc,
 		Path: e.Path, Type: e.Type, Digests: e.Digests, Length: e.Length, Encoding: e.Encoding,
 	})
-	d.usual(Note{
+	d.remarkDialect(Note{
 		Rule: "changedump-manifest-path-required", Line: start.line, Column: start.column,
 		Msg: fmt.Sprintf("the bitstream %q is a patch (%s); read as a link to it", clip(e.Path), clip(e.Type)),
 	})

@@ -27,7 +27,7 @@ const (
 	SHA512 Algorithm = "sha-512"
 )
 
-// algorithms has the known algorithms by strength. Digest.alg is an index of it, and 0
+// algorithms are the known algorithms, weakest first. Digest.alg is an index into it; 0
 // means none.
 var algorithms = [...]struct {
 	name Algorithm
@@ -75,8 +75,8 @@ func indexOfLoose(name string) uint8 {
 	return indexOf("sha-" + strings.TrimPrefix(bits, "_"))
 }
 
-// Digest is the value of one hash function. It is comparable and can be a map key. The zero
-// value means absence.
+// Digest is the value of one hash function. Digests can be compared with == and can be
+// keys of a map. The zero value means that there is no digest.
 type Digest struct {
 	alg uint8
 	sum [sha512.Size]byte
@@ -117,8 +117,8 @@ type badDigest struct {
 func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
 func (e *badDigest) Unwrap() error { return e.why }
 
-// parseDigest is like ParseDigest, but also returns the quirk of the spelling, or 0 if the
-// standard allows the spelling.
+// parseDigest is like ParseDigest, but also returns the number of the known deviation
+// in the spelling, or 0 if the standard allows the spelling.
 func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok || name == "" {
@@ -207,8 +207,9 @@ func (d Digest) Sum() []byte {
 // IsZero reports whether d is absent.
 func (d Digest) IsZero() bool { return d.alg == 0 }
 
-// Strong reports whether d is a sha-256 or better, which proves that bytes are equal
-// even against deliberate forgery. An md5 or sha-1 does not.
+// Strong reports whether d is a sha-256 or stronger. If two strong digests are equal,
+// so are the bytes, even if somebody tried to forge them. Weaker digests do not prove
+// that.
 func (d Digest) Strong() bool { return d.alg >= firstStrong }
 
 // String returns algorithm:hexadecimal in lower case, or "" if d is absent.
@@ -233,7 +234,7 @@ func (d Digest) appendTo(b []byte) []byte {
 type Digests []Digest
 
 // ParseDigests parses the list of digests in rs:md/@hash, which are separated by white
-// space (1.1 §7). It returns the usable digests even if its error reports others.
+// space (1.1 §7). If some of them are unusable, it returns the others and an error.
 func ParseDigests(s string) (Digests, error) {
 	var ds Digests
 	var errs []error
@@ -322,7 +323,7 @@ func NewHasher(algs ...Algorithm) *Hasher {
 // Write hashes p.
 func (h *Hasher) Write(p []byte) (int, error) {
 	for _, s := range h.sums {
-		s.Write(p) // a hash.Hash never fails
+		s.Write(p) // Write of a hash.Hash never returns an error
 	}
 	return len(p), nil
 }

@@ -8,12 +8,12 @@ import (
 
 var errHasherState = errors.New("not the state of a Hasher for these algorithms")
 
-// MarshalBinary returns the state of h, from which another Hasher for the same
-// algorithms can continue. The format depends on the version of Go.
+// MarshalBinary returns the state of h. Another Hasher for the same algorithms can
+// continue from that state. The format depends on the version of Go.
 func (h *Hasher) MarshalBinary() ([]byte, error) {
 	var b []byte
 	for _, s := range h.sums {
-		state, err := s.(encoding.BinaryMarshaler).MarshalBinary() // all hashes of the standard library implement the interface
+		state, err := s.(encoding.BinaryMarshaler).MarshalBinary() // all hashes of the standard library implement encoding.BinaryMarshaler
 		if err != nil {
 			return nil, err
 		}
@@ -23,9 +23,9 @@ func (h *Hasher) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary sets the state of h to one that MarshalBinary returned for a Hasher
-// with the same algorithms in the same order. After an error h must not be used any
-// more.
+// UnmarshalBinary sets the state of h to one that MarshalBinary has returned. That
+// Hasher must have had the same algorithms in the same order. After an error h must not
+// be used any more.
 func (h *Hasher) UnmarshalBinary(b []byte) error {
 	for _, s := range h.sums {
 		n, size := binary.Uvarint(b)

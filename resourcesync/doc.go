@@ -16,50 +16,51 @@
 // [NewDecoder] reads a document, compressed or not, from any reader. Begin with
 // [Decoder.Header], which stops at the first entry; then loop over [Decoder.Entries]; then
 // call Header again before you decide anything by it, since rs:md may come after the
-// entries. A document counts as read only if that loop ended without an error: one that was
-// cut, or has data after its end, always yields one.
+// entries. The document was read completely only if that loop yielded no error: it yields
+// one if the document is truncated, or has data after its end.
 //
-// DTDs are refused and nothing outside of the document is ever opened. Memory
-// does not grow with the document.
+// A document with a DTD is an error, and a Decoder never opens anything outside of the
+// document. Memory does not grow with the document.
 //
 // # Tolerance
 //
-// There are two kinds of errors. Malformed XML, a document that is not ResourceSync, or one
-// beyond [Limits] ends with a [*DecodeError]. A value that cannot be read counts as absent,
-// a known habit of Sources is understood, and the document continues. An unreadable digest
+// A document that is malformed XML, not ResourceSync or beyond [Limits] ends with a
+// [*DecodeError]. Other mistakes do not end it: a value that cannot be read counts as
+// absent, and known deviations of existing Sources are understood. An unreadable digest
 // never counts as matched.
 //
-// [WithNotes] reports each such case as a [Note]: the text found, how it was read, the
-// rule, and the number of the habit, a [Quirk]. [NoteTally] collects them by kind. A note
-// that is Legal is about something unusual that the standard allows. [WithTolerance]
-// decides which are errors: none with [Lenient], all that are not legal with [Strict], and
-// anything between with [Tolerance.Except] and [Tolerance.And].
+// With [WithNotes], a Decoder reports each such mistake as a [Note]: the text found, how it
+// was read, the rule, and the number of the known deviation, a [Quirk]. [NoteTally]
+// collects notes by kind. A note that is Legal is about something unusual that the standard
+// allows. [WithTolerance] decides which notes become errors: none with [Lenient], all that
+// are not legal with [Strict], and others with [Tolerance.Except] and [Tolerance.And].
 //
-// URIs and paths are returned as written, also relative ones and those with odd characters,
-// and noted: the caller decides whether to follow them.
+// URIs and paths are returned as written. A note tells about those that are relative or
+// have odd characters, and the caller decides whether to follow them.
 //
 // # Dialects
 //
-// Documents from before 1.1 are converted to the terms of 1.1, and [Header.Dialect] has
-// their dialect: 1.0 (only with [AsDialect], as it cannot be recognised), the drafts of the
-// middle of 2013, and the proposal of D-Lib Magazine of January 2013, with its Atom feeds
-// and its own XML.
+// Documents from before 1.1 are converted to the form of 1.1, and [Header.Dialect] has
+// their dialect: 1.0 (only with [AsDialect], since it cannot be recognised), the drafts of
+// the middle of 2013, and the proposal in D-Lib Magazine of January 2013, with its Atom
+// feeds and its own XML.
 //
-//   - lastmod was the time of a change: it is read as datetime too, and not as
-//     lastmod of what is deleted.
-//   - modified of a snapshot is read as at. Elsewhere it is kept in Attrs, as etag is.
-//   - Links top and resourcesync are read as up; up of D-Lib Magazine as index, but
-//     for Capability Lists.
-//   - A bitstream that is a patch, which nothing but its media type tells, is read as
-//     a link of relation [RelPatch]: the entry itself has no path then.
+//   - The lastmod of a change was the time of the change. It is also read as datetime; a
+//     deletion then has no lastmod.
+//   - The attribute modified of a snapshot is read as at. In other documents it is kept
+//     in Attrs, and so is etag.
+//   - Links with rel="top" or rel="resourcesync" are read as up. In D-Lib Magazine
+//     rel="up" is read as index, except in a Capability List.
+//   - If an entry describes a patch, which only its media type shows, the description is
+//     read as a link with the relation [RelPatch], and the entry has no path.
 //
-// A dialect may show as late as the rs:md does: entries before it are read as those
-// of 1.1.
+// Sometimes only the rs:md of the root shows the dialect. Entries before it are read as
+// those of 1.1.
 //
 // # Writing
 //
 // [NewEncoder] writes a document. The same values give the same bytes; values that the
-// standard forbids are errors, and [ErrFull] means that an entry belongs into the next
+// standard forbids are errors, and [ErrFull] means that an entry belongs in the next
 // document. [Series] writes as many documents as a list needs, and the index over them.
 //
 // # Values
@@ -69,6 +70,6 @@
 //
 // # Verifying
 //
-// [NewVerifyReader] delivers bytes and fails before io.EOF if they differ from the
-// description. [Hasher] computes the digests for a description.
+// [NewVerifyReader] returns a reader that ends with an error instead of io.EOF if the bytes
+// differ from their description. [Hasher] computes the digests for a description.
 package resourcesync

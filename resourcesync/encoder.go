@@ -14,9 +14,9 @@ const (
 	MaxBytes   = 50_000_000
 )
 
-// ErrFull means that the document would exceed the limits of 50,000 entries and 50,000,000
-// bytes (1.1 §7) with the given entry. The entry was not written and belongs in the next
-// document. The full document can be closed.
+// ErrFull means that with the given entry the document would exceed the limits of
+// 50,000 entries and 50,000,000 bytes (1.1 §7). The entry was not written and belongs
+// in the next document. Without it the document is valid and can be closed.
 var ErrFull = errors.New("document is full")
 
 // Encoder writes one document as a stream, in constant memory. The same values give the
@@ -34,7 +34,7 @@ type Encoder struct {
 	maxBytes   int64
 	count      int
 	flushed    int64 // number of bytes already passed to w
-	err        error // error of w, or the error for calls after Close
+	err        error // error that all further calls return: an error of w, or errClosed after Close
 }
 
 // EncoderOption is an option of [NewEncoder].
@@ -66,8 +66,8 @@ const flushAt = 64 << 10
 var errClosed = errors.New("encode entry: the document is closed")
 
 // NewEncoder begins a document with header h. A header with neither metadata nor links
-// makes a plain sitemap, whose entries must have neither. Bytes reach w in portions
-// while entries are written, and completely when Close has returned.
+// makes a plain sitemap, whose entries must have neither. The Encoder writes to w in
+// portions, and has written everything when Close returns.
 func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) {
 	e := &Encoder{w: countingWriter{w: w}, header: h, maxEntries: MaxEntries, maxBytes: MaxBytes}
 	for _, o := range opts {
@@ -133,8 +133,8 @@ func (e *Encoder) Close() error {
 // Count returns the number of entries written.
 func (e *Encoder) Count() int { return e.count }
 
-// Bytes returns the uncompressed size that the document has if Close is called now, or that
-// it has after Close.
+// Bytes returns the uncompressed size of the document. The closing tag counts even
+// before Close has written it.
 func (e *Encoder) Bytes() int64 {
 	n := e.flushed + int64(len(e.out.b))
 	if e.err == errClosed {

@@ -9,14 +9,15 @@ import (
 // resourcesync.Incomplete) works.
 type Kind uint8
 
-// Values of Kind. All but BadEntry end the document.
+// Values of Kind. After an error of kind BadEntry the Decoder can continue with the
+// next entry; all other errors end the document.
 const (
 	NotWellFormed   Kind = iota + 1 // not well-formed XML with namespaces
 	NotResourceSync                 // something other than a ResourceSync document
 	LimitReached                    // larger than Limits allow
 	Incomplete                      // truncated, or followed by other content
 	Refused                         // a value or structure that the Tolerance does not allow
-	BadEntry                        // an entry cannot be used, but the loop over Entries may continue
+	BadEntry                        // one entry that cannot be used; the entries after it can still be read
 )
 
 func (k Kind) Error() string {
@@ -41,14 +42,16 @@ func (k Kind) Error() string {
 // Err wraps, such as that of the underlying reader.
 type DecodeError struct {
 	Kind   Kind
-	Line   int    // from 1
-	Column int    // from 1, in bytes of UTF-8
-	Offset int64  // where the error was detected, which may be after its cause: from 0, in bytes of the decompressed document as UTF-8 without byte order mark
+	Line   int // the line of the error, counted from 1
+	Column int // the column, counted from 1, in bytes of UTF-8
+	// Offset is where the error was detected, which may be after its cause. It counts
+	// from 0, in bytes of the decompressed document as UTF-8 without byte order mark.
+	Offset int64
 	Rule   string // id of the broken rule, as used by package lint; may be ""
-	Quirk  Quirk  // number of the known deviation; 0 if the error is about none
+	Quirk  Quirk  // the number of the known deviation that the error is about; 0 if none
 	Msg    string
-	Err    error // a further cause, or nil
-	Size   bool  // with kind LimitReached: the document has more bytes or entries than Limits allow
+	Err    error // the underlying error, or nil
+	Size   bool  // true if the document has more bytes or entries than Limits allow; Kind is then LimitReached
 }
 
 func (e *DecodeError) Error() string {
@@ -71,5 +74,5 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…" // because the cut may be inside a character
+	return strings.ToValidUTF8(s[:most], "") + "…" // ToValidUTF8, because the cut may be inside a character
 }

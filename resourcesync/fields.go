@@ -6,13 +6,13 @@ import "fmt"
 type entryReader struct {
 	d         *Decoder
 	e         *Entry
-	bad, rule string // reason why the entry cannot be used, and id of the broken rule
+	bad, rule string // the reason why the entry cannot be used, and the id of the rule that it breaks; "" if it can be used
 
 	hasLoc, hasMD                 bool
 	hasLastMod, hasFreq, hasPrior bool
 }
 
-// read reads the rest of the entry whose start tag was last read.
+// read reads the rest of an entry after its start tag.
 func (in *entryReader) read() error {
 	d := in.d
 	switch {
@@ -35,7 +35,7 @@ func (in *entryReader) read() error {
 	}
 }
 
-// child reads the child of an entry whose start tag was last read.
+// child reads a child element of the entry, whose start tag has just been read.
 func (in *entryReader) child() error {
 	d := in.d
 	if d.form == formAtom {
@@ -69,8 +69,9 @@ func (in *entryReader) child() error {
 	return d.foreignChild()
 }
 
-// metadata reads the attributes of an rs:md, or of the element that has its role in a
-// draft. A second rs:md may add attributes, but must not contradict the first.
+// metadata reads the attributes of an rs:md, or of the element that a draft uses
+// instead. If an entry has a second rs:md, it may add attributes, but must not
+// contradict the first.
 func (in *entryReader) metadata() {
 	if !in.hasMD {
 		in.hasMD = true
@@ -87,15 +88,16 @@ func (in *entryReader) metadata() {
 	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "the entry has two rs:md; read as one"})
 }
 
-// fault stores the first reason why the entry cannot be used.
+// fault stores the reason why the entry cannot be used, and the rule that it breaks. If
+// there are several reasons the first one counts.
 func (in *entryReader) fault(rule, why string) {
 	if in.bad == "" {
 		in.rule, in.bad = rule, why
 	}
 }
 
-// verdict returns the reason why the entry cannot be used, and the broken rule. The reason
-// is "" if the entry can be used.
+// verdict returns the id of the rule that makes the entry unusable, and the reason in
+// words. Both are "" if the entry can be used.
 func (in *entryReader) verdict() (rule, why string) {
 	if !in.hasLoc {
 		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "the entry has no loc")
@@ -143,9 +145,9 @@ func (in *entryReader) setLoc(uri []byte) {
 	}
 }
 
-// text reads the text of an element that may occur only once, and passes the text to the
-// function set.
-func (in *entryReader) text(seen *bool, set func([]byte)) error {
+// text reads the text of an element that may occur only once, and calls store with it.
+// *seen reports whether the element has occurred before.
+func (in *entryReader) text(seen *bool, store func([]byte)) error {
 	text, ok, err := in.d.text()
 	switch {
 	case err != nil:
@@ -155,7 +157,7 @@ func (in *entryReader) text(seen *bool, set func([]byte)) error {
 	case *seen:
 		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element occurs a second time; the first one counts"})
 	default:
-		set(text)
+		store(text)
 	}
 	*seen = true
 	return nil
@@ -268,7 +270,8 @@ func (d *Decoder) linkTag(links *[]Link) error {
 	return nil
 }
 
-// countLink counts the rs:ln whose start tag was last read, after n earlier ones.
+// countLink returns an error if the root or entry has too many rs:ln, or too long ones.
+// The start tag of one has just been read, after n others were stored.
 func (d *Decoder) countLink(n int) error {
 	size := &d.linkBytes
 	if d.inside {
@@ -284,8 +287,8 @@ func (d *Decoder) countLink(n int) error {
 	return nil
 }
 
-// empty reports whether the standard defines an attribute that was found empty, and sends a
-// note if it does.
+// empty is called for an attribute with an empty value. If the standard defines that
+// attribute, empty sends a note and returns true.
 func (d *Decoder) empty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]
 	if defined {
@@ -298,8 +301,8 @@ func (d *Decoder) empty(a *attr) bool {
 	return defined
 }
 
-// foreignAttr returns an attribute that the standard does not define, and sends a note
-// unless it belongs to another vocabulary.
+// foreignAttr returns an attribute that the standard does not define. It sends a note,
+// unless the attribute has the namespace of another vocabulary.
 func (d *Decoder) foreignAttr(a *attr) Attr {
 	rule := ""
 	switch {
@@ -346,8 +349,8 @@ var ruleOfAttr = map[string]string{
 	"href":       "",
 }
 
-// place returns "root" or "entry" for the parent of the element, as it is used in ids of
-// rules.
+// place returns "root" or "entry", which ids of rules contain: the element whose rs:md
+// or rs:ln is being read.
 func (d *Decoder) place() string {
 	if d.inside {
 		return "entry"

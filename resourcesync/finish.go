@@ -7,8 +7,8 @@ import (
 
 // This file contains the checks at the end of an entry and at the end of the document.
 
-// largest is the maximum size of a document, 50 MB (1.1 §7), in the larger of the two
-// meanings of MB. An Encoder uses the smaller meaning.
+// largest is the size of a document above which a Decoder sends a note: the 50 MB of
+// the standard (1.1 §7), read as 50 MiB. The limit of an Encoder is 50,000,000 bytes.
 const largest = 50 << 20
 
 // finish checks the document as a whole, at its end.
@@ -37,14 +37,15 @@ func (d *Decoder) finish() error {
 	return d.verdict()
 }
 
-// tolerateRoot is like tolerate, for a deviation of the root element.
+// tolerateRoot is like tolerate, but for a note about the root element, whose position
+// it adds.
 func (d *Decoder) tolerateRoot(n Note) {
 	n.Line, n.Column = d.rootLine, d.rootColumn
 	d.tolerate(n)
 }
 
-// ruleHere returns dlib as the id of a rule if the document has a dialect of D-Lib
-// Magazine, and otherwise rule.
+// ruleHere chooses between two ids of rules: it returns dlib for a document in a
+// dialect of D-Lib Magazine, and rule for any other document.
 func (d *Decoder) ruleHere(rule, dlib string) string {
 	if d.header.Dialect.isDLib() {
 		return dlib
@@ -52,7 +53,8 @@ func (d *Decoder) ruleHere(rule, dlib string) string {
 	return rule
 }
 
-// cantRead records that an attribute is present but could not be read.
+// cantRead records that the named attribute is present but could not be read, so that
+// no later check reports it as missing.
 func (d *Decoder) cantRead(name string) {
 	switch {
 	case d.inside:
@@ -64,9 +66,9 @@ func (d *Decoder) cantRead(name string) {
 
 func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, name) }
 
-// checkTimes sends notes about times that the rs:md of the root lacks, and about times that
-// a document of this kind must not have (1.1 Appendix A). It skips drafts, which had other
-// times.
+// checkTimes sends notes about times that are missing in the rs:md of the root, and
+// about times that documents of this kind must not have (1.1 Appendix A). It ignores
+// drafts, whose documents had other times.
 func (d *Decoder) checkTimes() {
 	h := &d.header
 	if h.Dialect > Dialect10 {
@@ -132,7 +134,8 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib checks what only the proposal in D-Lib Magazine 2013 requires of an entry.
+// checkDLib checks the requirements for an entry that exist only in D-Lib Magazine
+// 2013.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// foreignWriter writes elements of other vocabularies so that they keep their meaning in
-// any document, as in exclusive canonical XML. It declares each prefix on the element that
-// uses it, leaves out comments, and writes CDATA as text.
+// foreignWriter writes elements of other vocabularies in such a way that they have the
+// same meaning in any document, as exclusive canonical XML does. It declares each
+// prefix on the element that uses the prefix, leaves out comments, and writes CDATA as
+// text.
 type foreignWriter struct {
 	b        []byte
-	rendered []binding // written namespace declarations that are in scope
-	marks    []int     // number of declarations before each open element
-	names    []string  // names of the open elements
+	rendered []binding // the namespace declarations that were written and are in scope
+	marks    []int     // for each open element, the number of these declarations before it
+	names    []string  // the names of the open elements
 }
 
-// keepForeign stores an element and its content in d.kept. The start tag of the element was
-// read before.
+// keepForeign stores an element and its content in d.kept. The start tag of the element
+// has just been read.
 func (d *Decoder) keepForeign() error {
 	w := &d.kept
 	w.rendered, w.marks, w.names = w.rendered[:0], w.marks[:0], w.names[:0]
@@ -65,7 +66,8 @@ func (w *foreignWriter) start(s *scanner) {
 	}
 }
 
-// declare writes the declaration of a prefix, unless the declaration is in scope already.
+// declare writes the namespace declaration of a prefix, unless it was written before and
+// is in scope.
 func (w *foreignWriter) declare(prefix []byte, uri string) {
 	if uri == nsXML {
 		return
@@ -88,12 +90,12 @@ func (w *foreignWriter) declare(prefix []byte, uri string) {
 
 func (w *foreignWriter) attr(name, value string) {
 	w.b = append(append(append(w.b, ' '), name...), `="`...)
-	w.b, _ = appendEscaped(w.b, value, true) // cannot fail: the value was read by a Decoder
+	w.b, _ = appendEscaped(w.b, value, true) // never an error, since a Decoder has read the value
 	w.b = append(w.b, '"')
 }
 
-// end writes the end tag of the innermost element; empty means that the source used an
-// empty-element tag.
+// end writes the end of the innermost element. If empty is true, the start tag of that
+// element had the form <x/>, which is kept.
 func (w *foreignWriter) end(empty bool) {
 	last := len(w.names) - 1
 	if empty {

@@ -18,15 +18,15 @@ type window struct {
 	limit int64
 
 	buf  []byte
-	pos  int   // index of the next byte to scan
-	end  int   // end of the checked bytes
-	full int   // end of the bytes that were read; buf[end:full] is an incomplete character
-	base int64 // offset of buf[0] in the document
-	err  error // error that ended the reading; io.EOF at the normal end of src
+	pos  int   // the index of the next byte to scan
+	end  int   // the end of the checked bytes
+	full int   // the end of the bytes that were read; buf[end:full] is an incomplete character
+	base int64 // the offset of buf[0] in the document
+	err  error // the error that ended the reading; io.EOF at the normal end of src
 
-	mark      int   // index up to which lines have been counted
-	line      int   // number of the line at mark, from 1
-	lineStart int64 // offset of the start of the line at mark
+	mark      int   // the index up to which lines have been counted
+	line      int   // the number of the line at mark, from 1
+	lineStart int64 // the offset of the start of the line at mark
 }
 
 const firstBuffer = 32 << 10
@@ -38,10 +38,11 @@ var (
 	errCutChar  = errors.New("the last character is incomplete")
 )
 
-// more reads more bytes, and keeps buf[pos:]. It returns false if there are no more bytes,
-// and then w.err is the reason. It reads at least half as many bytes as it keeps, so that
-// scanning a token again after each call takes linear time in total.
-func (w *window) more() bool {
+// readMore appends bytes of the document to the unscanned ones, buf[pos:end]. It
+// returns false if there are no more; the reason is then in w.err. Each call reads at
+// least half as many bytes as are unscanned, so the time is linear even if a caller
+// scans a long token again from its start after each call.
+func (w *window) readMore() bool {
 	w.count(w.pos)
 	w.full = copy(w.buf, w.buf[w.pos:w.full])
 	w.end -= w.pos
@@ -70,14 +71,14 @@ func (w *window) read() {
 	}
 	n, err := io.ReadAtLeast(w.src, room, min(len(room), kept/2+1))
 	if err == io.ErrUnexpectedEOF {
-		err = nil // the next read will return the cause
+		err = nil // the next call of read gets the cause from src
 	}
 	w.full += n
 	w.check(err)
 }
 
-// check moves w.end to the end of the valid bytes, and stores the reason in w.err if the
-// document ends there.
+// check moves w.end to the end of the valid bytes. If the document ends there, check
+// stores the reason in w.err.
 func (w *window) check(readErr error) {
 	n, ok := validText(w.buf[w.end:w.full])
 	w.end += n
@@ -96,7 +97,7 @@ func (w *window) check(readErr error) {
 	}
 }
 
-// count counts the lines up to buf[i].
+// count updates line, lineStart and mark to the position of buf[i].
 func (w *window) count(i int) {
 	if i <= w.mark {
 		return
@@ -111,9 +112,9 @@ func (w *window) count(i int) {
 
 var newline = []byte{'\n'}
 
-// validText returns the length of the longest prefix of b that is valid UTF-8 and consists
-// of characters that XML allows (XML 1.0 §2.2). ok is false if the rest of b cannot become
-// such a character.
+// validText returns the length of the longest prefix of b that is valid UTF-8 and
+// consists of characters that XML allows (XML 1.0 §2.2). ok is false if an invalid
+// character follows. An incomplete character at the end of b is not invalid.
 func validText(b []byte) (n int, ok bool) {
 	i := 0
 	for i < len(b) {
@@ -139,11 +140,13 @@ func validText(b []byte) (n int, ok bool) {
 	return i, true
 }
 
-// open detects compression and encoding by the first bytes of a document. It returns a
-// reader of the text as UTF-8, the encoding, and whether the document was compressed. The
-// reader reads at most about 2 * limit bytes of r. A text of limit bytes never needs more,
-// even in UTF-16. The bound is for compressed data, which could be endless and decompress
-// to nothing.
+// open detects the compression and encoding of a document by its first bytes. It
+// returns a reader of the text as UTF-8, the encoding, and whether the document was
+// compressed.
+//
+// The reader reads at most about 2 * limit bytes of r. That is enough for a text of
+// limit bytes, even in UTF-16. It stops compressed data that is endless and
+// decompresses to almost nothing.
 func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed bool, err error) {
 	const spare = 64 << 10
 	br := bufio.NewReaderSize(&steadyReader{r, 2*min(limit, math.MaxInt64/4) + spare}, 4096)
@@ -165,8 +168,8 @@ func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed boo
 	return text, encoding, packed, err
 }
 
-// steadyReader returns an error if the underlying reader repeatedly returns no bytes, or
-// returns more than left bytes in total.
+// steadyReader reads from r. It returns an error if r repeatedly returns no bytes, or
+// more bytes in total than the initial value of left.
 type steadyReader struct {
 	r    io.Reader
 	left int64
@@ -187,7 +190,7 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// gzipReader adds to errors of decompression that they are about gzip.
+// gzipReader reads from a gzip.Reader, and adds to its errors that they are about gzip.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {

@@ -7,7 +7,7 @@ import (
 
 // EncodeError is the error of an Encoder for a value that cannot be written.
 type EncodeError struct {
-	Field string // name of the attribute or element, such as "loc"
+	Field string // the name of the attribute or element, such as "loc"
 	Value string // the given value, perhaps shortened; "" if none was given
 	Rule  string // id of the broken rule, as used by package lint; may be ""
 	Msg   string // what was expected
@@ -21,21 +21,21 @@ func (e *EncodeError) Error() string {
 	return s
 }
 
-// demand is a requirement of the standard for one kind of document.
+// demand is a set of requirements of the standard for one kind of document.
 type demand uint16
 
 const (
-	knownKind       demand = 1 << iota // the standard defines the kind
-	noIndex                            // the standard has no index of this kind
-	needsUp                            // the root must have a link up
-	isSnapshot                         // a snapshot: the root must have the attribute at, and neither from nor until
-	isOfChanges                        // a list of changes: the root must have the attribute from, and neither at nor completed
-	entriesHaveAt                      // entries may have the attributes at and completed
-	entriesHaveFrom                    // entries may have the attributes from and until
+	knownKind       demand = 1 << iota // the standard defines this kind of document
+	noIndex                            // the standard has no index of this kind of document
+	needsUp                            // the root must have a link with rel="up"
+	isSnapshot                         // a snapshot: the root must have the attribute "at", and neither "from" nor "until"
+	isOfChanges                        // a list of changes: the root must have the attribute "from", and neither "at" nor "completed"
+	entriesHaveAt                      // entries may have the attributes "at" and "completed"
+	entriesHaveFrom                    // entries may have the attributes "from" and "until"
 	needsCapability                    // each entry must have a capability
-	listsSets                          // entries may have only the capability of a Capability List
-	needsChange                        // each entry must have a change, and may link to patches
-	needsPath                          // each entry except a deletion must have a path, and links may have a path
+	listsSets                          // the capability of an entry, if any, must be "capabilitylist"
+	needsChange                        // each entry must have the attribute "change", and may link to patches
+	needsPath                          // each entry except a deletion must have the attribute "path", and links may have it
 )
 
 const (
@@ -45,8 +45,8 @@ const (
 	archiveOfIn  = knownKind | needsUp | entriesHaveFrom
 )
 
-// demands maps each capability to the requirements of documents, first as a urlset and then
-// as a sitemapindex (1.1 §8 to §13, Appendix A, Archives §3 to §6).
+// demands maps each capability to the requirements for its documents: first for a
+// urlset, then for a sitemapindex (1.1 §8 to §13, Appendix A, Archives §3 to §6).
 var demands = map[Capability][2]demand{
 	CapabilityDescription:          {knownKind | listsSets, knownKind},
 	CapabilityCapabilityList:       {knownKind | needsUp | needsCapability, 0},
@@ -62,10 +62,11 @@ var demands = map[Capability][2]demand{
 	CapabilityChangeDumpArchive:    {archiveOfIn, archiveOfIn},
 }
 
-// ruleBook checks the requirements for documents of one kind.
+// ruleBook checks headers and entries against the requirements for one kind of
+// document.
 type ruleBook struct {
 	need        demand
-	kind        string // prefix of the rule ids
+	kind        string // the kind of document, with which the ids of its rules begin
 	from, until Datetime
 }
 
@@ -93,7 +94,7 @@ func (r *ruleBook) header(h *Header) *EncodeError {
 	case r.need&isSnapshot != 0:
 		err = cmp.Or(misplaced("from", h.From, "root-from-scope"), misplaced("until", h.Until, "root-until-scope"))
 	case r.need&isOfChanges != 0 && h.From.IsZero():
-		return &EncodeError{"from", "", r.kind + "-from-required", "expected the moment since when changes are listed"}
+		return &EncodeError{"from", "", r.kind + "-from-required", "expected the start of the period whose changes are listed"}
 	case r.need&isOfChanges != 0:
 		err = cmp.Or(misplaced("at", h.At, "root-at-scope"), misplaced("completed", h.Completed, "root-completed-scope"))
 	}
@@ -121,7 +122,7 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 	}
 	if r.need&needsPath != 0 {
 		if e.Path == "" && e.Change != Deleted {
-			return r.missing(&e.Metadata, "path", "expected that of the bytes in the package")
+			return r.missing(&e.Metadata, "path", "expected the path of the bytes in the package")
 		}
 	} else if e.Path != "" {
 		return pathOutOfPlace(e.Path)
@@ -134,7 +135,7 @@ func (r *ruleBook) entry(e *Entry) *EncodeError {
 	return nil
 }
 
-// times checks the attributes at, completed, from and until of an entry.
+// times checks the attributes "at", "completed", "from" and "until" of an entry.
 func (r *ruleBook) times(m *Metadata) *EncodeError {
 	var err *EncodeError
 	if r.need&entriesHaveAt == 0 {
@@ -151,7 +152,7 @@ func (r *ruleBook) times(m *Metadata) *EncodeError {
 func (r *ruleBook) capability(m *Metadata) *EncodeError {
 	if r.need&needsCapability != 0 {
 		if m.Capability == "" {
-			return r.missing(m, "capability", "expected that of the document listed")
+			return r.missing(m, "capability", "expected the capability of the listed document")
 		}
 		return nil
 	}
@@ -168,9 +169,9 @@ func (r *ruleBook) change(e *Entry) *EncodeError {
 	case e.Change == "":
 		return r.missing(&e.Metadata, "change", "expected created, updated or deleted")
 	case e.Metadata.Datetime.Before(r.from):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a change not before " + r.from.String() + ", since when changes are listed"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not before " + r.from.String() + ", the start of the document's period"}
 	case e.Metadata.Datetime.After(r.until):
-		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a change not after " + r.until.String() + ", until when changes are listed"}
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a time not after " + r.until.String() + ", the end of the document's period"}
 	}
 	return nil
 }
@@ -187,13 +188,13 @@ func (r *ruleBook) link(l *Link) *EncodeError {
 	case l.Type == "":
 		return &EncodeError{"type", "", "ln-patch-type-required", "expected the media type of the patch"}
 	case r.need&needsPath != 0 && l.Path == "":
-		return &EncodeError{"path", "", "ln-patch-path-required-in-manifest", "expected that of the patch in the package"}
+		return &EncodeError{"path", "", "ln-patch-path-required-in-manifest", "expected the path of the patch in the package"}
 	}
 	return nil
 }
 
-// missing returns the error for an attribute that the rs:md of an entry lacks, or for a
-// missing rs:md.
+// missing returns the error for an entry whose rs:md lacks the named attribute. If the
+// entry has no rs:md at all, the error has the rule about that.
 func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	rule := r.kind + "-" + field + "-required"
 	switch {
@@ -205,13 +206,13 @@ func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
 	return &EncodeError{field, "", rule, expected}
 }
 
-// inOrder checks that no interval of an rs:md ends before its start.
+// inOrder returns an error if an interval in an rs:md ends before its start.
 func inOrder(m *Metadata) *EncodeError {
 	switch {
 	case m.Completed.Before(m.At):
-		return &EncodeError{"completed", m.Completed.String(), "completed-not-before-at", "expected a moment not before at, " + m.At.String()}
+		return &EncodeError{"completed", m.Completed.String(), "completed-not-before-at", "expected a time not before the attribute at, " + m.At.String()}
 	case m.Until.Before(m.From):
-		return &EncodeError{"until", m.Until.String(), "until-not-before-from", "expected a moment not before from, " + m.From.String()}
+		return &EncodeError{"until", m.Until.String(), "until-not-before-from", "expected a time not before the attribute from, " + m.From.String()}
 	}
 	return nil
 }
@@ -226,5 +227,5 @@ func misplaced(field string, value Datetime, rule string) *EncodeError {
 }
 
 func pathOutOfPlace(value string) *EncodeError {
-	return &EncodeError{"path", clip(value), "path-scope", "only entries of manifests have one"}
+	return &EncodeError{"path", clip(value), "path-scope", "only entries of manifests have a path"}
 }

@@ -1,9 +1,9 @@
 package resourcesync
 
-// Limits bound a Decoder. A field that is 0 takes its default, which is enough for every
-// document that the standard allows. Bytes and Entries do not affect memory, since the
-// Decoder holds one entry at a time. Their defaults are large, because some Sources never
-// divide a list.
+// Limits are the limits of a Decoder. A field that is 0 has its default, which is
+// enough for every document that the standard allows. Bytes and Entries have large
+// defaults, because some Sources put a long list into one document. They do not limit
+// memory, since a Decoder holds only one entry at a time.
 type Limits struct {
 	Bytes      int64 // size of the decompressed document as UTF-8; default 200 MiB
 	Entries    int   // number of entries; default 1,000,000, twenty times the limit of the standard
@@ -12,11 +12,11 @@ type Limits struct {
 	Token      int   // length in bytes of one tag, text, comment or processing instruction; default 64 KiB
 	URI        int   // length in bytes of a loc or href; default 8 KiB
 	Foreign    int   // number of elements from other vocabularies in one entry, or between two entries; default 10,000
-	// ForeignBytes is the length in bytes of the stored elements from other vocabularies,
-	// for each entry and for the root; default 1 MiB.
+	// ForeignBytes is the largest total length in bytes of the stored elements from
+	// other vocabularies, in one entry or in the root; default 1 MiB.
 	ForeignBytes int
-	Links        int // number of rs:ln in one entry or in the root; default 10,000
-	LinkBytes    int // length in bytes of the start tags of all rs:ln in one entry or in the root; default 2 MiB
+	Links        int // number of rs:ln elements in one entry or in the root; default 10,000
+	LinkBytes    int // total length in bytes of the start tags of the rs:ln elements in one entry or in the root; default 2 MiB
 	Namespaces   int // number of namespace prefixes in scope at once; default 128
 }
 

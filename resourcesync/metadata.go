@@ -8,22 +8,24 @@ import (
 	"slices"
 )
 
-// Metadata is an rs:md element: of a root (Capability, At, Completed, From,
-// Until) or of an entry (the rest). The zero value of a field is absence.
+// Metadata has the attributes of an rs:md element (1.1 §7). A field with its zero value
+// means that the attribute is absent. At, Completed, From and Until are about a
+// document: the one whose root has the rs:md, or the one that an entry links. Change
+// and all fields after it occur only in entries.
 type Metadata struct {
 	Capability Capability
-	At         Datetime // snapshots: the document has the state of the set at this moment or later (1.1 §7)
-	Completed  Datetime // snapshots: the moment when the snapshot was completed
-	From       Datetime // documents of changes: the document lists the changes since this moment
-	Until      Datetime // documents of changes: the document was closed at this moment; absent while changes may be added
+	At         Datetime // of a snapshot: it has the state of the set at this moment or later (1.1 §7)
+	Completed  Datetime // of a snapshot: the moment at which it was complete
+	From       Datetime // of a document about changes: the start of its period
+	Until      Datetime // of a document about changes: the end of its period; absent while changes may be added
 
 	Change   Change
-	Datetime Datetime // time of the change
-	Digests  Digests  // digests of the representation, hex encoded on the wire (1.1 §7)
+	Datetime Datetime // the time of the change
+	Digests  Digests  // the digests of the representation, which are hexadecimal in documents (1.1 §7)
 	Length   Length   // of the representation
 	Type     string   // media type
 	Encoding string   // content coding
-	Path     string   // path of a member in a package, with a leading slash
+	Path     string   // the path of a member in a package, with a leading slash
 
 	Attrs []Attr
 }
@@ -97,13 +99,14 @@ func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
 	}
 }
 
-// MaxRemainder is the longest stored text of a Remainder, in bytes.
+// MaxRemainder is the largest length in bytes of the text of a Remainder that programs
+// store.
 const MaxRemainder = 16 << 10
 
-// Remainder has everything that an Entry says of a resource besides its URI, its times and
-// the values that distinguish its bytes (1.1 §7, §14). Copying a resource needs none of it,
-// so programs carry it as one value, from the document to the readers of the copy. The zero
-// Remainder is empty.
+// Remainder has those fields of an Entry that a program that copies a resource does not
+// need, but passes on to the readers of its copy (1.1 §7, §14). They are all fields
+// except the URI, the times, and those that distinguish the bytes, such as the length.
+// The zero Remainder is empty.
 //
 // [Remainder.Text] is JSON with the names in the struct tags. A new attribute of rs:md
 // becomes a field of Remainder, and a new attribute of rs:ln a field of Link.
@@ -116,8 +119,9 @@ type Remainder struct {
 	Foreign    string     `json:"foreign,omitempty"`
 }
 
-// Remainder returns the fields of e that belong to a Remainder. Attributes are sorted
-// by name, as their order has no meaning in XML. The Remainder shares memory with e.
+// Remainder returns those fields of e that belong to a Remainder. It sorts attributes
+// by name, because their order has no meaning in XML. The Remainder shares memory with
+// e.
 func (e *Entry) Remainder() Remainder {
 	r := Remainder{e.Encoding, e.ChangeFreq, e.Priority, e.Links, byName(e.Attrs), e.Foreign}
 	if slices.ContainsFunc(r.Links, func(l Link) bool { return !slices.IsSortedFunc(l.Attrs, compareAttrs) }) {
@@ -165,8 +169,8 @@ func (r *Remainder) Text() (string, error) {
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// ParseRemainder parses the result of Text. It skips unknown members, which later
-// versions may add.
+// ParseRemainder parses a text that [Remainder.Text] returned. It skips unknown members
+// of the JSON object, which later versions may add.
 func ParseRemainder(text string) (r Remainder, err error) {
 	if text == "" {
 		return r, nil

@@ -2,8 +2,8 @@ package resourcesync
 
 import "slices"
 
-// Quirk is the number of a known deviation of existing Sources from the standard that can
-// be understood. 0 means none.
+// Quirk is the number of a known way in which existing Sources deviate from the
+// standard. 0 means none.
 type Quirk uint8
 
 // Quirks that a Decoder recognises.
@@ -12,7 +12,7 @@ const (
 	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
 	QuirkDialect        Quirk = 3  // the dialects of D-Lib Magazine 2013
 	QuirkMid2013        Quirk = 4  // the attribute modified on the rs:md of the root, or the relation resourcesync instead of up
-	QuirkNested         Quirk = 5  // a urlset that lists documents of its own capability
+	QuirkNested         Quirk = 5  // a urlset whose entries have the capability of the urlset itself
 	QuirkPages          Quirk = 6  // pages linked by rel="next", without an index
 	QuirkConcatenated   Quirk = 7  // several documents one after the other in one file
 	QuirkElementOrder   Quirk = 8  // rs:md or rs:ln before the loc of an entry, or after the entries
@@ -26,14 +26,14 @@ const (
 	QuirkLinkIncomplete Quirk = 25 // rs:ln without rel or href
 	QuirkRelationCase   Quirk = 26 // a relation type with capital letters
 	QuirkForeignAttr    Quirk = 27 // an attribute that the standard does not define
-	QuirkMoment         Quirk = 28 // the attribute at or from is missing or misplaced
+	QuirkMoment         Quirk = 28 // the time of a document (the attribute "at" or "from") is missing or misplaced
 	QuirkDatePartial    Quirk = 30 // a datetime of reduced precision (year, month, day or minute), read as an interval
-	QuirkDatetimeZone   Quirk = 31 // an offset that is missing (read as UTC) or is not Z, or a space instead of T
+	QuirkDatetimeZone   Quirk = 31 // a datetime with an offset other than Z, without an offset (read as UTC), or with a space instead of T
 	QuirkSpaceAround    Quirk = 39 // white space around a loc
 	QuirkIRI            Quirk = 41 // a URI with characters that should have been escaped
-	QuirkRelativeURI    Quirk = 42 // a relative URI, resolved against that of the document
+	QuirkRelativeURI    Quirk = 42 // a relative URI, which is relative to that of the document
 	QuirkPathEscape     Quirk = 44 // a path that leads out of its package, or that no file can have
-	QuirkHashSpelling   Quirk = 46 // SHA256 or another spelling for sha-256
+	QuirkHashSpelling   Quirk = 46 // another spelling of an algorithm, such as SHA256 for sha-256
 	QuirkHashBase64     Quirk = 47 // a digest in base64 or base64url
 	QuirkHashSpace      Quirk = 48 // digests separated by white space other than spaces
 	QuirkEmptyValue     Quirk = 49 // an attribute that is empty, read as absent
@@ -44,7 +44,7 @@ const (
 // Quirks that can be seen only by following links and fetching resources.
 const (
 	QuirkSourceLink    Quirk = 15 // a link rel="resourcesync" to a document other than a Capability List
-	QuirkRobots        Quirk = 16 // Sitemap lines of robots.txt in another form, or to plain Sitemaps
+	QuirkRobots        Quirk = 16 // a robots.txt whose Sitemap lines have another form, or name plain Sitemaps
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List without capability
 	QuirkPackageLink   Quirk = 21 // a Capability List that links a package instead of a dump
 	QuirkOtherDocument Quirk = 23 // a response that is not the linked document
@@ -56,7 +56,7 @@ const (
 	QuirkStale         Quirk = 36 // a list older than the one read before
 	QuirkUnknownDelete Quirk = 38 // a deletion of a resource that was never listed
 	QuirkListedTwice   Quirk = 45 // a resource listed more than once
-	QuirkContentCoding Quirk = 51 // length and hash that ignore the content coding, or include it wrongly
+	QuirkContentCoding Quirk = 51 // a length and hash that ignore the content coding, or include it wrongly
 	QuirkManifestCopy  Quirk = 54 // a manifest beside a package that differs from the one inside
 	QuirkManifest      Quirk = 55 // a package without manifest, or with members that are missing in the manifest
 	QuirkPackageFormat Quirk = 56 // a package in a format other than ZIP
@@ -65,12 +65,12 @@ const (
 
 // Note describes something unusual that a Decoder read, and how it was interpreted.
 type Note struct {
-	Quirk  Quirk  // number of the known deviation; 0 if the note is about something else
-	Rule   string // id of the rule, as used by package lint; may be ""
-	Line   int    // line of the element, from 1
-	Column int    // column of its start tag, from 1, in bytes of UTF-8
-	Legal  bool   // the standard allows what the note describes
-	Msg    string // for people: the text that was found, and how it was read
+	Quirk  Quirk  // the number of the known deviation; 0 if the note is about something else
+	Rule   string // the id of the rule, as used by package lint; may be ""
+	Line   int    // the line of the element, counted from 1
+	Column int    // the column of its start tag, counted from 1, in bytes of UTF-8
+	Legal  bool   // true if the standard allows what the note describes
+	Msg    string // a text for people: what was found, and how it was read
 }
 
 // Tolerance is the policy of a Decoder. It is called with each note; if it returns

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration is allowed here. Only white space may be
-// before it.
+// atDeclaration reports whether an XML declaration may be at the current position: only
+// white space was before it.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
 // checkXMLDecl checks the part of an XML declaration after <?xml: the version, then
@@ -41,8 +41,9 @@ func isEncodingName(s string) bool {
 	return n > 0 && n == len(s) && s[0] != '_' && strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// cutPseudoAttr removes white space and name="value" from the start of b. If b does not
-// start with these, cutPseudoAttr returns b unchanged.
+// cutPseudoAttr removes white space and name="value" from the start of b, and returns
+// the rest and the value. If b does not start in this way, it returns b unchanged, and
+// ok is false.
 func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	t := bytes.TrimLeft(b, xmlSpace)
 	if len(t) == len(b) || !bytes.HasPrefix(t, []byte(name)) {

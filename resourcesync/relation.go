@@ -5,7 +5,7 @@ import "strings"
 // Link relations that the standard or existing Sources use, with the sections that define
 // them. Links may have other relations, too (1.1 §7).
 const (
-	RelUp          = "up"           // the document one level up, such as the Capability List (1.1 §6.2)
+	RelUp          = "up"           // the document one level up, such as the Capability List for a Resource List (1.1 §6.2)
 	RelIndex       = "index"        // on a document: link to the index that lists it (1.1 §6.2)
 	RelDescribedBy = "describedby"  // metadata about a resource, or a description of a set or Source (1.1 §8, §14.5)
 	RelDescribes   = "describes"    // on metadata: link to the resource that it describes (1.1 §14.5)
@@ -13,7 +13,7 @@ const (
 	RelDuplicate   = "duplicate"    // the same bytes at a mirror (1.1 §14.2)
 	RelAlternate   = "alternate"    // another representation (1.1 §14.3)
 	RelCanonical   = "canonical"    // the generic URI of a representation (1.1 §14.3)
-	RelPatch       = nsRS + "patch" // a patch from the version before to this one (1.1 §14.4)
+	RelPatch       = nsRS + "patch" // a patch that turns the previous version into this one (1.1 §14.4)
 	RelProfile     = "profile"      // a profile that helps to interpret metadata (1.1 §14.5)
 	RelMemento     = "memento"      // a prior version (1.1 §14.6)
 	RelTimeGate    = "timegate"     // a service that finds the version at a given time (1.1 §14.6)
@@ -24,12 +24,12 @@ const (
 	RelSelf        = "self"         // the URI of the document itself; from Atom, used by existing Sources
 	RelNext        = "next"         // the next page of a list; used by existing Sources, not defined by the standard
 	RelPrev        = "prev"         // the previous page of a list; used by existing Sources, not defined by the standard
-	RelSource      = "resourcesync" // on a web page: link to a Capability List (1.1 §6.3.3); in drafts of 2013 used instead of up
+	RelSource      = "resourcesync" // on a web page: a link to a Capability List (1.1 §6.3.3); drafts of 2013 use it instead of up
 )
 
-// IsPatchType reports whether mediaType, ignoring parameters, is a patch format: bytes
-// that turn one version of a resource into the next and are not a resource themselves
-// (1.1 §14.4).
+// IsPatchType reports whether a media type is that of a patch: bytes that turn one
+// version of a resource into the next, and are not a resource themselves (1.1 §14.4).
+// It ignores parameters of the media type.
 func IsPatchType(mediaType string) bool {
 	essence, _, _ := strings.Cut(mediaType, ";")
 	switch strings.ToLower(strings.TrimRight(essence, xmlSpace)) {

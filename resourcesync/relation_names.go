@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// relationsText is a snapshot of the link relation types that IANA has registered,
-// one in a line.
+// relationsText is a copy of IANA's list of registered link relation types, one per
+// line.
 //
 //go:embed relations.txt
 var relationsText string

@@ -15,33 +15,33 @@ const (
 )
 
 // scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. A token
-// consists of slices of the buffer of the scanner, which are valid until the next call of
-// next.
+// consists of slices of the scanner's buffer, which are valid until next is called
+// again.
 type scanner struct {
 	window
 	lim Limits
 
-	names []byte // names of the open elements, one after the other
+	names []byte // the names of the open elements, concatenated
 	opens []openElement
 	ns    []binding
 
 	elem       element
 	attrs      []attr
-	declares   bool   // an attribute declares a namespace
+	declares   bool   // whether the start tag declares a namespace
 	norm       []byte // normalised attribute values
-	collect    bool   // collect text in s.text
-	text       []byte // text kept
-	pendingEnd bool   // the last tag was an empty-element tag, so the next token is its end
-	rooted     bool   // the root element has begun
-	prolog     bool   // a comment, an instruction or a declaration came before the root element
-	encoding   string // encoding of the document, as detected by open
-	declared   string // encoding in the XML declaration
-	leading    bool   // white space came before the XML declaration
-	styled     bool   // the document has a style sheet for browsers
-	loose      loose  // the first text that was ignored since this field was cleared
+	collect    bool   // whether text is collected in s.text
+	text       []byte // the text that was collected
+	pendingEnd bool   // whether the last tag was an empty-element tag, so that its end is the next token
+	rooted     bool   // whether the root element has begun
+	prolog     bool   // whether a comment, an instruction or a declaration came before the root element
+	encoding   string // the encoding of the document, as detected by open
+	declared   string // the encoding in the XML declaration
+	leading    bool   // whether white space came before the XML declaration
+	styled     bool   // whether the document has a style sheet for browsers
+	loose      loose  // the first text that was ignored since this field was last cleared
 }
 
-// loose is text at a place where only elements are allowed.
+// loose is a text at a place where only elements are allowed.
 type loose struct {
 	line, column int // line is 0 if there is no such text
 	text         string
@@ -53,23 +53,23 @@ type openElement struct{ name, ns int }
 
 // element is a start tag.
 type element struct {
-	at     int64 // offset of its <
+	at     int64 // the offset of its <
 	line   int   // line and column are 0 until locate is called
 	column int
 	space  space
 	uri    string
 	name   []byte // as written
-	colon  int    // length of the namespace prefix; 0 if there is none
-	local  []byte // name without the prefix
+	colon  int    // the length of the namespace prefix; 0 if there is none
+	local  []byte // the name without the prefix
 }
 
 // attr is an attribute of the start tag just read. Namespace declarations are excluded.
 type attr struct {
 	name  []byte // as written
-	colon int    // length of the namespace prefix; 0 if there is none
+	colon int    // the length of the namespace prefix; 0 if there is none
 	value []byte // normalised
 	space space
-	ns    int32 // id of the namespace of the attribute
+	ns    int32 // the id of the namespace, which is that of its bindings
 	uri   string
 }
 
@@ -89,14 +89,14 @@ func (s *scanner) locate() {
 	}
 }
 
-func (s *scanner) more() bool {
+func (s *scanner) readMore() bool {
 	s.locate()
-	return s.window.more()
+	return s.window.readMore()
 }
 
-// plainText returns the text of the innermost open element, and moves after the end tag. It
-// does so only if the rest of the element is text without references, control characters
-// and "]". Otherwise it does nothing and ok is false.
+// plainText returns the rest of the innermost open element, and moves to the position
+// after its end tag. It does so only if that rest is text without references, control
+// characters and "]". Otherwise it does nothing, and ok is false.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
 	i := plainRun(b, ']')
@@ -133,7 +133,7 @@ func (s *scanner) next() (token, error) {
 			s.skipSpace()
 		}
 		if s.pos == s.end {
-			if s.more() {
+			if s.readMore() {
 				continue
 			}
 			if s.err == io.EOF && s.rooted && len(s.opens) == 0 {
@@ -148,7 +148,7 @@ func (s *scanner) next() (token, error) {
 			continue
 		}
 		if s.end-s.pos < 2 {
-			if !s.more() {
+			if !s.readMore() {
 				return 0, s.ended()
 			}
 			continue
@@ -179,12 +179,13 @@ func (s *scanner) skipSpace() {
 	s.pos += i
 }
 
-// longer reads more bytes, because the token at pos is incomplete.
+// longer reads more bytes of the incomplete token at pos. It returns an error if the
+// token is too long, or the document ends.
 func (s *scanner) longer() error {
 	if s.end-s.pos > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "a tag, text, comment or processing instruction is longer than %d bytes", s.lim.Token)
 	}
-	if !s.more() {
+	if !s.readMore() {
 		return s.ended()
 	}
 	return nil
@@ -195,7 +196,7 @@ func (s *scanner) charData() error {
 	i := bytes.IndexByte(s.buf[s.pos:s.end], '<')
 	for i < 0 && s.end-s.pos <= s.lim.Token {
 		switch {
-		case s.more():
+		case s.readMore():
 		case len(s.opens) > 0:
 			return s.ended()
 		default:
@@ -236,7 +237,7 @@ func (s *scanner) noteLoose(at int, run []byte) {
 	if len(trimSpace(run)) == 0 {
 		return
 	}
-	s.locate() // compute the position of the element before the text
+	s.locate() // first the position of the element, which comes before the text
 	s.count(at)
 	s.loose = loose{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }
@@ -260,8 +261,8 @@ func (s *scanner) addText(run []byte) error {
 	return s.checkText()
 }
 
-// checkText returns an error if the text of an element, which may come in several pieces,
-// is too long.
+// checkText returns an error if the text that was collected for an element is too long.
+// The text may consist of several pieces.
 func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
@@ -316,7 +317,7 @@ func (s *scanner) pop() {
 // declaration skips a comment, reads a CDATA section as text, and rejects everything
 // else that begins with <!.
 func (s *scanner) declaration() error {
-	for s.end-s.pos < len("<![CDATA[") && s.more() {
+	for s.end-s.pos < len("<![CDATA[") && s.readMore() {
 	}
 	b := s.buf[s.pos:s.end]
 	switch {
@@ -339,7 +340,7 @@ func (s *scanner) declaration() error {
 	case bytes.HasPrefix(b, []byte("<![CDATA[")):
 		return s.cdata()
 	case len(b) >= 9 && bytes.EqualFold(b[:9], []byte("<!DOCTYPE")):
-		for s.end-s.pos < 64 && s.more() {
+		for s.end-s.pos < 64 && s.readMore() {
 		}
 		if looksLikeHTML(s.buf[s.pos:s.end]) {
 			err := s.fail(NotResourceSync, s.pos, "this is an HTML page")
@@ -347,7 +348,7 @@ func (s *scanner) declaration() error {
 			return err
 		}
 		return s.fail(NotResourceSync, s.pos, "DTD not allowed")
-	case len(b) < 9 && !s.more():
+	case len(b) < 9 && !s.readMore():
 		return s.ended()
 	}
 	return s.fail(NotWellFormed, s.pos, "%q is no comment and no CDATA section", clip(string(b[:min(len(b), 16)])))
@@ -395,7 +396,7 @@ func (s *scanner) instruction() error {
 	case string(body[:n]) == "xml" && s.rooted && len(s.opens) == 0:
 		return s.concatenated("a second XML declaration")
 	case bytes.EqualFold(body[:n], []byte("xml")):
-		return s.fail(NotWellFormed, s.pos, "an XML declaration that is not at the begin of the document")
+		return s.fail(NotWellFormed, s.pos, "an XML declaration that is not at the beginning of the document")
 	}
 	s.styled = s.styled || string(body[:n]) == "xml-stylesheet"
 	s.pos += i + 2
@@ -403,8 +404,9 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find searches the text end with which the token at pos ends. It starts at an offset from
-// pos, and returns the offset of the occurrence from pos.
+// find returns the offset at which the string end occurs in the token at pos, and reads
+// more bytes if necessary. It begins its search at the offset from. Both offsets are
+// relative to pos.
 func (s *scanner) find(from int, end string) (int, error) {
 	for {
 		if b := s.buf[s.pos:s.end]; len(b) > from {
@@ -421,7 +423,7 @@ func (s *scanner) find(from int, end string) (int, error) {
 	}
 }
 
-// ended returns the error for a document that is truncated.
+// ended returns the error for a document that cannot be read to its end.
 func (s *scanner) ended() error {
 	at := s.end
 	switch s.err {
@@ -430,7 +432,7 @@ func (s *scanner) ended() error {
 		err.Size = true
 		return err
 	case errEndless:
-		return s.fail(LimitReached, at, "the document goes on for more than twice the %d bytes that it may have, with little in it", s.limit)
+		return s.fail(LimitReached, at, "the document has more than twice the %d bytes that are allowed, but little text", s.limit)
 	case errNotText:
 		return s.fail(NotWellFormed, at, "%v", s.err)
 	case io.EOF:
@@ -442,7 +444,7 @@ func (s *scanner) ended() error {
 		return s.fail(Incomplete, at, "%s", s.missing())
 	}
 	err := s.fail(Incomplete, at, "%s", s.missing())
-	err.Rule, err.Err = "", s.err // the rest of the document could not be read
+	err.Rule, err.Err = "", s.err // a read error is no proof that the document breaks the rule
 	return err
 }
 
@@ -470,7 +472,7 @@ func (s *scanner) concatenated(format string, args ...any) *DecodeError {
 // ruleXML is the id of the rule that a document must be well-formed XML.
 const ruleXML = "xml-well-formed"
 
-// fail returns an error whose position is that of buf[at].
+// fail returns an error with the position of the byte buf[at].
 func (s *scanner) fail(kind Kind, at int, format string, args ...any) *DecodeError {
 	s.count(at)
 	offset := s.base + int64(at)

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Draft is a document that a [Series] is writing. The last call is either Commit or
-// Discard.
+// Draft is a document that a [Series] is writing. At the end the Series calls either
+// Commit or Discard.
 type Draft interface {
 	io.Writer
 	// Commit completes a fully written document. If it returns an error, nothing of the
@@ -21,52 +21,54 @@ type Draft interface {
 
 // Part is a document written by a [Series].
 type Part struct {
-	Number  int   // number of the part, from 1; 0 is the list as one document, or the index of the parts
-	Entries int   // number of entries: resources, changes or packages of a list, or parts of an index
-	Bytes   int64 // uncompressed size of the document
-	Written int64 // stored size of the document, which is less than Bytes if it was compressed
+	Number  int   // the number of the part, counted from 1; 0 for the index of the parts, or for a list in one document
+	Entries int   // the number of entries: resources, changes or packages of a list, or parts of an index
+	Bytes   int64 // the uncompressed size of the document
+	Written int64 // the stored size of the document, which is less than Bytes if it was compressed
 }
 
 // Series writes a list of any length: as one document if that is within the limits of
 // the standard, otherwise as parts and an index (1.1 §6.1, §10.2).
 type Series struct {
-	// Header is the header of the list as a single document, a urlset. Parts also get a
-	// link to their index. The parts of a Change List or Change Dump have the from and
-	// until of their entries, which must be in chronological order, so that there is no
-	// gap between parts. The first part has the from of this Header, and the last its
-	// until.
+	// Header is the header that the list has as a single document, a urlset. Parts also
+	// get a link to their index. In a Change List or Change Dump the entries must be in
+	// chronological order. The period of each part begins where that of the previous
+	// part ends; the first period begins at Header.From, and the last ends at
+	// Header.Until.
 	Header Header
 
-	// URI returns the URI of a part, from 1. Part 0 is the list as one document, or the
-	// index of the parts.
+	// URI returns the URI of the part with the given number, counted from 1. Number 0
+	// is that of the index of the parts, or of a list in one document.
 	URI func(part int) string
 
-	// Create begins a document. Part 0 is created first, for the whole list. If one
-	// document is not enough, part 0 is discarded, and created again last, for the index.
+	// Create begins the document with the given number. A Series first tries to write
+	// the whole list as document 0. If one document is not enough, it discards that
+	// document, writes the parts, and creates document 0 again as their index.
 	Create func(part int) (Draft, error)
 
-	MaxEntries int  // largest number of entries in a document other than the index; 0 means 50,000
-	Gzip       bool // compress the documents with gzip
+	MaxEntries int  // the largest number of entries in a document other than the index; 0 means 50,000
+	Gzip       bool // whether to compress the documents with gzip
 }
 
 // errChanged reports entries that differ when they are read again.
 var errChanged = errors.New("the entries changed while they were read")
 
-// Encode writes entries and returns the documents written: parts, if there are any, and
-// then the list or its index, so that a reader who fetches them in this order never finds a
-// dangling link. Memory does not grow with the number of entries.
+// Encode writes a list with the given entries. It returns the documents written: first
+// the parts, if there are any, and then the list or its index. A reader that fetches
+// them in this order never finds a dangling link. Memory does not grow with the number
+// of entries.
 //
-// If one document is not enough, Encode reads the entries again from the start, since parts
-// have other headers: twice in total, and three times for a list of changes. The entries
-// must be the same each time. Encode stops at an error that the sequence of entries yields,
-// and returns it, so a caller can cancel.
+// If the list does not fit into one document, Encode iterates over the entries again:
+// once, or twice for a list of changes. The entries must be the same each time. If the
+// sequence yields an error Encode stops and returns that error, so a caller can cancel.
 //
-// After an error the unfinished document has been discarded. The caller decides about parts
-// that were committed before. The error is [ErrFull] if the list is of a kind without
-// index, such as the manifest of a package, or needs more parts than an index can list.
+// After an error Encode has discarded the document that was unfinished, but not the
+// parts that were committed before. The error is [ErrFull] if the standard has no index
+// for such a list, for example the manifest of a package, or if the index would be too
+// large.
 func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 	if s.Header.Root != URLSet {
-		return nil, &EncodeError{"root", "sitemapindex", "index-children-are-urlset", "expected the header of a urlset: an index lists no others"}
+		return nil, &EncodeError{"root", "sitemapindex", "index-children-are-urlset", "expected the header of a urlset, since an index can't list other indexes"}
 	}
 	whole, err := s.write(0, s.Header, entries)
 	if err == nil {
@@ -164,14 +166,14 @@ func (d *seriesDocument) end() (Part, error) {
 	return Part{d.number, d.enc.Count(), d.enc.Bytes(), d.enc.Written()}, nil
 }
 
-// cut states where a part of a list of changes ends.
+// cut is the end of a part of a list of changes.
 type cut struct {
-	entries int      // number of entries in the part
-	until   Datetime // attribute until of the part, which is also the attribute from of the next part
+	entries int      // the number of entries in the part
+	until   Datetime // the attribute "until" of the part, and "from" of the next part
 }
 
-// measure finds the bounds of each part in advance, since the header of a part is written
-// before its entries.
+// measure divides a list of changes into parts without writing them, since the header
+// of a part, which is written first, has the end of its period.
 func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 	// The times in the headers of the parts are not known yet, so space is reserved for
 	// them.
@@ -238,12 +240,12 @@ func (s *Series) headerOfPart(from, until Datetime) Header {
 	return h
 }
 
-// partWriter divides entries into parts.
+// partWriter writes the parts of a list.
 type partWriter struct {
 	s     *Series
-	cuts  []cut // ends of the parts; if nil, a part ends when it is full
+	cuts  []cut // the planned ends of the parts; if nil, a part ends when it is full
 	doc   *seriesDocument
-	parts []Part // the parts that are complete
+	parts []Part // the finished parts
 }
 
 func (w *partWriter) writeAll(entries iter.Seq2[Entry, error]) error {
@@ -279,7 +281,8 @@ func (w *partWriter) encode(e Entry) error {
 	return w.doc.encode(e)
 }
 
-// complete reports whether the part has all its entries, if its end is known.
+// complete reports whether the current part has all entries that were planned for it.
+// Without a plan it returns false.
 func (w *partWriter) complete() bool {
 	return w.cuts != nil && w.doc.enc.Count() == w.cuts[len(w.parts)].entries
 }
@@ -316,8 +319,8 @@ func (w *partWriter) discard() {
 	}
 }
 
-// interval returns the attributes from and until of a part of a list of changes. The first
-// part has the index 0.
+// interval returns the attributes "from" and "until" of the part with index i, counted
+// from 0, of a list of changes.
 func (w *partWriter) interval(i int) (from, until Datetime) {
 	if w.cuts == nil {
 		return w.s.Header.From, w.s.Header.Until
@@ -329,8 +332,8 @@ func (w *partWriter) interval(i int) (from, until Datetime) {
 	return from, w.cuts[i].until
 }
 
-// listed yields the entries of the index, which are the parts with the times of their
-// headers.
+// listed yields the entries of the index: one for each part, with the times in the
+// header of that part.
 func (w *partWriter) listed(yield func(Entry, error) bool) {
 	h := &w.s.Header
 	need := demands[h.Capability][SitemapIndex]

@@ -69,8 +69,8 @@ func isScheme(s string) bool {
 	return true
 }
 
-// isRelation reports whether s is a relation type: a name in the form of registered
-// ones (RFC 8288 §3.3), or an absolute URI.
+// isRelation reports whether s is a relation type: an absolute URI, or a name in the
+// form that registered relation types have (RFC 8288 §3.3).
 func isRelation(s string) bool {
 	if strings.IndexByte(s, ':') >= 0 {
 		return isAbsoluteURI(s)
@@ -126,8 +126,8 @@ func ruleOfPath(s string) string {
 	return "path-no-traversal"
 }
 
-// ruleOfSpace returns the id of the rule that an attribute breaks if it is in no namespace,
-// or in a namespace of this standard.
+// ruleOfSpace returns the id of the rule against an attribute of an extension whose
+// namespace is uri: no namespace, or one of this standard.
 func ruleOfSpace(uri string) string {
 	if spaceOf(uri) == spaceNone {
 		return "ext-attr-prefix"

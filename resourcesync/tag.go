@@ -15,14 +15,14 @@ const (
 	spaceNone    space = iota // no namespace
 	spaceSitemap              // namespace of the Sitemap protocol
 	spaceRS                   // of ResourceSync
-	spaceRSAlias              // namespace of ResourceSync, without the slash at its end
+	spaceRSAlias              // like spaceRS, but the URI has no slash at its end
 	spaceDLib                 // namespace of ResourceSync in D-Lib Magazine
 	spaceForeign
 )
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-	nsRSBase  = "http://www.openarchives.org/rs" // the namespaces of drafts also begin with this
+	nsRSBase  = "http://www.openarchives.org/rs" // the beginning of the namespaces of ResourceSync and of its drafts
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"
@@ -51,7 +51,7 @@ func spaceOf(uri string) space {
 type binding struct {
 	prefix, uri string
 	space       space
-	id          int32 // number that is the same for all bindings of one namespace URI
+	id          int32 // a number that all bindings of the same namespace URI share
 }
 
 // startTag reads the start tag at pos into s.elem and s.attrs.
@@ -73,8 +73,8 @@ func (s *scanner) startTag() error {
 	}
 }
 
-// scanTag reads the tag at the start of b and returns its length, or 0 if b ends inside the
-// tag. In case of a mistake, why describes it and n is its position.
+// scanTag reads the tag at the start of b and returns its length, or 0 if b ends inside
+// the tag. If the tag is malformed, why describes the mistake and n is its position.
 func (s *scanner) scanTag(b []byte) (n int, why string) {
 	nameEnd, colon, why := scanQName(b, 1)
 	if nameEnd == len(b) {
@@ -163,8 +163,8 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	return end + 1, ""
 }
 
-// addAttr appends an attribute to s.attrs. It ignores attributes beyond the first one that
-// exceeds the limit.
+// addAttr appends an attribute to s.attrs. If there are too many, it keeps one more
+// than the limit allows, which shows that the limit was exceeded, and drops the rest.
 func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	n := len(s.attrs)
 	if n > s.lim.Attributes {
@@ -179,8 +179,8 @@ func (s *scanner) addAttr(name []byte, colon int, value []byte) {
 	s.declares = s.declares || a.declares()
 }
 
-// scanQName reads the name that begins at b[i] and may have one colon. It returns the index
-// of its end and the length of its prefix.
+// scanQName reads the name that begins at b[i] and may have one colon. It returns the
+// index of the name's end, and the length of its prefix.
 func scanQName(b []byte, i int) (end, colon int, why string) {
 	end = i + scanName(b[i:])
 	switch {
@@ -196,8 +196,8 @@ func scanQName(b []byte, i int) (end, colon int, why string) {
 	return end + 1 + local, end - i, ""
 }
 
-// enter makes the tag of n bytes at pos the innermost open element, declares its
-// namespaces and resolves its names.
+// enter opens the element whose start tag has n bytes at pos: it declares the
+// namespaces of the tag, and finds those of its names.
 func (s *scanner) enter(n int) error {
 	at := s.pos
 	switch {
@@ -222,8 +222,8 @@ func (s *scanner) enter(n int) error {
 	return nil
 }
 
-// resolve applies the namespace declarations of the tag and finds the namespaces of its
-// names.
+// resolve applies the namespace declarations of the start tag, and finds the namespaces
+// of its element and attributes.
 func (s *scanner) resolve() (why string) {
 	for i := range s.attrs {
 		for j := range i {
@@ -250,7 +250,8 @@ func (s *scanner) resolve() (why string) {
 	return s.resolveAttrs()
 }
 
-// declare removes the namespace declarations from the attributes.
+// declare moves the namespace declarations from the attributes in s.attrs to the
+// bindings in s.ns.
 func (s *scanner) declare() (why string) {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
@@ -299,8 +300,8 @@ func undeclared(prefix []byte) string {
 	return fmt.Sprintf("prefix %q is not declared", clip(string(prefix)))
 }
 
-// bind adds the binding of a prefix to the scope. The prefix "" means the default
-// namespace.
+// bind declares that a prefix means the namespace uri. The prefix "" stands for the
+// default namespace.
 func (s *scanner) bind(prefix, uri string) (why string) {
 	switch {
 	case prefix == "xmlns", uri == nsXMLNS, (prefix == "xml") != (uri == nsXML):
@@ -316,8 +317,8 @@ func (s *scanner) bind(prefix, uri string) (why string) {
 	return ""
 }
 
-// lookup returns the innermost binding of a prefix, or nil if there is none. The empty
-// prefix always has a binding.
+// lookup returns the innermost binding of a prefix, or nil if the prefix is not
+// declared. The empty prefix always has a binding.
 func (s *scanner) lookup(prefix []byte) *binding {
 	for i := len(s.ns) - 1; i >= 0; i-- {
 		if b := &s.ns[i]; b.prefix == string(prefix) {
@@ -338,9 +339,9 @@ var (
 	xmlNamespace = binding{"xml", nsXML, spaceForeign, 0}
 )
 
-// appendUnescaped appends text or an attribute value with references replaced and line ends
-// normalised (XML 1.0 §2.11, §3.3.3). In case of a mistake, why describes it and at is its
-// position.
+// appendUnescaped appends a text or an attribute value to dst, with references replaced
+// and line ends normalised (XML 1.0 §2.11, §3.3.3). If src is malformed, why describes
+// the mistake, and at is its index in src.
 func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why string) {
 	for i := 0; i < len(src); i++ {
 		c := src[i]
@@ -385,7 +386,7 @@ func appendLines(dst, src []byte) []byte {
 
 // scanReference reads the reference at the start of b and returns its length.
 func scanReference(b []byte) (r rune, n int, why string) {
-	const longest = 64 // enough for a number with many leading zeros
+	const longest = 64 // long enough for the number of a character with many leading zeros
 	end := bytes.IndexByte(b[:min(len(b), longest)], ';')
 	if end < 0 {
 		return 0, 0, "& without a reference; expected &amp;"

@@ -43,8 +43,8 @@ func (t *NoteTally) All() iter.Seq2[Note, int] {
 	}
 }
 
-// Repeated returns the message of a note, with the number of further notes of the same kind
-// if the note occurred several times.
+// Repeated returns the message of a note that occurred the given number of times. If it
+// occurred more than once, the message ends with the number of further times.
 func (n Note) Repeated(times int) string {
 	if times < 2 {
 		return n.Msg

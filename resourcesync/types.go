@@ -35,8 +35,8 @@ const (
 	CapabilityChangeDumpArchive    Capability = "changedump-archive"
 )
 
-// Known reports whether c is one of the capabilities above. Others are accepted (1.1
-// §9 lets communities define their own).
+// Known reports whether the standard defines the capability. Others are accepted, since
+// communities may define their own (1.1 §9).
 func (c Capability) Known() bool {
 	_, known := demands[c]
 	return known
@@ -76,9 +76,9 @@ func (c ChangeFreq) Known() bool {
 	return false
 }
 
-// Priority is the unparsed content of the Sitemap element priority, a number from 0.0
-// to 1.0. It is stored but never used. The zero value is absence; values can be
-// compared with ==.
+// Priority is the content of the Sitemap element priority, a number from 0.0 to 1.0, as
+// it was written. The package stores it, but does not use it. The zero value means that
+// there is none. Values can be compared with ==.
 type Priority struct{ text string }
 
 // ParsePriority parses a decimal number from 0.0 to 1.0.
@@ -190,7 +190,7 @@ type Link struct {
 	Type     string   `json:"type,omitempty"`
 	Encoding string   `json:"encoding,omitempty"`
 	Path     string   `json:"path,omitempty"`
-	Pri      int      `json:"pri,omitempty"` // priority among links of one relation, from 1 (first choice) to 999999; 0 means absent
+	Pri      int      `json:"pri,omitempty"` // the priority among links with the same relation, from 1 (first choice) to 999999; 0 means absent
 	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
@@ -209,9 +209,10 @@ type Header struct {
 // Link returns the href of the first link with relation rel, or "".
 func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
-// Kind returns the kind of the document as used in rule ids: the capability, followed by
-// "-index" for a sitemapindex. It is "" if the capability is absent or not defined by the
-// standard. Then only the rules for all kinds of documents apply.
+// Kind returns the kind of the document as ids of rules contain it: the capability,
+// followed by "-index" for a sitemapindex. It is "" for a capability that is absent or
+// not defined by the standard. For such documents there are only the rules for all
+// kinds.
 func (h *Header) Kind() string {
 	switch {
 	case !h.Capability.Known():
@@ -231,9 +232,9 @@ type Entry struct {
 	Metadata
 	Links []Link
 
-	// Foreign contains the elements from other vocabularies, concatenated as
-	// self-contained XML: each declares the prefixes that it uses. They are stored so
-	// that nothing is lost, but never used.
+	// Foreign contains the elements of the entry that are from other vocabularies, as
+	// XML. Each element declares the prefixes that it uses. A program keeps them, so
+	// that nothing is lost, but does not interpret them.
 	Foreign string
 
 	Line int // line of the start tag, from 1; 0 if the entry was not read from a document
@@ -251,10 +252,9 @@ func firstHref(links []Link, rel string) string {
 	return ""
 }
 
-// Key is a URI in sortable form. Sorted by their bytes, keys are grouped by directory,
-// which is the URI up to its last slash, and within a directory by the rest. Resources
-// of one directory are therefore neighbours, and a directory comes before its
-// subdirectories.
+// Key is a URI in a form for sorting. If keys are sorted by their bytes, the resources
+// of one directory are neighbours, and a directory comes before its subdirectories. The
+// directory of a URI is the URI up to its last slash.
 type Key string
 
 // KeyOf returns the key of uri, which must not contain NUL.

@@ -9,7 +9,7 @@ import (
 )
 
 // This file parses the values of attributes and elements. A value that cannot be read
-// counts as absent, and a note is sent.
+// counts as absent, and the Decoder sends a note about it.
 
 // uri reads a URI, or returns the reason why the URI cannot be used. It sends a note about
 // a URI that is relative or has characters that should be escaped.
@@ -25,7 +25,7 @@ func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	}
 	scheme, _, ok := strings.Cut(uri, ":")
 	if ok && scheme != "" && isScheme(scheme) {
-		d.tolerate(Note{Quirk: QuirkIRI, Rule: rule, Msg: fmt.Sprintf("%q has characters that a URI can't have as they are; kept", clip(uri))})
+		d.tolerate(Note{Quirk: QuirkIRI, Rule: rule, Msg: fmt.Sprintf("%q has characters that must be escaped in a URI; kept", clip(uri))})
 	} else {
 		d.tolerate(Note{Quirk: QuirkRelativeURI, Rule: rule, Msg: fmt.Sprintf("%q is no absolute URI; kept", clip(uri))})
 	}
@@ -46,7 +46,8 @@ func (d *Decoder) badURI(b []byte) string {
 	return ""
 }
 
-// relation reads a relation type. It ignores the case of short names.
+// relation reads a relation type. It converts a relation type that is not a URI to
+// lower case.
 func (d *Decoder) relation(b []byte) string {
 	rel := d.word(b)
 	for i := range b {
@@ -61,8 +62,8 @@ func (d *Decoder) relation(b []byte) string {
 	return folded
 }
 
-// word returns b as a string. For the same bytes it returns the same string if possible, to
-// save memory.
+// word returns b as a string. To save memory, it returns an earlier string with the
+// same bytes if there is one.
 func (d *Decoder) word(b []byte) string {
 	const most, longest = 256, 128
 	if w, ok := d.words[string(b)]; ok {
@@ -99,7 +100,7 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 // notUTC sends a note about a time that does not have the recommended form (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
 	if d.note == nil && d.tolerance == nil {
-		return // nobody would see the note
+		return // nobody asked for notes
 	}
 	n := Note{Quirk: QuirkDatetimeZone, Rule: name + "-utc-recommended", Msg: fmt.Sprintf("%s %s is not in UTC", name, v)}
 	if !v.Complete() {
@@ -109,10 +110,10 @@ func (d *Decoder) notUTC(name string, v Datetime) {
 }
 
 // hash parses a list of digests. An unusable digest counts as absent. The digests of
-// several entries share an array, which is so small that it does not matter if one entry
-// keeps it in memory.
+// several entries share one array. It is so small that an entry that is kept may keep
+// it in memory, too.
 func (d *Decoder) hash(b []byte) Digests {
-	const several = 15 // array size of about one KiB
+	const several = 15 // with this length the array has about one KiB
 	if d.digests == nil || len(d.digests)+2 > several {
 		d.digests = make(Digests, 0, several)
 	}
@@ -143,8 +144,8 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	if bytes.ContainsAny(b, xmlSpace) { // this is white space that was written as character references
-		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests with other white space than blanks between them"})
+	if bytes.ContainsAny(b, xmlSpace) { // white space that is no space was written as a character reference
+		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests separated by white space other than spaces"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)
 		}
@@ -169,8 +170,8 @@ func (d *Decoder) digest(b []byte) {
 	d.digests = append(d.digests, v)
 }
 
-// ruleOfSpelling returns the id of the rule about algorithm names that differ from the
-// IANA spelling. Case is ignored.
+// ruleOfSpelling returns the id of the rule that an unusual spelling of an algorithm
+// breaks, or "" if it differs from the IANA spelling only in case.
 func ruleOfSpelling(digest []byte) string {
 	name, _, _ := bytes.Cut(digest, []byte(":"))
 	if indexOf(bytes.ToLower(name)) != 0 {
@@ -197,7 +198,7 @@ func (d *Decoder) pri(b []byte) int {
 	return int(n)
 }
 
-// maxPri is the lowest priority among duplicates (1.1 §14.1).
+// maxPri is the largest allowed pri, which means the last choice (1.1 §14.1).
 const maxPri = 999_999
 
 // parseNumber parses decimal digits only.

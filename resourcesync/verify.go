@@ -11,19 +11,19 @@ import (
 type MismatchError struct {
 	What string // "length", or the name of a hash algorithm
 	Want string // the value that the document states
-	Got  string // what came
+	Got  string // the value that the received bytes have
 }
 
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s differs: expected %s, got %s", e.What, e.Want, e.Got)
 }
 
-// NewVerifyReader returns a reader that reads r. At the end of r it returns a
-// [*MismatchError] instead of io.EOF unless the bytes have the given length and all of the
-// given digests (1.1 §7). A negative length means an unknown length. The reader never
-// returns more than length bytes, and fails if r has more. It also computes digests of the
-// algorithms in also: see [VerifyReader.Digests].
-func NewVerifyReader(r io.Reader, length int64, ds Digests, also ...Algorithm) *VerifyReader {
+// NewVerifyReader returns a reader of the bytes of r. Where r ends it returns a
+// [*MismatchError] instead of io.EOF unless the bytes have the given length and all of
+// the given digests (1.1 §7). A negative length means that the length is unknown. The
+// reader never returns more than length bytes, and fails if r has more. It also
+// computes digests with the extra algorithms: see [VerifyReader.Digests].
+func NewVerifyReader(r io.Reader, length int64, ds Digests, extra ...Algorithm) *VerifyReader {
 	v := &VerifyReader{r: r, length: length}
 	var algs []Algorithm
 	for _, d := range ds {
@@ -32,7 +32,7 @@ func NewVerifyReader(r io.Reader, length int64, ds Digests, also ...Algorithm) *
 			algs = append(algs, d.Algorithm())
 		}
 	}
-	for _, a := range also {
+	for _, a := range extra {
 		if !slices.Contains(algs, a) {
 			algs = append(algs, a)
 		}
@@ -48,7 +48,7 @@ type VerifyReader struct {
 	want   Digests
 	hasher *Hasher
 	n      int64
-	err    error // error that every further Read returns
+	err    error // the error that every further Read returns
 }
 
 // Digests returns the digests of the bytes read so far, for all computed algorithms.
@@ -75,8 +75,8 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF tries to read a byte after the stated length. It returns a MismatchError if
-// there is one, and otherwise the result of the verification.
+// expectEOF tries to read a byte after the stated length. If there is one, it returns a
+// MismatchError, and otherwise what verdict returns.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])
@@ -86,7 +86,7 @@ func (v *VerifyReader) expectEOF() error {
 	case err == io.EOF:
 		v.err = v.verdict()
 	default:
-		v.err = err // nil if the reader returned no byte and no error, so that the caller reads again
+		v.err = err // if the reader returned neither a byte nor an error, err is nil and the caller reads again
 	}
 	return v.err
 }

@@ -27,14 +27,16 @@ import (
 var ErrRoot = scan.ErrRoot
 
 type (
-	// GuardError is returned by Publish if more resources vanished than Options.MaxDelete
-	// allows. In that case nothing was recorded.
+	// GuardError is returned by Publish if more resources have vanished than
+	// Options.MaxDelete allows. In that case nothing was recorded.
 	GuardError = scan.GuardError
-	// LockedError is returned by Open if another process has opened the same State.
+	// LockedError is returned by Open if another process has the same State directory
+	// open.
 	LockedError = flock.LockedError
 	// OptionError is returned by Open if an option is invalid.
 	OptionError = publish.OptionError
-	// StateError is returned by Open if State was used for another Dir, Out or BaseURL.
+	// StateError is returned by Open if the State directory belongs to another Dir, Out
+	// or BaseURL.
 	StateError = publish.StateError
 )
 
@@ -45,25 +47,28 @@ type Options struct {
 	Dir string
 	// Out is the directory for the documents. If it is "", they are written into Dir.
 	Out string
-	// State is the directory for what the program records about the files. A State belongs to
-	// one Dir, Out and BaseURL. If State is below Dir or Out, its name must begin with a dot.
+	// State is the directory in which the program records what it knows about the files.
+	// Each State directory belongs to one Dir, Out and BaseURL. If it is below Dir or
+	// Out, its name must begin with a dot.
 	State string
 	// BaseURL is the http or https URL at which Dir is served. If its final "/" is missing, it
 	// is added.
 	BaseURL string
 	// About describes the Source for people.
 	About source.About
-	// Include and Exclude are globs for paths below Dir, as in a .gitignore file. A file is a
-	// resource if no Exclude matches its path, and an Include does or there are no Includes.
+	// Include and Exclude are globs for paths below Dir, as in a .gitignore file. A file
+	// is a resource if its path matches no Exclude and, unless Include is empty, at
+	// least one Include.
 	Include, Exclude []string
 	// Patches switches on the publication of patches of changed files (1.1 §14.4). State then
 	// has a copy of each file of up to 16 MiB.
 	Patches bool
 	// Dumps switches on Resource Dumps and Change Dumps (1.1 §11, §13).
 	Dumps bool
-	// MaxDelete is the largest number of resources, such as "50" or "5%", that may vanish
-	// between two publications. If it is "", all resources must not vanish, nor more than half,
-	// nor more than 10 % if these are more than 5 resources.
+	// MaxDelete is the largest number of resources, such as "50" or "5%", that may
+	// vanish between two publications. The default "" allows neither that all resources
+	// vanish, nor more than half of them, nor more than 10 % if that is more than 5
+	// resources.
 	MaxDelete string
 
 	// Every is the minimum time between two publications by Watch. The default is 5 s.
@@ -79,31 +84,32 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Report is the result of a publication.
+// Report is the result of a call of Publish.
 type Report struct {
-	Published                            bool  // false if nothing had changed
-	Resources, Bytes                     int64 // number of resources, and their total size
+	Published                            bool  // whether documents were written; false if nothing had changed
+	Resources, Bytes                     int64 // the number of resources, and their total size
 	Created, Updated, Deleted, Unchanged int64
-	// Failed is the number of files and directories that could not be read. What is published
-	// of them stays published. Failures contains the first errors.
+	// Failed is the number of files and directories that could not be read. Resources
+	// that were published from them before stay published. Failures contains the first
+	// errors.
 	Failed   int64
 	Failures []error
 	// Documents are the paths of the written documents below Out, in the order of writing.
 	Documents []string
 }
 
-// Site is an open Source. Publish and Watch must not run concurrently with each other;
-// ServeHTTP is safe for concurrent use with all other methods.
+// Site is an open Source. Publish and Watch must not run concurrently with each other.
+// ServeHTTP may be called concurrently with all methods.
 type Site struct {
 	o       Options
 	session *publish.Session
 	handler http.Handler
-	close   []func() error // called in reverse order
+	close   []func() error // functions that Close calls, the last one first
 }
 
-// Open opens a Source, locks its State, and completes a publication that was interrupted. The
-// error is an *OptionError, a *StateError, a *LockedError, ErrRoot, or an error of the disk. The
-// caller must close the Site.
+// Open opens a Source, locks its State directory, and completes a publication that was
+// interrupted. The error is an *OptionError, a *StateError, a *LockedError, ErrRoot, or
+// an error of the file system. The caller must close the Site.
 func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -149,19 +155,20 @@ func (s *Site) serve() error {
 // [source.NewHandler].
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Publish brings the documents up to date: it finds created, updated and deleted files, records
-// these changes, and writes documents if there are any. It reads only files whose size, times or
-// inode have changed. The error is a *GuardError, ErrRoot, or an error of the disk. Documents are
-// published completely or not at all. The next call publishes changes that were recorded before an
-// error.
+// Publish brings the documents up to date: it finds created, updated and deleted files,
+// records these changes, and writes documents if there are changes. It reads only those
+// files whose size, times or inode have changed. The error is a *GuardError, ErrRoot, or
+// an error of the file system. Documents are published completely or not at all. If
+// Publish fails after it has recorded changes, the next call publishes them.
 func (s *Site) Publish(ctx context.Context) (Report, error) {
 	rep, err := s.session.Publish(ctx, publish.What{})
 	return reportOf(&rep), err
 }
 
-// Watch publishes the directory, and publishes it again soon after something has changed, until ctx
-// is done. It returns an error only if the first publication fails. Later publications that fail
-// are repeated, and Options.Observe gets their errors.
+// Watch publishes the directory, and publishes it again soon after something has
+// changed, until ctx is done. It returns an error only if the first publication fails.
+// If a later publication fails, Watch passes the error to Options.Observe and tries
+// again.
 func (s *Site) Watch(ctx context.Context) error {
 	observe := s.o.Observe
 	if observe == nil {

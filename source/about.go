@@ -30,35 +30,36 @@ const (
 	// Source Description names all of them.
 	maxPageSets = 1000
 	// maxCountedSets is the largest number of sets for which the page about the Source
-	// shows numbers. While it shows them, every publication of a set writes that page
-	// again.
+	// shows how many resources each set has. With these numbers, every publication of a
+	// set has to write that page again.
 	maxCountedSets = 100
-	// maxLatest is how many changes a page shows.
+	// maxLatest is the largest number of changes that a page shows.
 	maxLatest = 10
 )
 
-// aboutPage is the page about a Source.
+// aboutPage is the content of the page about a Source.
 type aboutPage struct {
 	About
 	Heading, BaseURL, Generator, DescriptionURI string
 	Copy                                        copyHint
 	Only                                        *setPage  // the only set; nil if there are several
 	Sets                                        []setPage // sorted by name
-	More                                        int       // number of sets that the page does not name
+	More                                        int       // the number of sets that the page does not name
 	Links                                       []PageLink
 }
 
-// Several reports whether the page has a table of sets.
+// Several reports whether the page has a table of sets, because there are several.
 func (p aboutPage) Several() bool { return p.Only == nil }
 
-// setPage is the page about a set, and its part of the page about the Source.
+// setPage is the content of the page about a set. The page about the Source uses it for
+// each of its sets, too.
 type setPage struct {
 	About
 	Heading, Name, BaseURL, Generator string
 	Page, CapabilityList              string // URIs
-	Source, SourceHeading             string // the page about the Source
+	Source, SourceHeading             string // the URI and the heading of the page about the Source
 	Copy                              copyHint
-	Known                             bool // false hides the numbers, because they are unknown
+	Known                             bool // whether the numbers of resources and bytes are known, and are shown
 	Resources, Bytes                  int64
 	At, ChangedAt                     time.Time
 	Latest                            []pageChange
@@ -70,14 +71,14 @@ type setPage struct {
 // copyHint is the text on a page that says how to copy the collection.
 type copyHint struct {
 	Title, Command string
-	Licensed       bool // the publisher has stated a licence
+	Licensed       bool // whether the publisher has stated a licence
 }
 
 type pageOffer struct{ Name, Holds, URI string }
 
 type pageChange struct {
 	LatestChange
-	Name string // the URI without base URL and percent escapes
+	Name string // the URI without the base URL and without percent escapes
 }
 
 // LatestChange is a change that pages show.
@@ -87,7 +88,7 @@ type LatestChange struct {
 	At     time.Time
 }
 
-// capabilityNames describe capabilities for people.
+// capabilityNames has for each capability its name and an explanation for people.
 var capabilityNames = map[resourcesync.Capability][2]string{
 	resourcesync.CapabilityResourceList:        {"Resource List", "all resources"},
 	resourcesync.CapabilityResourceDump:        {"Resource Dump", "all resources, packed as ZIP files"},
@@ -119,8 +120,8 @@ func (m *maker) about(ctx context.Context, sets []string) error {
 	return m.page(ctx, aboutKey, "about", p)
 }
 
-// setOnPage describes a set on the page about the Source. If counted is true the
-// description has the numbers of the set, otherwise only its name.
+// setOnPage returns the content about one set for the page about the Source. If counted
+// is false it contains only the name of the set and a link.
 func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPage, error) {
 	if set == m.l.set {
 		return m.setPage(m.l, m.policy.About, &m.pub), nil
@@ -136,7 +137,8 @@ func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPag
 	return m.setPage(l, pub.About, &pub), nil
 }
 
-// setPage returns the content of the page about a set after the publication pub.
+// setPage returns the content of the page about a set. pub is the last publication of
+// that set.
 func (m *maker) setPage(l layout, about About, pub *Publication) setPage {
 	p := setPage{
 		About: about, Heading: setHeading(about, l.set), Name: l.set, BaseURL: m.p.BaseURL, Generator: m.p.Generator,
@@ -172,7 +174,8 @@ func (m *maker) page(ctx context.Context, key, name string, data any) error {
 	})
 }
 
-// sourceHeading returns the title of the Source, or else its host and path.
+// sourceHeading returns the title of the Source, or its host and path if it has no
+// title.
 func (m *maker) sourceHeading() string { return cmp.Or(m.p.About.Title, place(m.p.BaseURL)) }
 
 func setHeading(a About, set string) string {
@@ -194,8 +197,8 @@ func place(uri string) string {
 	return strings.TrimSuffix(u.Host+u.Path, "/")
 }
 
-// copyCommand returns the command that copies the Source or set at uri into a directory
-// named after the Source and the set.
+// copyCommand returns a command that copies a Source or set to a directory. The URI is
+// that of the Source or set, and the directory is named after both.
 func copyCommand(base, uri, set string) string {
 	dir := "mirror"
 	if u, err := url.Parse(base); err == nil {
@@ -219,9 +222,9 @@ func nameBelow(base, uri string) string {
 	return name
 }
 
-// keepLatest yields changes unchanged. At the end it stores the last maxLatest changes in
-// *to, newest first. If there are fewer, changes in older that are earlier than from fill
-// the list.
+// keepLatest returns the sequence changes unchanged. When a reader has read it to its
+// end, keepLatest stores the last maxLatest changes in *to, newest first. If there are
+// fewer, it adds those changes in older that are earlier than the time from.
 func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		last := slices.DeleteFunc(slices.Clone(older), func(c LatestChange) bool { return !c.At.Before(from) })

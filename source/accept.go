@@ -15,12 +15,13 @@ import (
 // maxAccept is the largest number of media ranges that are read from a request.
 const maxAccept = 100
 
-// representation is a file that represents a generic URI (1.1 §14.3).
+// representation is a file that is one of the representations of a generic URI (1.1
+// §14.3).
 type representation struct{ name, mediaType string }
 
 // negotiate answers a request for a generic URI with the representation that the client
-// prefers (RFC 9110 §12.5.1), the first one if it prefers several equally. It returns false
-// if the URI has no representation.
+// prefers (RFC 9110 §12.5.1). If the client prefers several equally, it gets the first
+// of them. negotiate returns false if the URI has no representation.
 func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
 	all := h.representations(name)
 	if len(all) == 0 {
@@ -77,9 +78,9 @@ type mediaRange struct {
 	quality int // 0 to 1000
 }
 
-// mediaRanges parses Accept header fields. It skips invalid elements, and ignores
-// parameters of media types. If there is no valid element it returns a range with every
-// media type.
+// mediaRanges parses the values of Accept header fields. It skips invalid elements, and
+// ignores the parameters of media types. If no element is valid it returns the range of
+// all media types.
 func mediaRanges(fields []string) (all []mediaRange) {
 	for element := range strings.SplitSeq(strings.Join(fields, ","), ",") {
 		t, parameters, err := mime.ParseMediaType(element)

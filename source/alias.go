@@ -7,26 +7,28 @@ import (
 	"instep/resourcesync"
 )
 
-// Aliases are additional keys under which other programs already know the documents of
-// an adopted publication. Each publication writes byte copies of its documents there.
-// All fields may be empty.
+// Aliases are the keys that the documents of a publication had when another program
+// wrote them, before this program took the publication over. Each publication also
+// writes copies of its documents to these keys, since readers know them. All fields may
+// be empty.
 type Aliases struct {
-	// Descriptions are the keys of copies of the Source Description. The up link of
-	// Capability Lists leads to the first, since readers know the Source by that URI.
+	// Descriptions are the keys of copies of the Source Description. Capability Lists
+	// link to the first copy with rel="up", since readers know the Source by its URI.
 	Descriptions []string              `json:"descriptions,omitempty"`
 	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
 }
 
-// SetAliases are the aliases of one set.
+// SetAliases are the additional keys of the documents of one set.
 type SetAliases struct {
 	// CapabilityList is the key by which readers know the set. The Source Description
-	// and the lists of the set link to it. Empty if there is none.
+	// and the lists of the set link to it instead of the usual key. It is "" if there is
+	// no such key.
 	CapabilityList string   `json:"capability_list,omitempty"`
 	ResourceLists  []string `json:"resource_lists,omitempty"` // keys of copies of the Resource List or its index
 	ChangeLists    []string `json:"change_lists,omitempty"`   // keys of copies of the Change List or of the index of Change Lists
 }
 
-// keys returns all aliases of the set.
+// keys returns all additional keys of the set.
 func (a SetAliases) keys() []string {
 	keys := slices.Concat(a.ResourceLists, a.ChangeLists)
 	if a.CapabilityList != "" {
@@ -35,7 +37,7 @@ func (a SetAliases) keys() []string {
 	return keys
 }
 
-// AllKeys returns the aliases of all sets and of the Source Description.
+// AllKeys returns the additional keys of all sets and of the Source Description.
 func (a Aliases) AllKeys() []string {
 	keys := slices.Clone(a.Descriptions)
 	for _, name := range slices.Sorted(maps.Keys(a.Sets)) {
@@ -44,10 +46,10 @@ func (a Aliases) AllKeys() []string {
 	return keys
 }
 
-// IsZero reports whether there are no aliases.
+// IsZero reports whether there are no additional keys.
 func (a Aliases) IsZero() bool { return len(a.AllKeys()) == 0 }
 
-// setOf returns the name of the set whose Capability List has the given key as its alias.
+// setOf returns the name of the set whose Capability List has the given additional key.
 func (a Aliases) setOf(key string) (name string, ok bool) {
 	for name, set := range a.Sets {
 		if key != "" && set.CapabilityList == key {
@@ -57,13 +59,13 @@ func (a Aliases) setOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-// Keys returns the aliases of a set and of the Source Description.
+// Keys returns the additional keys of one set and of the Source Description.
 func (a Aliases) Keys(set string) []string {
 	return slices.Concat(a.Descriptions, a.Sets[set].keys())
 }
 
-// descriptionURI returns the URI of the Source Description, or its alias by which readers
-// know the Source.
+// descriptionURI returns the URI by which readers know the Source: that of the first
+// additional key of the Source Description, or of its usual key if there is none.
 func (l layout) descriptionURI() string {
 	if len(l.aliases.Descriptions) > 0 {
 		return l.uri(l.aliases.Descriptions[0])
@@ -71,8 +73,8 @@ func (l layout) descriptionURI() string {
 	return l.uri(descriptionKey)
 }
 
-// capabilityListURI returns the URI of the Capability List, or its alias by which readers
-// know the set.
+// capabilityListURI returns the URI by which readers know the set: that of the
+// additional key of its Capability List, or of the usual key if there is none.
 func (l layout) capabilityListURI() string {
 	if key := l.aliases.Sets[l.set].CapabilityList; key != "" {
 		return l.uri(key)
@@ -80,7 +82,8 @@ func (l layout) capabilityListURI() string {
 	return l.uri(l.capabilityList())
 }
 
-// copies writes copies of this publication's documents to their aliases.
+// copies adds copies of this publication's documents at the additional keys that readers
+// know.
 func (m *maker) copies() {
 	set := m.l.aliases.Sets[m.l.set]
 	m.copyTo(descriptionKey, m.l.aliases.Descriptions)
@@ -91,12 +94,14 @@ func (m *maker) copies() {
 	m.copyTo(m.key(resourcesync.CapabilityChangeList), set.ChangeLists)
 }
 
-// key returns the key of the document that the Capability List links for a capability.
+// key returns the key of the document to which the Capability List links for the
+// capability c.
 func (m *maker) key(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }
 
-// copyTo adds copies of a document at keys, if this publication writes that document.
+// copyTo adds copies, at the given keys, of the document whose key is of. It does
+// nothing if this publication does not write that document.
 func (m *maker) copyTo(of string, keys []string) {
 	d, ok := m.st.find(of)
 	if !ok {

@@ -10,8 +10,9 @@ import (
 
 const archiveSuffix = "-archive"
 
-// retention moves superseded and closed items to the archives, removes items that are
-// too old, and writes the archives and indexes that list them.
+// retention decides about the lists and dumps of the set (its items): which ones move to
+// the archives, and which ones are old enough to be removed. It also writes the archives
+// and indexes that list them.
 func (m *maker) retention(ctx context.Context, u Update) error {
 	if !m.shelf.all {
 		return nil
@@ -42,8 +43,8 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	return m.changeIndexes(ctx)
 }
 
-// endDumps withdraws the Change Dumps, and the Resource Dump unless u has a new one,
-// because u switches dumps off.
+// endDumps is called if the Update u switches dumps off. It withdraws the Change Dumps
+// and, unless u has a new one, the Resource Dump.
 func (m *maker) endDumps(o offered, u Update) {
 	for i := range o[ItemChangeDump] {
 		o[ItemChangeDump][i].Current = false
@@ -56,8 +57,9 @@ func (m *maker) endDumps(o offered, u Update) {
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
 
-// settle records how retention changed the items of a kind, given as they were before and
-// after, in ascending order. It retires the keys that are no longer linked.
+// settle records what retention has changed. It gets the items (lists or dumps) of one
+// kind as they were before and as they are after that, both in ascending order. It also
+// retires the keys to which no document links any more.
 func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	for _, was := range before {
 		var linked []string
@@ -83,12 +85,12 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	return nil
 }
 
-// linked returns the keys of an item to which another document may still link, or whose
-// files must be kept.
+// linked returns those keys of a list or dump to which another document may still link,
+// or whose files must be kept.
 func (m *maker) linked(it *Item) (keys []string) {
 	switch it.Kind {
 	case ItemResourceDump:
-		return it.Keys // packages are large and slow to download, so they are kept as long as the item
+		return it.Keys // packages are large and slow to download, so they are kept as long as their dump
 	case ItemResourceList:
 		if it.Current || it.Archive > 0 {
 			return it.Keys
@@ -104,8 +106,8 @@ func (m *maker) linked(it *Item) (keys []string) {
 	return keys
 }
 
-// dropParts drops the packages of a dropped Change Dump, and the patches of a dropped
-// Change List.
+// dropParts removes the packages of a Change Dump that was removed, and the patches of a
+// Change List that was removed.
 func (m *maker) dropParts(ctx context.Context, it *Item) error {
 	packages, err := PackagesOf(ctx, m.p.Journal, m.l.set, it)
 	if err != nil {
@@ -119,10 +121,11 @@ func (m *maker) dropParts(ctx context.Context, it *Item) error {
 	return err
 }
 
-// archive writes the archive of a kind (Archives §3 to §6): one document, or parts and an
-// index. An item never moves to another part, so a publication rewrites only the last part,
-// and the first when its oldest items are dropped. Documents keep linking to an archive
-// once it exists, so an archive without items stays.
+// archive writes the archive of one kind of document (Archives §3 to §6): as one
+// document, or as parts and an index. A list or dump in an archive never moves to
+// another part. A publication therefore rewrites only the last part, and also the first
+// part if its oldest entries are dropped. Documents keep linking to an archive that
+// exists, so it stays even if it becomes empty.
 func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	c := resourcesync.Capability(kind) + archiveSuffix
 	var archived []Item
@@ -172,14 +175,16 @@ func (m *maker) partSize() int64 {
 	return resourcesync.MaxEntries
 }
 
-// archivePart is a part of an archive: its number, counted from 1, and the places of its
-// first and last item. Every place between them is in use.
+// archivePart is a part of an archive. Parts are numbered from 1. The lists or dumps in
+// an archive are numbered from 1 as well, and a part contains all those from number
+// first to number last.
 type archivePart struct {
 	number      int64
-	first, last int64 // places
+	first, last int64 // numbers in the archive
 }
 
-// partsOf divides ascending places into parts of equal size.
+// partsOf divides the items with the given ascending numbers in an archive into parts of
+// equal size.
 func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1
@@ -192,7 +197,8 @@ func partsOf(places []int64, size int64) (parts []archivePart) {
 	return parts
 }
 
-// archiveParts writes the changed parts of an archive that has two or more parts.
+// archiveParts writes those parts of an archive that have changed. It writes nothing if
+// the archive is a single document.
 func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item, before, now []archivePart) error {
 	if len(before) > 1 {
 		for _, part := range before {
@@ -225,7 +231,7 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 	return nil
 }
 
-// archiveDocument writes an archive or a part of one.
+// archiveDocument writes a whole archive, or one part of it.
 func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document, part bool, items []Item) error {
 	h := m.l.header(resourcesync.Capability(kind) + archiveSuffix)
 	if part {
@@ -235,10 +241,11 @@ func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document
 	for i := range items {
 		entries = append(entries, m.archiveEntry(&items[i]))
 	}
-	return m.short(ctx, doc, h, entries)
+	return m.writeShort(ctx, doc, h, entries)
 }
 
-// archiveEntry returns the entry of an archived document, which never changes again.
+// archiveEntry returns the entry of an archive for a list or dump, whose document never
+// changes again.
 func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
 	if it.At.IsZero() {
 		en = m.interval(it, m.l.archived(it.Kind, it.Number))
@@ -257,5 +264,5 @@ func (m *maker) archiveIndex(ctx context.Context, kind ItemKind, parts []archive
 	for _, part := range parts {
 		entries = append(entries, resourcesync.Entry{Loc: m.l.uri(partKey(m.l.archive(kind), part.number))})
 	}
-	return m.short(ctx, Document{Key: m.l.archive(kind), Rank: rankArchives}, h, entries)
+	return m.writeShort(ctx, Document{Key: m.l.archive(kind), Rank: rankArchives}, h, entries)
 }

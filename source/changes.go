@@ -11,7 +11,8 @@ import (
 	"instep/resourcesync"
 )
 
-// changes writes the Change Lists of u and the matching Change Dumps.
+// changes writes the Change Lists of the Update u, and the Change Dumps that belong to
+// them.
 func (m *maker) changes(ctx context.Context, u Update) error {
 	if err := m.noGap(u.Changes); err != nil {
 		return err
@@ -37,8 +38,8 @@ func (m *maker) changes(ctx context.Context, u Update) error {
 	return nil
 }
 
-// noGap returns an error unless the first window begins where the last publication
-// ended.
+// noGap returns an error unless the first Change List of an Update begins where the last
+// publication ended.
 func (m *maker) noGap(windows []Window) error {
 	if m.last.ChangesNumber == 0 || len(windows) == 0 {
 		return nil
@@ -55,15 +56,15 @@ func (m *maker) noGap(windows []Window) error {
 	return nil
 }
 
-// changeList writes a Change List (1.1 §12.1). The bytes of a closed list never
-// change, so its archive copy is written when it is closed. The copy has no link to the
-// index of current lists, because the list will leave that index.
+// changeList writes a Change List (1.1 §12.1). A closed list never changes, so the copy
+// for the archive is written when the list is closed. The copy has no link to the index
+// of current lists, since the list will be removed from that index.
 func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	it := Item{
 		Kind: ItemChangeList, Number: w.Number, Key: m.l.changeList(w.Number),
 		From: w.From.UTC(), Through: w.Through, Current: true,
 	}
-	n, err := m.changeDocument(ctx, w, &it, keepLatest(&m.pub.Latest, m.pub.Latest, w.From, m.toldAll(w.Changes)))
+	n, err := m.changeDocument(ctx, w, &it, keepLatest(&m.pub.Latest, m.pub.Latest, w.From, m.allInProfile(w.Changes)))
 	if errors.Is(err, resourcesync.ErrFull) {
 		err = fmt.Errorf("%w: %w", ErrChangesFull, err)
 	}
@@ -72,8 +73,8 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	return it, err
 }
 
-// changeDocument writes the document of a Change List or Change Dump for the period of w,
-// and its archive copy if w is closed.
+// changeDocument writes the document of a Change List or Change Dump for the period w.
+// If that period is closed, changeDocument also writes the copy for the archive.
 func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
 	h := m.header(resourcesync.Capability(it.Kind))
 	h.From, h.Until = resourcesync.DatetimeOf(it.From), resourcesync.DatetimeOf(w.Until)
@@ -99,20 +100,20 @@ func (m *maker) changeDocument(ctx context.Context, w *Window, it *Item, entries
 	return n, err
 }
 
-// toldAll converts each change with told, and updates m.pub.ChangedAt.
-func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+// allInProfile applies inProfile to each change, and updates m.pub.ChangedAt.
+func (m *maker) allInProfile(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return converted(changes, func(en resourcesync.Entry) resourcesync.Entry {
 		if at := en.Datetime.Time(); at.After(m.pub.ChangedAt) {
 			m.pub.ChangedAt = at
 		}
-		return m.told(en)
+		return m.inProfile(en)
 	})
 }
 
-// told converts the entry of a change to the profile of the Policy. Readers of ResourceSync
-// 1.0 take the time of a change from lastmod; version 1.0 has no datetime attribute (1.0
-// §12.1).
-func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
+// inProfile converts the entry of a change to the version of ResourceSync that the
+// Policy selects. Readers of version 1.0 expect the time of a change in lastmod, since
+// that version has no datetime attribute (1.0 §12.1).
+func (m *maker) inProfile(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Change == "":
 	case m.policy.Profile10:
@@ -123,8 +124,8 @@ func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
 	return en
 }
 
-// RoundedUp returns the datetime of a change rounded up to a second, as
-// Policy.ProfileBoth writes it to lastmod.
+// RoundedUp returns the datetime of a change, rounded up to a second. Policy.ProfileBoth
+// makes this the lastmod of the change.
 func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
 	second := d.Time().Truncate(time.Second)
 	if second.Before(d.Time()) {
@@ -133,13 +134,13 @@ func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(second)
 }
 
-// endsDumps reports whether u switches Change Dumps off.
+// endsDumps reports whether the Update u switches Change Dumps off.
 func (m *maker) endsDumps(u Update) bool {
 	return !m.last.DumpsSince.IsZero() && len(u.Changes) > 0 && u.Changes[len(u.Changes)-1].Fresh == nil
 }
 
-// changeDump writes the Change Dump of a Change List, to which each publication adds
-// one or more packages (1.1 §13).
+// changeDump writes the Change Dump that belongs to the Change List w. Each publication
+// adds one or more packages to it (1.1 §13).
 func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	if w.Fresh == nil {
 		return nil
@@ -151,7 +152,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
-		return nil // the window ends before Change Dumps were switched on
+		return nil // the Change List ended before Change Dumps were switched on
 	}
 	it, packages, err := m.dumpSoFar(ctx, w.Number)
 	if err != nil {
@@ -172,8 +173,8 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	return m.changeDumpDocument(ctx, w, it, packages)
 }
 
-// dumpSoFar returns the Change Dump with a number and its packages of earlier publications.
-// It returns a new item if there is no such Change Dump.
+// dumpSoFar returns the Change Dump with the given number, as earlier publications have
+// left it, and its packages. If there is none it returns a new Change Dump.
 func (m *maker) dumpSoFar(ctx context.Context, number int64) (Item, []Item, error) {
 	it := Item{Kind: ItemChangeDump, Number: number, Key: m.l.changeDump(number)}
 	if m.last.DumpsSince.IsZero() || number > m.last.ChangesNumber {
@@ -218,8 +219,9 @@ func (m *maker) packageEntry(p *Item) resourcesync.Entry {
 	return en
 }
 
-// changeIndexes writes the indexes of the current Change Lists and Change Dumps. While
-// there is only one list, the Capability List links it directly.
+// changeIndexes writes the index of the current Change Lists, and that of the current
+// Change Dumps. While there is only one list or dump, the Capability List links directly
+// to it.
 func (m *maker) changeIndexes(ctx context.Context) error {
 	for _, kind := range changeKinds {
 		c, index := resourcesync.Capability(kind), m.l.changeIndex(kind)
@@ -240,10 +242,10 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 		}
 		h := m.header(c)
 		h.Root, h.From = resourcesync.SitemapIndex, entries[0].From
-		if err := m.short(ctx, Document{Key: index, Rank: rankIndexes}, h, entries); err != nil {
+		if err := m.writeShort(ctx, Document{Key: index, Rank: rankIndexes}, h, entries); err != nil {
 			return err
 		}
-		// Keep the index once it exists: readers may have stored its URI.
+		// An index stays once it exists: readers may have stored its URI.
 		if len(entries) > 1 || m.last.Offer(c) == m.l.uri(index) {
 			only = index
 		}

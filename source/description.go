@@ -10,14 +10,14 @@ import (
 	"instep/resourcesync"
 )
 
-// RelOnDemand is the link relation from a Capability List to the URI that makes
-// packages on demand. It is an extension of Instep: standard readers skip unknown
-// relations (1.1 §7).
+// RelOnDemand is the relation of a link from a Capability List to the URI of a handler
+// that makes packages on demand. It is an extension of Instep: standard readers skip
+// unknown relations (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
-// description writes the Source Description if its content changed, and the page about the
-// Source if its content may have changed. While the page shows numbers of the sets, every
-// publication rewrites it.
+// description writes the Source Description if its content has changed, and the page
+// about the Source if its content may have changed. As long as that page shows the
+// numbers of the sets, every publication rewrites it.
 func (m *maker) description(ctx context.Context, _ Update) error {
 	var err error
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
@@ -44,18 +44,18 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	return m.about(ctx, sets)
 }
 
-// sourceSum returns the digest of the settings from which the Source Description and the
-// page about the Source are made.
+// sourceSum returns a digest of the settings that the Source Description and the page
+// about the Source depend on.
 func (m *maker) sourceSum() (Sum, error) {
 	sets := slices.Sorted(slices.Values(m.p.Sets))
 	text, err := json.Marshal([]any{m.p.BaseURL, m.p.Generator, m.p.About, m.p.MaxEntries, sets})
 	return Sum(sha256.Sum256(text)), err
 }
 
-// describe writes the Source Description, which links the Capability List of each set
-// (1.1 §8), and a copy at the well-known URI (1.1 §6.3). If the base URL is not the
-// root of its host, the copy has the well-known name below the base URL, where many
-// readers look too.
+// describe writes the Source Description, which links to the Capability List of each set
+// (1.1 §8), and a copy for the well-known URI (1.1 §6.3). If the base URL is not the
+// root of its host, the copy has the well-known path below the base URL, where many
+// readers look, too.
 func (m *maker) describe(ctx context.Context, sets []string) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
 	h.Capability = resourcesync.CapabilityDescription
@@ -66,7 +66,7 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	if err := m.wellKnown(ctx); err != nil {
 		return err
 	}
-	for n := len(keys); ; n++ { // retire the parts that a description of more sets had before
+	for n := len(keys); ; n++ { // retire the parts of an earlier Source Description that had more sets
 		key := partKey(descriptionKey, int64(n))
 		_, ours, err := m.p.Journal.Document(ctx, key)
 		if err != nil || !ours {
@@ -76,8 +76,9 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	}
 }
 
-// wellKnown writes the copy of the Source Description at the well-known name. If the
-// base URL has a path the copy is optional, so a foreign file in its place stays.
+// wellKnown writes the copy of the Source Description at its well-known path. If the
+// base URL has a path this copy is optional, so a file that another program has written
+// there stays.
 func (m *maker) wellKnown(ctx context.Context) error {
 	if !m.l.atRoot() {
 		foreign, err := m.foreign(ctx, wellKnownKey)
@@ -105,8 +106,8 @@ func (m *maker) capabilityLists(sets []string) (entries []resourcesync.Entry) {
 	return entries
 }
 
-// sets returns the sorted names of the published sets, including the set of this
-// publication.
+// sets returns the sorted names of the sets that are published, and that of the set in
+// this publication.
 func (m *maker) sets(ctx context.Context) ([]string, error) {
 	published, err := m.p.Journal.Sets(ctx)
 	if err != nil {

@@ -5,23 +5,23 @@
 // The caller passes data as iterators ([Snapshot], [Window]), a [blob.Bucket] to publish
 // into, and a [Journal] that records publications. [NewJournal] returns a Journal in a
 // directory or in memory. A [Publisher] turns an [Update] into documents: it stages all
-// documents, commits the publication as one record of the Journal, writes the documents by
-// rank, and removes documents that no reader can need any more. [Publisher.Recover]
-// completes a publication that was interrupted after its commit, with the same code, and
-// removes one that was not committed.
+// documents, commits the publication as one record of the Journal, writes the documents,
+// each after those to which it links, and removes documents that no reader can need any
+// more. [Publisher.Recover] completes a publication that was interrupted after its
+// commit, with the same code, and removes one that was not committed.
 //
 // [NewHandler] serves a publication and its resources.
 //
 // Each Change List begins where the one before ends, and so do Change Dumps. Superseded and
 // closed documents stay as long as a reader may need them, and in the archives as long as
-// [Policy] says: a reader of a Resource List or Resource Dump that is offered now, or was a
-// day ago, finds every change since (1.1 §12, Archives §2 to §6).
+// [Policy] says: a reader of a Resource List or Resource Dump that is offered now, or was
+// offered a day ago, finds every change since then (1.1 §12, Archives §2 to §6).
 //
 // These documents are below the base URL. Those of a set with a name are in
 // resourcesync/sets/NAME/.
 //
 //	.well-known/resourcesync                         copy of the Source Description
-//	resourcesync/publication.json                    UUID of the state that published this
+//	resourcesync/publication.json                    UUID of the state directory of this publication
 //	resourcesync/about.html, set.html                pages about the Source and about a set
 //	resourcesync/description.xml                     Source Description (1.1 §8); parts beside it
 //	resourcesync/capabilitylist.xml                  Capability List (1.1 §9)

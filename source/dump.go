@@ -11,8 +11,8 @@ import (
 
 const zipType = "application/zip"
 
-// dump writes the packages, their manifests and the Resource Dump of u, or the parts and
-// the index of the Resource Dump (1.1 §11).
+// dump writes the Resource Dump of the Update u (1.1 §11), in parts with an index if
+// necessary, and its packages and their manifests.
 func (m *maker) dump(ctx context.Context, u Update) error {
 	d := u.Dump
 	if d == nil {
@@ -49,9 +49,10 @@ func (m *maker) dump(ctx context.Context, u Update) error {
 	return nil
 }
 
-// changePackages packs the new changes of w, with copies of the manifests (1.1 §13), and
-// records the packages. Each package covers the time until the next package begins. The
-// last package ends with the window or, while the window is open, at the last change.
+// changePackages packs those changes of w that are in no package yet, writes copies of
+// the manifests (1.1 §13), and records the packages. The period of each package ends
+// where that of the next package begins. The last one ends with the period w or, if w is
+// not closed yet, at its last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	from := w.FreshFrom
 	if from.Before(w.From) {
@@ -70,7 +71,7 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	return k.items, nil
 }
 
-// writeManifest writes a manifest that lists members.
+// writeManifest writes the manifest of a package with the given members.
 func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) error {
 	entries := make([]resourcesync.Entry, len(members))
 	for i := range members {
@@ -80,9 +81,9 @@ func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) er
 	return err
 }
 
-// numbered returns a bitstream as the nth member of a package, counted from 1. A deletion
-// has no bytes and therefore no path.
-func numbered(b Bitstream, n int) pack.Member {
+// memberOf returns the nth member of a package, counted from 1, for a bitstream. The
+// member for a deletion has no bytes and therefore no path.
+func memberOf(b Bitstream, n int) pack.Member {
 	b.Path = ""
 	if b.Open != nil {
 		b.Path = pack.PathOf(n, b.Loc)
@@ -90,10 +91,10 @@ func numbered(b Bitstream, n int) pack.Member {
 	return pack.Member{Entry: b.Entry, Open: b.Open}
 }
 
-// numberedPatch returns the patch that an entry links as a member of the same package, or
-// false if there is no patch. It sets the path of the link. The manifest has no entry for a
-// patch.
-func numberedPatch(en *resourcesync.Entry, b Bitstream, n int) (pack.Member, bool) {
+// patchMemberOf returns the member of a package for the patch to which an entry links,
+// and sets the path of that link. It returns false if there is no patch. The patch has
+// no entry of its own in the manifest.
+func patchMemberOf(en *resourcesync.Entry, b Bitstream, n int) (pack.Member, bool) {
 	at := slices.IndexFunc(en.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelPatch })
 	if b.Patch == nil || at < 0 {
 		return pack.Member{}, false

@@ -17,23 +17,23 @@ import (
 // defaultPackageBytes is the default of Policy.PackageBytes.
 const defaultPackageBytes = 1 << 30
 
-// packer puts bitstreams into packages in the given order. It holds the entries of one
-// package in memory, but not the bytes.
+// packer puts bitstreams (resources with their bytes) into packages, in the given order.
+// It holds the entries of one package in memory, but not the bytes.
 type packer struct {
 	m       *maker
-	header  resourcesync.Header   // header of the next manifest
-	until   resourcesync.Datetime // end of the period of the last Change Dump package; zero means the time of the last change
-	dir     string                // prefix of the keys of the packages
-	earlier int                   // number of packages in dir that were written before
-	items   []Item                // the packages written so far
+	header  resourcesync.Header   // the header of the next manifest
+	until   resourcesync.Datetime // the end of the period of the last package in a Change Dump; zero means the time of its last change
+	dir     string                // the prefix of the keys of the packages
+	earlier int                   // the number of packages in dir before this packer began
+	items   []Item                // the packages that this packer has written
 
-	members []pack.Member // members of the next package that have an entry in its manifest
-	patches []pack.Member // patches that these members link
-	bytes   int64         // total length of members and patches
+	members []pack.Member // the members of the next package, except patches
+	patches []pack.Member // the patches to which these members link
+	bytes   int64         // the total length of members and patches
 	trial   *resourcesync.Encoder
 }
 
-// pack writes packages of all bitstreams. It returns a *GoneError if the bytes of a
+// pack writes packages with all bitstreams. It returns a *GoneError if the bytes of a
 // bitstream no longer exist.
 func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) error {
 	for b, err := range all {
@@ -53,7 +53,8 @@ func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) erro
 	return k.end(ctx, nil)
 }
 
-// add adds a bitstream to the package, or to the next one if it is full.
+// add adds a bitstream to the current package, or to a new one if the current one is
+// full.
 func (k *packer) add(ctx context.Context, b Bitstream) error {
 	if k.bytes > 0 && b.Open != nil && k.bytes+b.Length.Int64() > k.limit() {
 		if err := k.end(ctx, &b.Entry); err != nil {
@@ -72,19 +73,20 @@ func (k *packer) add(ctx context.Context, b Bitstream) error {
 
 func (k *packer) limit() int64 { return cmp.Or(max(k.m.policy.PackageBytes, 0), defaultPackageBytes) }
 
-// take adds a bitstream to the package. It encodes the entry into a trial manifest first,
-// and returns resourcesync.ErrFull if the manifest has no room for it.
+// take adds a bitstream to the current package. To know whether the manifest has room
+// for the entry, take first encodes it into a trial manifest that is not stored. If
+// there is no room it returns resourcesync.ErrFull.
 func (k *packer) take(b Bitstream) error {
 	if k.trial == nil {
-		enc, err := resourcesync.NewEncoder(io.Discard, k.longest(), resourcesync.WithMaxEntries(k.m.p.MaxEntries))
+		enc, err := resourcesync.NewEncoder(io.Discard, k.trialHeader(), resourcesync.WithMaxEntries(k.m.p.MaxEntries))
 		if err != nil {
 			return fmt.Errorf("writing a manifest: %w", err)
 		}
 		k.trial = enc
 	}
-	member := numbered(b, len(k.members)+1)
-	patch, patched := numberedPatch(&member.Entry, b, len(k.members)+1)
-	if err := k.trial.Encode(k.m.told(member.Entry)); err != nil {
+	member := memberOf(b, len(k.members)+1)
+	patch, patched := patchMemberOf(&member.Entry, b, len(k.members)+1)
+	if err := k.trial.Encode(k.m.inProfile(member.Entry)); err != nil {
 		return fmt.Errorf("writing a manifest: %w", err)
 	}
 	k.members = append(k.members, member)
@@ -98,9 +100,9 @@ func (k *packer) take(b Bitstream) error {
 	return nil
 }
 
-// longest returns the header of the trial manifest. Its until is the longest possible one,
-// because the real value is not known yet.
-func (k *packer) longest() resourcesync.Header {
+// trialHeader returns the header of the trial manifest. The end of its period is not
+// known yet, so trialHeader uses the longest possible value.
+func (k *packer) trialHeader() resourcesync.Header {
 	h := k.header
 	if !h.From.IsZero() {
 		h.Until = resourcesync.DatetimeOf(time.Date(9999, time.December, 31, 23, 59, 59, int(time.Second-time.Microsecond), time.UTC))
@@ -108,24 +110,24 @@ func (k *packer) longest() resourcesync.Header {
 	return h
 }
 
-// end writes the package. next is the first entry of the following package, or nil after
-// the last package.
+// end writes the current package. next is the first entry of the package after it, or
+// nil if it is the last package.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	if k.earlier+len(k.items) >= maxPackages {
 		return fmt.Errorf("publishing: more than %d packages: expected fewer packages of more than %d bytes each", len(k.items), k.limit())
 	}
 	if !k.header.From.IsZero() {
-		k.header.Until = k.ends(next)
+		k.header.Until = k.periodEnd(next)
 	}
 	for i := range k.members {
-		k.members[i].Entry = k.m.told(k.members[i].Entry)
+		k.members[i].Entry = k.m.inProfile(k.members[i].Entry)
 	}
 	item, err := k.write(ctx)
 	if err != nil {
-		return gone(err)
+		return asGoneError(err)
 	}
 	k.items = append(k.items, item)
-	clear(k.members) // release what the Open functions refer to
+	clear(k.members) // so that the memory that the Open functions use can be freed
 	clear(k.patches)
 	k.members, k.patches, k.bytes, k.trial = k.members[:0], k.patches[:0], 0, nil
 	if next != nil && !k.header.From.IsZero() {
@@ -134,9 +136,9 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	return nil
 }
 
-// ends returns the end of the period that the package covers. next is the first entry of
-// the following package, or nil.
-func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
+// periodEnd returns the end of the period of the current package. next is the first
+// entry of the package after it, or nil.
+func (k *packer) periodEnd(next *resourcesync.Entry) resourcesync.Datetime {
 	switch {
 	case next != nil:
 		return next.Datetime
@@ -146,7 +148,7 @@ func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
 	return k.members[len(k.members)-1].Datetime
 }
 
-// write writes the package to its key and its manifest as a separate document.
+// write writes the current package to its key, and a copy of its manifest as a document.
 func (k *packer) write(ctx context.Context) (Item, error) {
 	key := fmt.Sprintf("%s%05d", k.dir, k.earlier+len(k.items)+1)
 	zip, manifest := key+".zip", key+"-manifest.xml"
@@ -172,8 +174,9 @@ func (k *packer) write(ctx context.Context) (Item, error) {
 	return it, nil
 }
 
-// place writes the package, and a copy of its manifest to copied. A preview reads no bytes:
-// it takes the total length of the members for the length of the package.
+// place writes the current package, and a copy of its manifest to the writer copied. In
+// a preview it reads no bytes, and reports the total length of the members as the length
+// of the package.
 func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Document, error) {
 	if k.m.preview() {
 		doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: k.bytes}
@@ -188,8 +191,8 @@ func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Docum
 	})
 }
 
-// GoneError reports that a resource could not be packed because its bytes no longer
-// exist, or differ from what its entry describes. Nothing was published.
+// GoneError reports that a resource could not be packed, because its bytes no longer
+// exist or differ from those that its entry describes. Nothing was published.
 type GoneError struct {
 	URI string
 	Err error
@@ -200,8 +203,9 @@ func (e *GoneError) Error() string {
 }
 func (e *GoneError) Unwrap() error { return e.Err }
 
-// gone turns a MemberError into a GoneError if the bytes no longer exist.
-func gone(err error) error {
+// asGoneError turns a MemberError into a GoneError if the bytes of the member no longer
+// exist.
+func asGoneError(err error) error {
 	member, ok := errors.AsType[*pack.MemberError](err)
 	if !ok {
 		return err

@@ -10,14 +10,14 @@ import (
 	"instep/resourcesync"
 )
 
-// maxFixedBytes is the largest size of the Change List at a fixed name. It is below the
-// limit of the standard, because the size is estimated from the lists that are copied, and
-// their entries may become longer in another profile.
+// maxFixedBytes is the largest size of the Change List at a fixed name. The size is
+// estimated from that of the lists whose changes it has, but their entries may become
+// longer in another profile. Therefore maxFixedBytes is below the limit of the standard.
 const maxFixedBytes = 45_000_000
 
-// fixedChanges writes the Change List at a fixed name, with the changes of the newest
+// fixedChanges writes the Change List at a fixed name. It has the changes of the newest
 // current Change Lists, as many as fit into one document. It is written after all other
-// documents, so that the documents to which its up link leads always include its changes.
+// documents: a reader that follows its up link finds documents that include its changes.
 func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	key := m.l.fixedChangeList()
 	var lists []Item
@@ -40,9 +40,9 @@ func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	return err
 }
 
-// newestLists returns the Change Lists whose changes the list at a fixed name has, oldest
-// first: the newest list, and earlier lists while there is room and their files are
-// unchanged.
+// newestLists returns those Change Lists, oldest first, whose changes the list at a
+// fixed name contains: the newest one, and earlier ones as long as there is room and
+// their files are unchanged.
 func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	current, err := m.currentLists(ctx)
 	if err != nil || len(current) == 0 {
@@ -70,8 +70,8 @@ func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
 	return current[first:], nil
 }
 
-// currentLists returns the current Change Lists, without those that did not fit into the
-// previous Change List at a fixed name.
+// currentLists returns the current Change Lists. It leaves out those that did not fit
+// into the list at a fixed name when that was last written.
 func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	lists := slices.Clone(m.shelf.items[ItemChangeList])
 	if !m.shelf.all {
@@ -98,15 +98,16 @@ func windowOf(u Update, it *Item) *Window {
 	return nil
 }
 
-// changesOf yields the changes of lists, converted for the present Policy.
+// changesOf yields the changes in the given Change Lists, in the profile that the Policy
+// now selects.
 func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for i := range lists {
-			changes := m.published(ctx, lists[i].Key)
+			changes := m.readChanges(ctx, lists[i].Key)
 			if w := windowOf(u, &lists[i]); w != nil {
 				changes = w.Changes
 			}
-			for en, err := range m.toldAll(changes) {
+			for en, err := range m.allInProfile(changes) {
 				if !yield(en, err) {
 					return
 				}
@@ -115,9 +116,9 @@ func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2
 	}
 }
 
-// published reads the changes of one of our Change Lists and reverses the conversion to the
-// profile in which the list was written.
-func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesync.Entry, error] {
+// readChanges reads the changes in one of our Change Lists. It converts them back from
+// the profile in which the list was written.
+func (m *maker) readChanges(ctx context.Context, key string) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		r, _, err := m.p.Bucket.Get(ctx, key, 0, -1)
 		if err != nil {
@@ -129,15 +130,15 @@ func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesyn
 			if err != nil {
 				err = fmt.Errorf("reading %q: %w", key, err)
 			}
-			if !yield(untold(en), err) {
+			if !yield(outOfProfile(en), err) {
 				return
 			}
 		}
 	}
 }
 
-// untold reverses the conversion of told, as far as possible.
-func untold(en resourcesync.Entry) resourcesync.Entry {
+// outOfProfile reverses the conversion of inProfile, as far as possible.
+func outOfProfile(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Datetime.IsZero():
 		en.LastMod, en.Datetime = resourcesync.Datetime{}, en.LastMod

@@ -20,24 +20,24 @@ import (
 
 // HandlerOptions configures NewHandler. Only Dirs is required.
 type HandlerOptions struct {
-	// Dirs are the directories to serve. A path is looked up in each of them, and the first
-	// that has it is used. They should not follow links out of their directory. Unlike
+	// Dirs are the directories to serve. A file is served from the first directory that
+	// has it. The directories should not follow links that lead out of them. Unlike
 	// os.Root.FS they may have names that are not UTF-8.
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
 	Prefix string
-	// Sets are the sets published here and the resources that each covers. If nil, they
-	// are the sets in the Source Description, each covering every resource.
+	// Sets are the sets published here, each with the resources that it covers. If nil,
+	// they are the sets in the Source Description, and each covers every resource.
 	Sets []ServedSet
-	// Label returns the media type, encoding and links of the file at a path, as far as its
-	// name and content do not show them. If nil, no file has a Label.
+	// Label returns the media type, encoding and links of a file if its name and content
+	// do not show them. If nil, no file has a Label.
 	Label func(path string) Label
 	// Representations returns the paths of the files that may represent the generic URI
-	// with this path, preferred ones first (1.1 §14.3). It is called only if no file
-	// exists at the path. If nil, there are no generic URIs.
+	// with the given path, preferred ones first (1.1 §14.3). It is called only if no
+	// file exists at that path. If nil, there are no generic URIs.
 	Representations func(path string) []string
-	// Hidden are slash-separated paths that are not served, like everything below them: for
-	// example a state directory inside a served directory.
+	// Hidden are slash-separated paths that are not served, for example that of a state
+	// directory inside a served directory. Nothing below them is served either.
 	Hidden []string
 	// Now returns the current time for write deadlines; if nil, there are no deadlines.
 	Now func() time.Time
@@ -45,22 +45,22 @@ type HandlerOptions struct {
 	Report func(error)
 }
 
-// ServedSet names a set and the resources that are in it.
+// ServedSet is a set and the resources that are in it.
 type ServedSet struct {
-	Name   string                 // "" is the default set
-	Covers func(path string) bool // reports whether the resource at a path is in the set; if nil, every resource is
+	Name   string                 // the name of the set; "" for the default set
+	Covers func(path string) bool // reports whether the set has the resource at a path; if nil, the set has every resource
 }
 
 // Label describes how to send the bytes of a resource.
 type Label struct {
-	Type     string // media type; if empty, the name and content of the file determine it
-	Encoding string // Content-Encoding of the stored bytes, such as "gzip"; "" if they are not encoded
+	Type     string // the media type; if empty, the name and content of the file determine it
+	Encoding string // the Content-Encoding of the stored bytes, such as "gzip"; "" if they are not encoded
 	// Links are sent as Link headers, up to a limit. Their hrefs are URIs.
 	Links []resourcesync.Link
 }
 
-// contentPolicy is the Content-Security-Policy of all served content. It allows no scripts,
-// forms, frames, and no access to our origin or other hosts. It allows pictures, sound and
+// contentPolicy is the Content-Security-Policy of everything that is served. It forbids
+// scripts, forms, frames, and access to other hosts. It allows pictures, sound and
 // styles of the same site, so that plain static pages look right.
 const contentPolicy = "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'"
 
@@ -69,20 +69,21 @@ const (
 	cacheNever   = "no-cache" // clients may cache it but must revalidate
 )
 
-// maxRanges is the largest number of byte ranges in a request. With more, the handler
-// sends the whole file.
+// maxRanges is the largest number of byte ranges in a request. If a request has more,
+// the handler sends the whole file.
 const maxRanges = 16
 
 // NewHandler serves a published site read-only: GET and HEAD of regular files, with
 // byte ranges and conditional requests.
 //
-// A resource links to the Capability Lists of its sets (1.1 §6.3.3). A file whose Label has
-// an encoding is sent as it is stored, whatever the request accepts. If there is no
-// /robots.txt, the handler writes one that names the plain sitemaps (1.1 §6.3.4). If there
-// is no index.html, the base URL and the root of the host redirect to the page about the
-// Source. All other requests get 404: for directories without index.html, names that begin
-// with a dot except /.well-known/resourcesync, Hidden paths, special files and paths that
-// try to leave the directory. Memory use does not depend on the size of a file.
+// The response for a resource has Link headers to the Capability Lists of its sets (1.1
+// §6.3.3). A file whose Label has an encoding is sent as it is stored, whatever the
+// request accepts. If there is no /robots.txt, the handler writes one that names the
+// plain sitemaps (1.1 §6.3.4). If there is no index.html, the base URL and the root of
+// the host redirect to the page about the Source. All other requests get 404: for
+// directories without index.html, names that begin with a dot except
+// /.well-known/resourcesync, Hidden paths, special files and paths that try to leave the
+// directory. Memory use does not depend on the size of a file.
 //
 // With a Prefix, the handler also answers /.well-known/resourcesync of the host with
 // the Source Description, since readers look there first (1.1 §6.3.2). The caller has
@@ -106,7 +107,7 @@ type handler struct {
 	site siteInfo
 }
 
-// published returns the current publication, which it reads again after a change. It
+// published returns what is published now. It reads this again only after a change, and
 // reports a read error only once.
 func (h *handler) published() Published {
 	now := stamps(h.o.Dirs)
@@ -118,13 +119,14 @@ func (h *handler) published() Published {
 	return h.site.published
 }
 
-// sitemaps returns the Sitemap lines of robots.txt. It does not use the cache, because
-// sitemaps can change without the Source Description, on which the cache depends.
+// sitemaps returns the Sitemap lines for robots.txt. It does not use the cached
+// publication, because the cache depends on the Source Description, and sitemaps can
+// change without it.
 func (h *handler) sitemaps() string {
 	return h.read().Sitemaps()
 }
 
-// read reads the current publication, and reports an error.
+// read reads what is published now. It passes an error to Report.
 func (h *handler) read() Published {
 	p, err := ReadPublished(h.o.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +139,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(*response) bool { return false })
 }
 
-// answer answers a request, unless the function first has answered it and returns true.
+// answer answers a request. It calls first before it looks for a file; if first returns
+// true, the request was answered.
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*response) bool) {
 	out := newResponse(w, h.o.Now)
 	defer func() {
@@ -174,7 +177,8 @@ func notFound(w http.ResponseWriter) {
 	http.Error(w, "404: no such file in this collection", http.StatusNotFound)
 }
 
-// front reports whether a path is an entry page: the root of the host or the base URL.
+// front reports whether a URL path is that of the entry page: the root of the host or
+// the base URL.
 func (h *handler) front(urlPath string) bool {
 	return urlPath == "/" || strings.TrimSuffix(urlPath, "/")+"/" == h.o.Prefix
 }
@@ -192,9 +196,10 @@ func (h *handler) panicked(w *response, r *http.Request, cause any) {
 	http.Error(w, "something went wrong", http.StatusInternalServerError)
 }
 
-// name returns the path of the file for a URL. It returns false if the URL is not below the
-// prefix, is hidden, or has elements that could leave the directory. The well-known URI of
-// the host maps to the Source Description, even if it is outside the prefix.
+// name returns the path of the file at a URL. It returns false if the URL is not below
+// the prefix, is hidden, or has elements that could lead out of the directory. The
+// well-known URI of the host means the Source Description, even if it is not below the
+// prefix.
 func (h *handler) name(u *url.URL) (string, bool) {
 	if u.Path == "/"+wellKnownKey && h.o.Prefix != "/" {
 		return descriptionKey, true
@@ -245,8 +250,8 @@ func (h *handler) hidden(name string) bool {
 	return false
 }
 
-// send sends a file. If variant is not empty it becomes part of the ETag, which
-// distinguishes representations of one URI.
+// send sends a file. variant distinguishes representations of one URI: if it is not
+// empty it becomes part of the ETag.
 func (h *handler) send(w *response, r *http.Request, name, variant string) {
 	f, info, err := h.open(name)
 	if err != nil {
@@ -337,8 +342,8 @@ func openRegular(dir fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// typeOf returns the media type of a file by its name, or else by its content. The Resource
-// List has the same type.
+// typeOf returns the media type of a file by its name, or by its content if the name
+// does not show it. The Resource List states the same type.
 func typeOf(name string, body io.ReadSeeker) (string, error) {
 	if name == wellKnownKey {
 		return "application/xml", nil
@@ -356,13 +361,13 @@ func typeOf(name string, body io.ReadSeeker) (string, error) {
 	return mediatype.Sniff(prefix), nil
 }
 
-// etag returns a strong validator made of size and modification time, since rewriting a
-// file changes its time.
+// etag returns a strong validator, which consists of the size and the modification time
+// of a file. Rewriting a file changes that time.
 func etag(info fs.FileInfo, variant string) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + variant + `"`
 }
 
-// label returns the Label of a file. Our own documents have none.
+// label returns the Label of a file. Documents of the publication have none.
 func (h *handler) label(name string) Label {
 	if h.o.Label == nil || ofPublication(name) {
 		return Label{}
@@ -370,15 +375,15 @@ func (h *handler) label(name string) Label {
 	return h.o.Label(name)
 }
 
-// ofPublication reports whether a path is one of our own documents rather than a
-// resource.
+// ofPublication reports whether a path is that of a document of the publication, and not
+// of a resource.
 func ofPublication(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
 
 // maxLinks is the largest number of Link headers in an answer.
 const maxLinks = 16
 
-// link adds Link headers for the existing Capability Lists that cover a resource (1.1
-// §6.3.3).
+// link adds Link headers to those Capability Lists that exist and cover the resource
+// (1.1 §6.3.3).
 func (h *handler) link(header http.Header, name string) {
 	if ofPublication(name) {
 		return
@@ -404,8 +409,9 @@ func linkHeader(l *resourcesync.Link) string {
 	return text
 }
 
-// sets returns the sets to which a resource may belong: the configured ones, those of
-// the Source Description, or else the default set.
+// sets returns the sets to which a resource may belong. These are the configured ones,
+// or those of the Source Description if none is configured. Without either, there is
+// only the default set.
 func (h *handler) sets() []ServedSet {
 	if h.o.Sets != nil {
 		return h.o.Sets
@@ -423,8 +429,8 @@ func (h *handler) sets() []ServedSet {
 // robotsName is the file that crawlers request from the root of a host.
 const robotsName = "robots.txt"
 
-// robots answers a request for robots.txt if there is no such file. The answer is for
-// search engines, since ResourceSync clients use the Link header of any resource.
+// robots answers a request for robots.txt if no such file exists. The answer is for
+// search engines; ResourceSync clients use the Link header of any resource.
 func robots(w http.ResponseWriter, r *http.Request, lines string) {
 	if lines == "" {
 		notFound(w)

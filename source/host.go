@@ -15,12 +15,12 @@ import (
 	"instep/resourcesync"
 )
 
-// NewHostHandler serves several publications of one host, each as NewHandler does below its
-// Prefix. If several prefixes match a path, the site with the longest one answers. At the
-// root of the host it answers the well-known URI with a Source Description of all sets (1.1
-// §6.3.2), writes a robots.txt with all plain sitemaps and, if no site has the prefix "/",
-// lists links to the pages about the Sources. For these answers it uses Now and Report of
-// the first site.
+// NewHostHandler serves several publications of one host, each as NewHandler does, below
+// its Prefix. If several prefixes match a path, the longest one counts. At the root of
+// the host the handler has its own answers: a Source Description of all sets at the
+// well-known URI (1.1 §6.3.2), a robots.txt with all plain sitemaps, and, if no site has
+// the prefix "/", a page with links to the pages about the Sources. For these answers it
+// uses Now and Report of the first site.
 func NewHostHandler(sites []HandlerOptions) http.Handler {
 	h := &hostHandler{}
 	for _, o := range sites {
@@ -33,8 +33,8 @@ func NewHostHandler(sites []HandlerOptions) http.Handler {
 type hostHandler struct {
 	sites []*handler // sorted by descending length of the prefix
 
-	mu          sync.Mutex // guards the fields below
-	stamps      [][2]stamp // stamps of the sites' documents when the description was merged
+	mu          sync.Mutex // protects the fields below
+	stamps      [][2]stamp // the time and size that the documents of each site had when the description was merged
 	description []byte
 }
 
@@ -71,10 +71,10 @@ func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// hostPage lists the publications of a host.
+// hostPage is the content of a page that lists the publications of a host.
 type hostPage struct {
 	Heading, Generator string
-	Sites              []string // paths of the pages about the publications
+	Sites              []string // the paths of the pages about the publications
 	Links              []PageLink
 }
 
@@ -107,9 +107,9 @@ func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, limitRanges(r), "", time.Time{}, bytes.NewReader(text))
 }
 
-// describe returns the merged Source Description, and merges it again after a change of a
-// site. If the description of a site cannot be read it returns an error, because readers
-// would take missing sets for deleted.
+// describe returns the merged Source Description. It merges again after a site has
+// changed. If the Source Description of a site cannot be read it returns an error:
+// without the sets of that site, readers would think that they were deleted.
 func (h *hostHandler) describe() ([]byte, error) {
 	now := make([][2]stamp, len(h.sites))
 	for i, s := range h.sites {
@@ -133,12 +133,12 @@ func (h *hostHandler) describe() ([]byte, error) {
 	return text, err
 }
 
-// hostDescription merges the Source Descriptions of a host.
+// hostDescription is the Source Description of a host, merged from those of its sites.
 type hostDescription struct {
 	about []resourcesync.Link  // links to the pages about the Sources
 	sets  []resourcesync.Entry // Capability Lists
-	parts []resourcesync.Entry // entries of an index: the Source Descriptions, or their parts if they are indexes
-	many  bool                 // an index is needed, because there are too many sets or a description is an index
+	parts []resourcesync.Entry // entries of an index: the Source Description of each site or, if that is an index, its parts
+	many  bool                 // whether an index is needed, because there are too many sets or the Source Description of a site is an index
 }
 
 // add adds the Source Description of a site.
@@ -165,8 +165,8 @@ func (d *hostDescription) add(dirs []fs.FS) error {
 	return nil
 }
 
-// encode returns a Source Description of all sets, or an index of the Source Descriptions
-// if there are too many sets (1.1 §8).
+// encode returns a Source Description of all sets. If there are too many sets, it is an
+// index of the Source Descriptions of the sites (1.1 §8).
 func (d *hostDescription) encode() ([]byte, error) {
 	h := resourcesync.Header{Links: d.about}
 	h.Capability = resourcesync.CapabilityDescription

@@ -21,13 +21,13 @@ const (
 // publication.
 type PublicationInfo struct {
 	Format  int     `json:"format_version"`
-	State   string  `json:"state"`    // UUID of the state that wrote it
+	State   string  `json:"state"`    // the UUID of the state directory from which the publication was written
 	BaseURL string  `json:"base_url"` // ends in "/"
 	Aliases Aliases `json:"aliases,omitzero"`
 }
 
-// Prefix returns the path of the base URL, below which the publication has to be
-// served.
+// Prefix returns the path of the base URL. The publication has to be served below this
+// path.
 func (i PublicationInfo) Prefix() string {
 	u, err := url.Parse(i.BaseURL)
 	if err != nil || u.Path == "" {
@@ -66,8 +66,9 @@ func readInfo(r io.Reader) (PublicationInfo, error) {
 	return i, nil
 }
 
-// CheckState returns a *WrongStateError if the bucket holds the publication of another
-// state, and *NotOursError if another program wrote its publication.json.
+// CheckState returns a *WrongStateError if the bucket contains what was published from
+// another state directory, and a *NotOursError if another program wrote its
+// publication.json.
 func (p *Publisher) CheckState(ctx context.Context) error {
 	r, _, err := p.Bucket.Get(ctx, infoKey, 0, -1)
 	switch {

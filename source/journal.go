@@ -20,19 +20,19 @@ import (
 // for concurrent use.
 //
 //	begun                    the id of the last publication that was begun
-//	last/SET                 the last committed publication, and whether it is done
-//	published/SET            exists once a publication of the set was done
+//	last/SET                 the last committed publication, and whether Done was called for it
+//	published/SET            exists if Done was called for a publication of the set
 //	items/SET/KIND/NUMBER    an Item
 //	documents/KEY            what was written last at KEY, and when it was retired
-//	retired/KEY              exists while the document at KEY is retired, so that these are found
+//	retired/KEY              exists while the document at KEY is retired; with it Expired finds such documents
 //
 // SET is "set" for the set without a name, else "sets/" and the name.
 type BucketJournal struct{ bucket blob.Bucket }
 
 var _ Journal = (*BucketJournal)(nil)
 
-// NewJournal returns the journal in a bucket. An empty bucket is a journal without
-// publications.
+// NewJournal returns the journal in a bucket. If the bucket is empty, the journal has no
+// publications yet.
 func NewJournal(b blob.Bucket) *BucketJournal { return &BucketJournal{bucket: b} }
 
 // lastRecord records the last committed publication of a set.
@@ -41,10 +41,10 @@ type lastRecord struct {
 	Done        bool
 }
 
-// documentRecord records one of our documents.
+// documentRecord is the record about a document that we have written.
 type documentRecord struct {
 	Document    Document
-	Publication int64     // the publication that last wrote the document
+	Publication int64     // the id of the publication that last wrote the document
 	Retired     time.Time `json:",omitzero"`
 }
 
@@ -58,7 +58,7 @@ const (
 	setsPrefix    = "sets/"
 )
 
-// setKey returns the part of a key that stands for a set.
+// setKey returns that part of a key which names a set.
 func setKey(set string) string {
 	if set == "" {
 		return "set"
@@ -85,8 +85,8 @@ func (j *BucketJournal) Commit(ctx context.Context, p Publication) error {
 	return j.write(ctx, func(w *recordWriter) { w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p}) })
 }
 
-// Done implements Journal. The record with Done set is written last, so that Recover
-// repeats an interrupted Done.
+// Done implements Journal. It writes the record that says Done last. If Done is
+// interrupted, Recover therefore calls it again.
 func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	retired, err := j.retire(ctx, p)
 	if err != nil {
@@ -94,7 +94,7 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	}
 	return j.write(ctx, func(w *recordWriter) {
 		for _, d := range retired {
-			w.put(retiredPrefix+d.Document.Key, struct{}{}) // without a record of the document this record has no effect
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // harmless without the next record: Expired ignores keys without a record of their document
 			w.put(documentsAs+d.Document.Key, d)
 		}
 		for _, d := range p.Documents {
@@ -112,8 +112,8 @@ func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	})
 }
 
-// retire returns updated records for the documents that p retires for the first time.
-// It leaves out documents that p also writes.
+// retire returns new records for those documents that the publication p retires for the
+// first time. It leaves out documents that p also writes.
 func (j *BucketJournal) retire(ctx context.Context, p Publication) ([]documentRecord, error) {
 	written := map[string]bool{}
 	for _, d := range p.Documents {
@@ -157,7 +157,7 @@ func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, fr
 		at, _ := slices.BinarySearch(keys, first)
 		for _, key := range keys[at:] {
 			it, ok, err := record[Item](ctx, j.bucket, key)
-			if err == nil && !ok { // the item was dropped after the keys were listed
+			if err == nil && !ok { // the item was removed while the items were read
 				continue
 			}
 			if !yield(it, err) || err != nil {
@@ -221,8 +221,8 @@ func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, erro
 	return keys, nil
 }
 
-// maxRecord is the largest size of a record in bytes. It is large because the record of
-// a publication lists every document.
+// maxRecord is the largest size of a record in bytes. It is large because a publication
+// is one record, which lists every document.
 const maxRecord = 1 << 30
 
 // record reads the record at a key. It returns false if there is none.
@@ -247,8 +247,8 @@ type recordWriter struct {
 	err   error // the first error
 }
 
-// write commits the batch that fill fills. Records become durable in the order in which
-// fill puts and deletes them.
+// write calls fill, which adds records to a batch, and commits that batch. The records
+// become durable in the order in which fill puts and deletes them.
 func (j *BucketJournal) write(ctx context.Context, fill func(*recordWriter)) error {
 	batch, err := j.bucket.Begin(ctx)
 	if err != nil {

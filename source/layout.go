@@ -22,34 +22,35 @@ const (
 
 // Values of Document.Rank, in the order of publication.
 const (
-	rankInfo         = iota // publication.json, which names the owner, before all other documents
+	rankInfo         = iota // publication.json, which names the state directory: before all other documents
 	rankMaps                // Resource Maps, before the lists that link them
-	rankMapLists            // documents that list Resource Maps
+	rankMapLists            // the documents that list Resource Maps
 	rankPackages            // packages, which are written before the commit
 	rankManifests           // copies of the manifests in the packages
 	rankPatches             // patches, before the Change Lists that link them
-	rankChanges             // Change Lists and Change Dumps, before lists and dumps of later times
+	rankChanges             // Change Lists and Change Dumps, before Resource Lists and Resource Dumps, which may be newer
 	rankArchiveParts        // parts of archives
 	rankArchives            // archives and their indexes
 	rankIndexes             // indexes of Change Lists and Change Dumps
 	rankParts               // parts of lists, dumps and sitemaps
-	rankList                // lists, dumps, their indexes
-	rankFixed               // copies at keys that never change
+	rankList                // lists, dumps and their indexes
+	rankFixed               // copies at keys that are always the same
 	rankPages               // HTML pages
 	rankCapability          // the Capability List
 	rankDescriptionParts
 	rankDescription  // Source Description, the first document that clients read
-	rankFixedChanges // Change List at a fixed name, polled by clients that read nothing else; no document links it
+	rankFixedChanges // Change List at a fixed name: no document links to it, and some clients read nothing else
 )
 
-// nameForm matches valid set names. A name becomes part of keys and URIs unchanged.
+// nameForm matches the valid names of sets. A name becomes part of keys and URIs without
+// change.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // CheckSet returns an error if name is not a valid name of a set. The default set has the
 // name "".
 func CheckSet(name string) error {
 	if name != "" && !nameForm.MatchString(name) {
-		return fmt.Errorf("%q can't name a set: a letter or digit, then at most 99 of A-Z a-z 0-9 . _ -", name)
+		return fmt.Errorf("%q can't name a set: expected a letter or digit, then at most 99 of A-Z a-z 0-9 . _ -", name)
 	}
 	return nil
 }
@@ -110,7 +111,8 @@ func (l layout) changeList(number int64) string {
 	return fmt.Sprintf("%schanges/%d.xml", l.dir(), number)
 }
 
-// resourceList returns the key of a generation's Resource List or its index.
+// resourceList returns the key of the Resource List, or of its index, that the
+// publication with the given id has written.
 func (l layout) resourceList(generation int64) string {
 	return fmt.Sprintf("%slists/%d/resourcelist.xml", l.dir(), generation)
 }
@@ -125,18 +127,20 @@ func (l layout) changeIndex(kind ItemKind) string {
 	return fmt.Sprintf("%s%s-index.xml", l.dir(), kind)
 }
 
-// resourceDump returns the key of a generation's Resource Dump or its index.
+// resourceDump returns the key of the Resource Dump, or of its index, that the
+// publication with the given id has written.
 func (l layout) resourceDump(generation int64) string {
 	return fmt.Sprintf("%sdumps/%d/resourcedump.xml", l.dir(), generation)
 }
 
-// packages returns the key prefixes of a publication's packages: those of its Resource
-// Dump and of its Change Dumps.
+// packages returns two prefixes of keys for the publication with the given id: that of
+// the packages of its Resource Dump, and that of the packages of Change Dumps.
 func (l layout) packages(id int64) [2]string {
 	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
 }
 
-// partKey returns the key of part n of the document at key.
+// partKey returns the key of the nth part of a document that is divided into parts. key
+// is the key of their index.
 func partKey(key string, n int64) string {
 	return fmt.Sprintf("%s-%05d.xml", strings.TrimSuffix(key, ".xml"), n)
 }
@@ -149,7 +153,7 @@ func (l layout) archive(kind ItemKind) string {
 	return fmt.Sprintf("%sarchives/%s-archive.xml", l.dir(), kind)
 }
 
-// archived returns the key of the archive copy of a Change List or Change Dump.
+// archived returns the key of the copy of a Change List or Change Dump in an archive.
 func (l layout) archived(kind ItemKind, number int64) string {
 	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
 }
@@ -160,16 +164,17 @@ func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
 // page returns the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }
 
-// fixedResourceList returns the key of the copy of the current Resource List. The key is
-// always the same, and robots.txt names it.
+// fixedResourceList returns the key of the copy of the current Resource List. This key
+// is always the same, and robots.txt names it.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
 // fixedChangeList returns the key of the Change List at a fixed name, for clients that poll
 // one URI.
 func (l layout) fixedChangeList() string { return l.dir() + fixedChangesName }
 
-// sitemap returns the key of the plain sitemap. For the default set it is sitemap.xml,
-// where search engines look, or another key if a foreign file is there.
+// sitemap returns the key of the plain sitemap. For the default set this is sitemap.xml,
+// where search engines look. If foreign is true, another program has written a file
+// there, and the sitemap has another key.
 func (l layout) sitemap(foreign bool) string {
 	if l.set == "" && !foreign {
 		return sitemapName
@@ -177,8 +182,8 @@ func (l layout) sitemap(foreign bool) string {
 	return l.dir() + sitemapName
 }
 
-// stagePrefix returns the key prefix under which the documents of a publication are
-// staged.
+// stagePrefix returns the prefix of the keys at which documents of the set are stored
+// before their publication is committed.
 func (l layout) stagePrefix() string {
 	if l.set == "" {
 		return "default/"
@@ -186,7 +191,7 @@ func (l layout) stagePrefix() string {
 	return "set/" + l.set + "/"
 }
 
-// owns reports whether a key belongs to this set and not to another one.
+// owns reports whether a key is that of a document of this set.
 func (l layout) owns(key string) bool {
 	if l.set == "" {
 		return !strings.HasPrefix(key, root+"sets/")
@@ -219,13 +224,14 @@ func FixedChangeListURI(base, set string) string {
 	return l.uri(l.fixedChangeList())
 }
 
-// MayBeDocument reports whether a publication can write a document at a key.
+// MayBeDocument reports whether a key is one at which a publication can write a
+// document.
 func MayBeDocument(key string) bool {
 	return key == wellKnownKey || strings.HasPrefix(key, root) || strings.HasPrefix(key, "sitemap") && strings.HasSuffix(key, ".xml")
 }
 
-// Immutable reports whether the bytes of a published key never change, so that
-// caches may keep them.
+// Immutable reports whether the bytes at a published key never change, so that caches
+// may keep them.
 func Immutable(key string) bool {
 	rest, ok := strings.CutPrefix(key, root)
 	if !ok {

@@ -11,7 +11,8 @@ import (
 	"instep/resourcesync"
 )
 
-// snapshot writes the Resource List and the plain sitemap of one snapshot.
+// snapshot writes the Resource List and the plain sitemap of the Snapshot in u, if there
+// is one.
 func (m *maker) snapshot(ctx context.Context, u Update) error {
 	s := u.Snapshot
 	if s == nil {
@@ -21,7 +22,7 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	list := m.l.resourceList(m.pub.ID)
 	h := m.header(resourcesync.CapabilityResourceList)
 	h.At, h.Completed = resourcesync.DatetimeOf(s.At), resourcesync.DatetimeOf(s.Completed)
-	keys, n, err := m.series(ctx, h, Document{Key: list, Rank: rankList, Immutable: true}, Document{Key: list, Rank: rankParts, Immutable: true}, all.list)
+	keys, n, err := m.series(ctx, h, Document{Key: list, Rank: rankList, Immutable: true}, Document{Key: list, Rank: rankParts, Immutable: true}, all.listEntries)
 	if err != nil {
 		return err
 	}
@@ -37,17 +38,17 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 		Kind: ItemResourceList, Number: m.pub.ID, Key: list, Keys: keys, At: s.At.UTC(), Completed: s.Completed.UTC(),
 		Through: s.Through, Entries: n, Bytes: m.st.length(keys), Current: true, Since: m.pub.Made,
 	})
-	return m.sitemap(ctx, all.plain)
+	return m.sitemap(ctx, all.sitemapEntries)
 }
 
-// members iterates over the resources of a snapshot. If their entries in the plain sitemap
-// fit into one document it keeps these entries in memory, so that most sets are read once
-// and not twice.
+// members are the resources of a snapshot. If their entries in the plain sitemap fit
+// into one document, members keeps these entries in memory. Most sets are therefore read
+// once and not twice.
 type members struct {
 	all   iter.Seq2[resourcesync.Entry, error]
-	bytes int64 // total length of the resources that list has yielded
+	bytes int64 // the total length of the resources that listEntries has yielded
 	n     int
-	kept  []plainMember // entries for the plain sitemap; nil if there are more than resourcesync.MaxEntries
+	kept  []plainMember // the entries for the plain sitemap; nil if there are more than resourcesync.MaxEntries
 }
 
 // plainMember is the entry of a resource in a plain sitemap.
@@ -56,8 +57,9 @@ type plainMember struct {
 	lastMod resourcesync.Datetime
 }
 
-// list yields all entries, from the first one on in each range loop.
-func (s *members) list(yield func(resourcesync.Entry, error) bool) {
+// listEntries yields the entries for the Resource List. Each call begins again at the
+// first entry.
+func (s *members) listEntries(yield func(resourcesync.Entry, error) bool) {
 	s.bytes, s.n, s.kept = 0, 0, s.kept[:0]
 	for en, err := range s.all {
 		s.bytes += max(en.Length.Int64(), 0)
@@ -72,8 +74,9 @@ func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 	}
 }
 
-// plain yields the plain sitemap entries of the resources that list has yielded.
-func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
+// sitemapEntries yields the entries for the plain sitemap. It must be called after
+// listEntries.
+func (s *members) sitemapEntries(yield func(resourcesync.Entry, error) bool) {
 	if s.n > len(s.kept) {
 		converted(s.all, func(en resourcesync.Entry) resourcesync.Entry {
 			return resourcesync.Entry{Loc: en.Loc, LastMod: en.LastMod}
@@ -87,8 +90,8 @@ func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
 	}
 }
 
-// sitemap writes the plain sitemap. It has only URLs and lastmod, because search engines
-// reject elements that they do not know.
+// sitemap writes the plain sitemap. Its entries have only a URL and lastmod, because
+// search engines reject elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
 	foreign, err := m.foreign(ctx, m.l.sitemap(false))
 	if err != nil {
@@ -105,14 +108,14 @@ func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entr
 	if err != nil {
 		return err
 	}
-	m.retire(without(m.last.SitemapKeys, keys)...)
+	m.retire(subtract(m.last.SitemapKeys, keys)...)
 	m.pub.SitemapKeys = keys
 	return nil
 }
 
-// foreign reports whether a file that we did not write exists at key.
+// foreign reports whether there is a file at key that we did not write.
 func (m *maker) foreign(ctx context.Context, key string) (bool, error) {
-	_, err := m.p.standing(ctx, Document{Key: key, Length: -1}) // no file has this length
+	_, err := m.p.compareStored(ctx, Document{Key: key, Length: -1}) // no file has the length -1, so no file is equal
 	if errors.As(err, new(*NotOursError)) {
 		return true, nil
 	}

@@ -20,19 +20,19 @@ type maker struct {
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the new publication, as far as it is made
+	pub    Publication // the new publication, as far as it has been made
 	shelf  shelf
 
-	marked   bool // the mark of the packages is written
-	packages int  // number of Change Dump packages so far
-	newMaps  int  // number of new Resource Maps
+	marked   bool // whether the mark for the packages was written; see markName
+	packages int  // the number of packages of Change Dumps so far
+	newMaps  int  // the number of new Resource Maps
 }
 
-// preview reports whether the documents are discarded after encoding.
+// preview reports whether the maker works for Preview, which stores no documents.
 func (m *maker) preview() bool { return m.st.batch == nil }
 
-// make writes the documents that u changes into st and returns the new publication. All
-// other documents are those of last.
+// make writes to st those documents that the Update u changes, and returns the new
+// publication. All other documents stay as the publication last left them.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
@@ -53,8 +53,8 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	return m.pub, nil
 }
 
-// header returns the header of a document with a capability, with the up link and, if there
-// is one, the link to the archive of its kind (Archives §2.2).
+// header returns the header of a document with the given capability. It has the up link
+// and, if an archive of such documents exists, a link to that archive (Archives §2.2).
 func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
 	h := m.l.header(c)
 	if uri := m.last.Offer(c + archiveSuffix); uri != "" {
@@ -63,15 +63,15 @@ func (m *maker) header(c resourcesync.Capability) resourcesync.Header {
 	return h
 }
 
-// header returns the header of a document with a capability, with the up link to the
-// Capability List of the set.
+// header returns the header of a document with the given capability. It has a link up to
+// the Capability List of the set.
 func (l layout) header(c resourcesync.Capability) resourcesync.Header {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
 	h.Capability = c
 	return h
 }
 
-// offer makes the Capability List name the document at key for a capability.
+// offer makes the Capability List link to the document at key for the capability c.
 func (m *maker) offer(c resourcesync.Capability, key string) {
 	uri := m.l.uri(key)
 	for i := range m.pub.Offers {
@@ -83,22 +83,23 @@ func (m *maker) offer(c resourcesync.Capability, key string) {
 	m.pub.Offers = append(m.pub.Offers, Offer{c, uri})
 }
 
-// withdraw removes a capability from the Capability List.
+// withdraw removes the capability c from the Capability List.
 func (m *maker) withdraw(c resourcesync.Capability) {
 	m.pub.Offers = slices.DeleteFunc(m.pub.Offers, func(o Offer) bool { return o.Capability == c })
 }
 
-// retire records that no document links to these keys any more. Sweep may then remove
-// them.
+// retire records that no document links any more to the documents at the given keys.
+// Sweep may later remove them.
 func (m *maker) retire(keys ...string) { m.pub.Retired = append(m.pub.Retired, keys...) }
 
-// absent reports whether any of the keys is missing from the bucket.
+// absent reports whether the bucket has nothing at one or more of the given keys.
 func (m *maker) absent(ctx context.Context, keys ...string) (bool, error) {
 	missing, err := Absent(ctx, m.p.Bucket, keys...)
 	return len(missing) > 0, err
 }
 
-// Absent returns those of the keys at which a bucket has nothing, not even a foreign file.
+// Absent returns those of the given keys at which a bucket has nothing, not even a file
+// that another program has written.
 func Absent(ctx context.Context, b blob.Bucket, keys ...string) (missing []string, err error) {
 	for _, key := range keys {
 		_, err := b.Stat(ctx, key)
@@ -126,11 +127,11 @@ func (m *maker) capabilityList(ctx context.Context, _ Update) error {
 	for _, o := range m.pub.Offers {
 		entries = append(entries, resourcesync.Entry{Loc: o.URI, Metadata: resourcesync.Metadata{Capability: o.Capability}})
 	}
-	return m.short(ctx, Document{Key: m.l.capabilityList(), Rank: rankCapability}, h, entries)
+	return m.writeShort(ctx, Document{Key: m.l.capabilityList(), Rank: rankCapability}, h, entries)
 }
 
-// short writes a document whose entries are in memory.
-func (m *maker) short(ctx context.Context, doc Document, h resourcesync.Header, entries []resourcesync.Entry) error {
+// writeShort writes a document whose entries are all in memory.
+func (m *maker) writeShort(ctx context.Context, doc Document, h resourcesync.Header, entries []resourcesync.Entry) error {
 	_, err := m.st.write(ctx, doc, h, listed(entries))
 	return err
 }

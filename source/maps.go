@@ -10,34 +10,37 @@ import (
 )
 
 // Maps are the Resource Maps of a set, which describe Aggregations of resources, and the
-// documents that list these maps. Functions of the caller encode them. A Publisher
-// publishes a map only if it changed, and retires maps that All no longer yields.
+// documents that list these maps. The caller provides functions that encode them. A
+// Publisher publishes a map only if it has changed, and retires a map that All no longer
+// yields.
 type Maps struct {
-	All iter.Seq2[Map, error] // ranged over once; a Map is not used after the next one was yielded
-	// Lists are rewritten when a map was added, changed or removed. When the last map is
-	// removed they are written once more, without maps, and the next publication retires
-	// them. The first of Lists is the Sitemap of the maps.
+	All iter.Seq2[Map, error] // read once; each Map is used only until the next one is yielded
+	// Lists are the documents that list the maps. They are written again when a map was
+	// added, changed or removed. After the last map was removed they are written once
+	// more, without maps, and the next publication retires them. The first one is the
+	// Sitemap of the maps.
 	Lists []MapList
-	// Links returns link elements for the HTML pages; nil adds none.
+	// Links returns link elements for the HTML pages; if nil, there are none.
 	Links func(all []MapState) []PageLink
 }
 
-// Map is a Resource Map in one format or several.
+// Map is a Resource Map, in one or more formats.
 type Map struct {
-	Name  string // unique in the set
-	Sum   Sum    // digest of the content: a map with an unchanged sum is not rewritten
+	Name  string // the name of the map, which no other map of the set has
+	Sum   Sum    // a digest of the content; as long as it is the same, the map is not written again
 	Files []MapFile
 }
 
-// MapFile is a map in one format. Its name is one path segment in lower case. Write encodes
-// the map; changed is its modification time.
+// MapFile is a Resource Map in one format. Name is one path segment in lower case. Write
+// encodes the map; its argument changed is the modification time of the map.
 type MapFile struct {
 	Name  string
 	Write func(w io.Writer, changed time.Time) error
 }
 
-// MapList is a document that lists the maps of a set. Write gets all maps, in the order in
-// which All yielded them, and the time of the last addition, change or removal.
+// MapList is a document that lists the maps of a set. Write encodes it. all are the maps
+// in the order in which Maps.All yielded them, and changed is the time at which a map
+// was last added, changed or removed.
 type MapList struct {
 	Name  string
 	Write func(w io.Writer, all []MapState, changed time.Time) error
@@ -50,7 +53,7 @@ type MapState struct {
 	Changed time.Time
 }
 
-// PageLink is a link element of a page for people.
+// PageLink is a link element in an HTML page for people.
 type PageLink struct{ Rel, Href, Type, Title string }
 
 // MapURI returns the URI of a Resource Map file of a set.
@@ -63,7 +66,8 @@ func MapURI(base, set, name string) string {
 // of the maps, since a Sitemap may list only URIs of its own directory (ORE alpha §2.2).
 const mapsSitemapName = "sitemap.xml"
 
-// maps writes the Resource Maps that changed and the documents that list them.
+// maps writes those Resource Maps that have changed, and the documents that list the
+// maps.
 func (m *maker) maps(ctx context.Context, u Update) error {
 	if u.Maps == nil {
 		return nil
@@ -103,7 +107,7 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	return m.mapLists(ctx, u.Maps, all, anew, changed)
 }
 
-// mapItems returns the published maps by name.
+// mapItems returns the Resource Maps that are published, by their names.
 func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	items := map[string]Item{}
 	for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemMap, 0) {
@@ -115,8 +119,8 @@ func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	return items, nil
 }
 
-// oneMap writes the files of a map if the map changed or a file is missing. fresh reports
-// whether it wrote them.
+// oneMap writes the files of a map if the map has changed or a file is missing. fresh
+// reports whether it has written them.
 func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, fresh bool, err error) {
 	keys := make([]string, len(one.Files))
 	for i, f := range one.Files {
@@ -140,11 +144,11 @@ func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Tim
 		}
 	}
 	m.shelf.put(it)
-	m.retire(without(was.Keys, keys)...)
+	m.retire(subtract(was.Keys, keys)...)
 	return it, true, nil
 }
 
-// mapLists writes the documents that list the maps, and sets the links of the HTML
+// mapLists writes the documents that list the maps, and records the links for the HTML
 // pages.
 func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew bool, changed time.Time) error {
 	var keys []string
@@ -164,7 +168,7 @@ func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew b
 			return err
 		}
 	}
-	m.retire(without(m.last.MapListKeys, keys)...)
+	m.retire(subtract(m.last.MapListKeys, keys)...)
 	m.pub.MapListKeys, m.pub.PageLinks = keys, nil
 	if len(all) > 0 && maps.Links != nil {
 		m.pub.PageLinks = maps.Links(all)
@@ -172,7 +176,7 @@ func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew b
 	return nil
 }
 
-// uris returns the URIs of keys.
+// uris returns the URIs of the documents at the given keys.
 func (m *maker) uris(keys []string) []string {
 	uris := make([]string, len(keys))
 	for i, key := range keys {
@@ -181,8 +185,8 @@ func (m *maker) uris(keys []string) []string {
 	return uris
 }
 
-// without returns the keys that are not among others.
-func without(keys, others []string) (left []string) {
+// subtract returns the keys that are not among others.
+func subtract(keys, others []string) (left []string) {
 	for _, key := range keys {
 		if !slices.Contains(others, key) {
 			left = append(left, key)

@@ -15,15 +15,15 @@ import (
 )
 
 // PackageData supplies the resources for packages on demand. Its methods are called
-// concurrently. Each yielded entry has a length, and an Open function unless it is a
-// deletion.
+// concurrently. Each Bitstream that they yield has a length and, unless it is a
+// deletion, an Open function.
 type PackageData interface {
-	// Resources yields the resources at uris that are in the set now. The error is ErrNoSet
-	// if the set is not published.
+	// Resources yields those of the resources with the given URIs that are in the set
+	// now. The error is ErrNoSet if the set is not published.
 	Resources(ctx context.Context, set string, uris []string) iter.Seq2[Bitstream, error]
-	// Changes yields the changes of a set since a time, oldest first. If a resource changed
-	// several times, the last change is enough. The error is ErrNoSet, or ErrForgotten if
-	// the changes since then are no longer recorded.
+	// Changes yields the changes of a set since the time from, oldest first. If a
+	// resource has changed several times, the last change is enough. The error is
+	// ErrNoSet, or ErrForgotten if not all changes since that time are still recorded.
 	Changes(ctx context.Context, set string, from time.Time) iter.Seq2[Bitstream, error]
 }
 
@@ -34,24 +34,25 @@ var (
 )
 
 // OnDemand configures NewPackageHandler, an extension of Instep that standard readers do
-// not need (docs/on-demand.md). Data, BaseURL and Now are required; a limit that is 0 takes
-// its default.
+// not need (docs/on-demand.md). Data, BaseURL and Now are required. A limit that is 0
+// has its default.
 type OnDemand struct {
 	Data    PackageData
-	BaseURL string // URL as ParseBaseURL returns it
+	BaseURL string // the base URL in the form that ParseBaseURL returns
 	Now     func() time.Time
 	Report  func(error) // called with each internal error; nil ignores them
 
-	Entries  int           // largest number of resources or changes in a package, at most 50,000; 0 is 10,000
-	Bytes    int64         // largest total size of the uncompressed resources; 0 is 1 GiB
-	Requests int           // largest number of requests answered concurrently, further ones get 503; 0 is 2
-	Time     time.Duration // longest time for one answer; 0 is 10 minutes
+	Entries  int           // the largest number of resources or changes in a package, at most 50,000; 0 means 10,000
+	Bytes    int64         // the largest total size of the uncompressed resources in bytes; 0 means 1 GiB
+	Requests int           // the largest number of requests answered at the same time, further ones get 503; 0 means 2
+	Time     time.Duration // the longest time for one answer; 0 means 10 minutes
 }
 
-// NewPackageHandler answers a POST with a package that contains the requested resources, or
-// those that changed since a given time: a ZIP file with its manifest (1.1 §11.2, §13.2),
-// which is streamed and not stored. o limits the memory and the size of the answer.
-// Requests that a page of another origin makes a browser send are refused.
+// NewPackageHandler answers a POST request with a package: a ZIP file with the requested
+// resources, or with those that have changed since a given time, and a manifest (1.1
+// §11.2, §13.2). The package is streamed and not stored. The limits in o bound its size
+// and the memory used. The handler refuses requests that a page of another origin makes
+// a browser send.
 func NewPackageHandler(o OnDemand) http.Handler {
 	o.Entries = min(cmp.Or(max(o.Entries, 0), 10_000), resourcesync.MaxEntries)
 	o.Bytes = cmp.Or(max(o.Bytes, 0), 1<<30)
@@ -66,10 +67,10 @@ func NewPackageHandler(o OnDemand) http.Handler {
 
 type onDemand struct {
 	OnDemand
-	turns chan struct{} // semaphore for requests being answered
+	turns chan struct{} // a semaphore for the requests that are being answered
 }
 
-// refusal is an error response.
+// refusal is an error that is sent to the client as the response.
 type refusal struct {
 	status int
 	why    string
@@ -104,7 +105,7 @@ func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fail answers with an error. If a part of the answer has been sent it closes the
+// fail answers with an error. If a part of the answer was already sent, fail closes the
 // connection, so that the client notices that the answer is incomplete.
 func (h *onDemand) fail(w *response, err error) {
 	said, refused := errors.AsType[*refusal](err)
@@ -177,7 +178,7 @@ func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resources
 		case left < 0:
 			return header, nil, refuse(http.StatusRequestEntityTooLarge, "a package has at most %d bytes, but more were requested", h.Bytes)
 		}
-		members = append(members, numbered(b, len(members)+1))
+		members = append(members, memberOf(b, len(members)+1))
 	}
 	return header, members, nil
 }

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// wantedPackage is a parsed request for a package on demand. It has either URIs, or the
-// time since which the wanted resources changed.
+// wantedPackage is a parsed request for a package on demand. It names the wanted
+// resources either by their URIs, or by the time since which they have changed.
 type wantedPackage struct {
 	Set  string   `json:"set"`
 	From string   `json:"from"` // a W3C Datetime
@@ -22,7 +22,7 @@ type wantedPackage struct {
 	from time.Time // From, read
 }
 
-// bytesOfURI is the request length in bytes that is allowed for each URI.
+// bytesOfURI is the number of bytes by which a request may be longer for each URI.
 const bytesOfURI = 512
 
 // read parses a request: a JSON object, or a form with the same field names.

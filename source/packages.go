@@ -12,14 +12,15 @@ import (
 	"instep/blob"
 )
 
-// A package is too large to be written twice. It is written directly to its key in the
-// Bucket, in a directory named after the id of the publication, and no document links it
-// before the commit. Before the first package an empty mark is written to the staging area,
-// in which the next run finds the id of a publication that was never committed, to remove
-// its packages.
+// A package is too large to be written twice, first to the staging area and then to its
+// key. It is therefore written directly to its key in the Bucket, in a directory named
+// after the id of the publication, and no document links to it before the commit. Before
+// the first package, an empty file, the mark, is written to the staging area. If the
+// publication is never committed, the next run finds its id by the mark and removes its
+// packages.
 const markName = "packages"
 
-// place writes a package to its key. It is not called in a preview.
+// place writes a package to its key. It must not be called in a preview.
 func (m *maker) place(ctx context.Context, key string, write func(io.Writer) error) (Document, error) {
 	if err := m.mark(ctx); err != nil {
 		return Document{}, err
@@ -54,8 +55,8 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	return d.doc, nil
 }
 
-// mark writes the mark once. It returns a *NotOursError if there are objects in the
-// directories of the packages already.
+// mark writes the mark (see markName) before the first package. It returns a
+// *NotOursError if the directories of the packages already contain something.
 func (m *maker) mark(ctx context.Context) error {
 	if m.marked {
 		return nil
@@ -76,8 +77,9 @@ func (m *maker) mark(ctx context.Context) error {
 	return nil
 }
 
-// dropPackages removes the packages of the publication whose mark is at key in the staging
-// area, unless that publication was committed. It ignores other keys.
+// dropPackages removes the packages of a publication that was not committed. key is the
+// key of the publication's mark in the staging area; other keys are ignored. committed
+// is the id of the publication that was committed last.
 func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, committed int64) error {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(key, l.stagePrefix()), "/"+markName)
 	if !ok {

@@ -13,15 +13,15 @@ import (
 // patchesOf is the number of consecutive changes whose patches are in one directory.
 const patchesOf = 1000
 
-// Patch is the patch of a change, which turns the previous version of a resource into the
-// new one (1.1 §14.4).
+// Patch is the patch of a change: bytes that turn the previous version of a resource
+// into the new one (1.1 §14.4).
 type Patch struct {
 	Item
 	Data []byte
 }
 
-// NewPatch returns the patch for the change with this number, which is unique in its
-// set. extension is the extension of its file, with the dot.
+// NewPatch returns the patch of the change with the given number, which is unique in its
+// set. extension is the file extension of the patch, with the dot.
 func NewPatch(set string, number int64, mediaType, extension string, data []byte) Patch {
 	l := layout{set: set}
 	key := path.Join(l.dir(), "patches", fmt.Sprint(number/patchesOf), fmt.Sprint(number)+extension)
@@ -31,8 +31,8 @@ func NewPatch(set string, number int64, mediaType, extension string, data []byte
 	}, data}
 }
 
-// PatchLink returns the link from the entry of a change to its patch. base is a base
-// URL that ends in a slash.
+// PatchLink returns the link from the entry of a change to its patch. base is the base
+// URL, which ends in a slash.
 func (it *Item) PatchLink(base string) resourcesync.Link {
 	return resourcesync.Link{
 		Rel: resourcesync.RelPatch, Href: base + it.Key, Type: it.Type,
@@ -40,7 +40,7 @@ func (it *Item) PatchLink(base string) resourcesync.Link {
 	}
 }
 
-// patches writes the new patches as documents.
+// patches writes the new patches of the Update u as documents.
 func (m *maker) patches(ctx context.Context, u Update) error {
 	if u.Patches == nil {
 		return nil
@@ -62,7 +62,7 @@ func (m *maker) patches(ctx context.Context, u Update) error {
 }
 
 // PatchesOf returns the patches to which the changes of a Change List link. It returns
-// none for an item of another kind.
+// none if list is an item of another kind.
 func PatchesOf(ctx context.Context, j Journal, set string, list *Item) (patches []Item, err error) {
 	if list.Kind != ItemChangeList {
 		return nil, nil

@@ -13,9 +13,10 @@ import (
 	"instep/blob"
 )
 
-// standing compares d with the bytes at its key. It returns true if they are equal, and
-// *NotOursError if the bytes are neither those of d nor those that we last wrote.
-func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
+// compareStored compares the document d with the bytes at its key in the Bucket. It
+// returns true if they are equal. It returns a *NotOursError if the bytes are neither
+// those of d nor those that we last wrote there.
+func (p *Publisher) compareStored(ctx context.Context, d Document) (bool, error) {
 	info, err := p.Bucket.Stat(ctx, d.Key)
 	switch {
 	case errors.Is(err, blob.ErrNotExist):
@@ -33,7 +34,7 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 		return false, &NotOursError{d.Key}
 	}
 	if d.Placed || ours && isPackage(d.Key) {
-		return true, nil // Only the size of a package is compared, because a package is large and its key is never reused.
+		return true, nil // A package is large and its key is never reused, so only its size is compared.
 	}
 	sum, err := SumOf(ctx, p.Bucket, d.Key)
 	switch {
@@ -47,7 +48,7 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	return false, &NotOursError{d.Key}
 }
 
-// SumOf returns the SHA-256 of an object.
+// SumOf returns the SHA-256 of an object in a bucket.
 func SumOf(ctx context.Context, b blob.Bucket, key string) (sum Sum, err error) {
 	r, _, err := b.Get(ctx, key, 0, -1)
 	if err != nil {
@@ -62,9 +63,9 @@ func SumOf(ctx context.Context, b blob.Bucket, key string) (sum Sum, err error) 
 	return sum, nil
 }
 
-// Missing returns the keys of current documents of pub that are not in the bucket. Of
-// Change Lists and archives it checks those that the Capability List names, and the last
-// Change List.
+// Missing returns the keys of those documents of the publication pub that are not in the
+// bucket. It checks the current documents. Of Change Lists and archives it checks only
+// those to which the Capability List links, and the last Change List.
 func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, error) {
 	l := p.layout(pub.Set)
 	keys := slices.Concat([]string{infoKey, aboutKey, descriptionKey, l.capabilityList(), l.page()}, pub.ListKeys, pub.SitemapKeys)
@@ -83,7 +84,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("looking up %q: %w", wellKnownKey, err)
 	}
-	if copied || l.atRoot() { // with a path in the base URL, earlier versions wrote no copy
+	if copied || l.atRoot() { // earlier versions of this program wrote no copy if the base URL has a path
 		keys = append(keys, wellKnownKey)
 	}
 	for _, o := range pub.Offers {
@@ -109,9 +110,9 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	return Absent(ctx, p.Bucket, slices.Compact(keys)...)
 }
 
-// finish writes the documents of a committed publication, rank by rank, so that a document
-// is durable before another one links to it. After an interruption finish can be called
-// again.
+// finish writes the documents of a committed publication, one rank after the other, so
+// that a document is durable before another one links to it. After an interruption,
+// finish can be called again.
 func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, error) {
 	for group := range ranks(pub.Documents) {
 		written, err := p.writeRank(ctx, pub, group)
@@ -126,7 +127,7 @@ func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, e
 	return pub, p.wipe(ctx, p.layout(pub.Set), pub.ID)
 }
 
-// ranks splits documents into groups of equal rank.
+// ranks splits documents, which are sorted by rank, into groups with the same rank.
 func ranks(docs []Document) func(func([]Document) bool) {
 	return func(yield func([]Document) bool) {
 		for len(docs) > 0 {
@@ -145,7 +146,7 @@ func ranks(docs []Document) func(func([]Document) bool) {
 func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Document) ([]string, error) {
 	var missing []Document
 	for _, d := range docs {
-		same, err := p.standing(ctx, d)
+		same, err := p.compareStored(ctx, d)
 		if err != nil {
 			return nil, err
 		}
@@ -177,8 +178,8 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 	return written, nil
 }
 
-// copyOut copies a staged document into a batch and verifies that its bytes are those that
-// were committed.
+// copyOut copies a document from the staging area into a batch. It returns an error
+// unless the bytes are those that were committed.
 func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string, d Document) error {
 	from := cmp.Or(d.Of, d.Key)
 	r, _, err := p.Staging.Get(ctx, prefix+from, 0, -1)
@@ -204,8 +205,8 @@ func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string
 	return nil
 }
 
-// wipe removes the staged documents of a set, and packages of publications that were
-// begun but not committed.
+// wipe removes the documents of a set from the staging area, and the packages of its
+// publications that were begun but not committed.
 func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 	var keys []string
 	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
@@ -223,9 +224,10 @@ func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 	return nil
 }
 
-// Sweep removes documents that have been unlinked for longer than any download takes: for
-// longer than Keep, and not written since the oldest of the last KeepGenerations Resource
-// Lists. It leaves files that somebody else has written to their keys.
+// Sweep removes documents to which no document has linked for longer than any download
+// takes. That means: for longer than Keep, and they were last written before the oldest
+// of the last KeepGenerations Resource Lists. Sweep leaves files that another program
+// has written in their place.
 func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -252,8 +254,8 @@ func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	return err
 }
 
-// Withdraw removes the documents at keys and returns how many it removed. It leaves files
-// that somebody else has written to these keys.
+// Withdraw removes the documents at the given keys and returns how many it has removed.
+// It leaves files that another program has written at these keys.
 func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, err error) {
 	batch, err := p.Bucket.Begin(ctx)
 	if err != nil {
@@ -282,9 +284,10 @@ func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, e
 	return removed, nil
 }
 
-// inRemoval orders keys for removal, so that a document is removed before those that it
-// links: packages and their manifests come last, and descending order puts an index
-// (resourcelist.xml) before its parts (resourcelist-00001.xml).
+// inRemoval compares two keys in the order in which they are removed: a document before
+// those to which it links. Packages and their manifests come last. Otherwise the order
+// is descending, which puts an index (resourcelist.xml) before its parts
+// (resourcelist-00001.xml).
 func inRemoval(a, b string) int {
 	last := func(key string) int {
 		switch {
@@ -304,7 +307,7 @@ func (p *Publisher) Wrote(ctx context.Context, key string) (bool, error) {
 	if err != nil || !ours {
 		return false, err
 	}
-	there, err := p.standing(ctx, last)
+	there, err := p.compareStored(ctx, last)
 	if errors.As(err, new(*NotOursError)) {
 		return false, nil
 	}

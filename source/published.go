@@ -11,27 +11,29 @@ import (
 	"instep/resourcesync"
 )
 
-// Published has the URIs by which readers find the documents of a site (1.1 §6.3).
+// Published has the URIs at which readers find the documents of a site (1.1 §6.3).
 type Published struct {
 	BaseURL string         // ends in "/"
-	Sets    []PublishedSet // sets in the order of the Source Description
+	Sets    []PublishedSet // the sets, in the order of the Source Description
 }
 
-// PublishedSet is one set of a published site. A URI is "" if there is no such document.
+// PublishedSet is a set of a published site, with the URIs of its documents. A URI is ""
+// if there is no such document.
 type PublishedSet struct {
-	Name           string // "" is the default set
+	Name           string // the name of the set; "" for the default set
 	CapabilityList string
-	ResourceList   string // URI of the Resource List at its fixed name
+	ResourceList   string // the URI of the copy of the Resource List that has the same URI in every publication
 	Sitemap        string // the plain sitemap, for search engines
 	Maps           string // the Sitemap of the Resource Maps
 }
 
-// maxNamedSets is the largest number of sets that ReadPublished names. If a Source has
-// more, readers use its Source Description.
+// maxNamedSets is the largest number of sets that ReadPublished returns. Readers find
+// further sets in the Source Description.
 const maxNamedSets = 100
 
-// ReadPublished reads the publications in overlaid directories. It names the first
-// hundred sets of a Source. The error is fs.ErrNotExist if nothing is published.
+// ReadPublished reads what is published in the given directories. If several of them
+// have the same file, the first one counts. ReadPublished returns at most a hundred
+// sets. The error is fs.ErrNotExist if nothing is published.
 func ReadPublished(dirs []fs.FS) (Published, error) {
 	info, err := overlaidInfo(dirs)
 	if err != nil {
@@ -48,9 +50,9 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	return p, nil
 }
 
-// overlaidInfo returns the publication.json of the first directory that has one. It returns
-// the error about a foreign file of that name only if no directory has a publication.json
-// of ours.
+// overlaidInfo returns the first publication.json of ours in the given directories. If
+// there is none, but a file of that name that another program has written, it returns
+// the error about that file.
 func overlaidInfo(dirs []fs.FS) (PublicationInfo, error) {
 	missing := fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
 	for _, dir := range dirs {
@@ -76,7 +78,7 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 	if uri(l.capabilityList()) != "" {
 		s.CapabilityList = l.capabilityListURI()
 	}
-	// if a foreign file has the first name, our sitemap has the second one
+	// if another program's file has the first key, our sitemap has the second one
 	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
 		s.Sitemap = uri(l.sitemap(false))
 	}
@@ -93,8 +95,8 @@ func exists(dirs []fs.FS, key string) bool {
 	return false
 }
 
-// describedSets returns the names of the sets in the Source Description. It returns none if
-// the Source Description is an index.
+// describedSets returns the names of the sets in the Source Description. If the Source
+// Description is an index, it returns no names.
 func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
 	f, err := openDescription(dirs)
 	switch {
@@ -137,8 +139,8 @@ func openDescription(dirs []fs.FS) (fs.File, error) {
 	return nil, fmt.Errorf("reading %q: %w", descriptionKey, fs.ErrNotExist)
 }
 
-// readDescription reads the Source Description of a site into memory. It has at most 50,000
-// entries, since it is our own.
+// readDescription reads the Source Description of a site into memory. It is one of our
+// documents, so it has at most 50,000 entries.
 func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
 	f, err := openDescription(dirs)
 	if err != nil {
@@ -168,9 +170,9 @@ func setOf(key string) (name string, ok bool) {
 	return name, CheckSet(name) == nil && layout{set: name}.dir() == dir
 }
 
-// Robots returns the robots.txt lines for a publication (1.1 §6.3.4): a Sitemap
-// directive for each plain sitemap, and a comment for each Resource List, since search
-// engines report its elements as errors.
+// Robots returns the lines of a robots.txt for a publication (1.1 §6.3.4): a Sitemap
+// line for each plain sitemap, and a comment for each Resource List. Resource Lists have
+// no Sitemap line, since search engines report their elements as errors.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
 	text += "# ResourceSync is found without the lines below; only programs that read nothing but robots.txt need them:\n"
@@ -182,7 +184,7 @@ func (p Published) Robots() string {
 	return text
 }
 
-// Sitemaps returns the lines of Robots that search engines read.
+// Sitemaps returns those lines of Robots that are for search engines.
 func (p Published) Sitemaps() (text string) {
 	for _, s := range p.Sets {
 		text += directive(s.Sitemap) + directive(s.Maps)
@@ -210,20 +212,20 @@ func (p Published) HTML() string {
 	return b.String()
 }
 
-// siteInfo caches the publication of a site. The handler reads it again if the stamps of
-// the site's documents change.
+// siteInfo is what is published on a site, as it was last read. The handler reads it
+// again if the time or size of one of the site's documents has changed.
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
 }
 
-// stamp identifies a version of a file by time and size.
+// stamp identifies a version of a file by its time and size.
 type stamp struct {
 	time time.Time
 	size int64
 }
 
-// stamps returns the stamps of the documents from which ReadPublished reads.
+// stamps returns the time and size of the documents that ReadPublished reads.
 func stamps(dirs []fs.FS) (s [2]stamp) {
 	for i, key := range []string{infoKey, descriptionKey} {
 		for _, dir := range dirs {

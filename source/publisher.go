@@ -11,32 +11,33 @@ import (
 	"instep/blob"
 )
 
-// Publisher publishes sets of resources into a bucket. Bucket, Staging, Journal, BaseURL,
-// UUID and Now are required. It is not safe for concurrent use. Two Publishers must not use
-// the same Journal and Staging, so callers need a lock.
+// Publisher publishes sets of resources into a bucket. Bucket, Staging, Journal,
+// BaseURL, UUID and Now are required. A Publisher is not safe for concurrent use. Only
+// one Publisher may use a Journal and a Staging at a time, so callers in several
+// processes need a lock.
 type Publisher struct {
-	Bucket  blob.Bucket // bucket in which readers find the documents
-	Staging blob.Bucket // documents are staged here before the commit; used only by this Publisher
+	Bucket  blob.Bucket // the bucket in which readers find the documents
+	Staging blob.Bucket // a bucket only for this Publisher, in which documents are stored before the commit
 	Journal Journal
-	BaseURL string // URL as ParseBaseURL returns it
-	UUID    string // UUID of the state; Publish fails if the bucket holds the publication of another state
-	// Sets are the names of all sets that the Source Description may list. It lists those
-	// that are published. The set of an Update need not be in Sets.
+	BaseURL string // the base URL in the form that ParseBaseURL returns
+	UUID    string // the UUID of the state directory; Publish fails if Bucket contains what was published from another one
+	// Sets are the names of all sets that the Source Description may list. It lists
+	// those of them that are published, and the set of the Update.
 	Sets      []string
-	About     About  // texts about the whole Source, for its HTML page
+	About     About  // the texts about the whole Source, for its HTML page
 	Generator string // the program's name on the HTML pages; may be empty
-	// MaxEntries is the largest number of entries in a document of a Resource List or plain
-	// sitemap, and in a package. 0 is 50,000, the limit of the standard. A document never
-	// exceeds 50,000,000 bytes.
+	// MaxEntries is the largest number of entries in a document of a Resource List or
+	// plain sitemap, and in a package. 0 means 50,000, the limit of the standard. A
+	// document never has more than 50,000,000 bytes.
 	MaxEntries int
-	Aliases    Aliases       // aliases of an adopted publication
-	Keep       time.Duration // minimum time that unlinked documents are kept; 0 is 24 h
-	// KeepGenerations is the number of Resource Lists that stay readable, including the
-	// current one; 0 is 2, which is the minimum.
+	Aliases    Aliases       // additional keys of a publication that another program had begun
+	Keep       time.Duration // the minimum time for which documents are kept after the last link to them was removed; 0 means 24 h
+	// KeepGenerations is the number of Resource Lists whose files are kept, including
+	// the current one; 0 means 2, which is the minimum.
 	KeepGenerations int
 	Now             func() time.Time
 
-	fixedMax int64 // limit of changes in the Change List at a fixed name; 0 is the limit of the standard
+	fixedMax int64 // the largest number of changes in the Change List at a fixed name; 0 means the limit of the standard
 }
 
 const (
@@ -44,11 +45,11 @@ const (
 	defaultGenerations = 2
 )
 
-// Publish encodes the documents of u, commits them as one publication and writes them
-// out. Before the commit it changes nothing. If writing fails after the commit it
-// returns an error and a Publication with an ID; the next Recover finishes that
-// publication. Errors: *NotOursError, *WrongStateError, ErrChangesFull, ErrIndexFull,
-// *GoneError.
+// Publish encodes the documents of u, commits them as one publication and writes them to
+// the Bucket. Before the commit readers see no change. If writing fails after the
+// commit, Publish returns an error and a Publication with an ID, and the next Recover
+// finishes that publication. Errors: *NotOursError, *WrongStateError, ErrChangesFull,
+// ErrIndexFull, *GoneError.
 func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err
@@ -69,12 +70,13 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	}
 	pub, err := p.stage(ctx, last, id, u)
 	if err != nil {
-		// The error is ignored, because the next run cleans the staging area, too.
+		// The error of wipe is ignored, because the next run also cleans the staging
+		// area.
 		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set), last.ID)
 		return Publication{}, err
 	}
-	// A failed Commit may have taken effect, so the staged documents stay until Recover has
-	// checked that.
+	// If Commit returns an error it may have taken effect all the same, so the staged
+	// documents stay until Recover has checked that.
 	if err := p.Journal.Commit(ctx, pub); err != nil {
 		return Publication{}, fmt.Errorf("committing the publication: %w", err)
 	}
@@ -85,8 +87,9 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	return pub, p.Sweep(ctx, u.Set)
 }
 
-// Preview encodes the documents of u without keeping them, and returns the publication
-// that Publish would make. Written contains the keys whose bytes would be new.
+// Preview encodes the documents of u without storing them, and returns the publication
+// that Publish would make. Its field Written has the keys at which Publish would write
+// new bytes.
 func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err
@@ -103,10 +106,10 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 		return Publication{}, err
 	}
 	for _, d := range pub.Documents {
-		same, err := p.standing(ctx, d)
+		same, err := p.compareStored(ctx, d)
 		var foreign *NotOursError
 		if errors.As(err, &foreign) && !done {
-			err = p.pending(ctx, last, foreign) // the file may belong to a publication that Recover will finish
+			err = p.checkPending(ctx, last, foreign) // Recover may still have to finish a publication that writes this file
 		}
 		if err != nil {
 			return Publication{}, err
@@ -118,21 +121,23 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	return pub, nil
 }
 
-// pending returns foreign, unless its key is that of a document of pub. In that case it
-// returns the error of standing for that document.
-func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOursError) error {
+// checkPending is called with the error foreign about the bytes at a key. If the
+// publication pub, which Recover still has to finish, writes a document at that key,
+// checkPending compares the bytes with that document instead. Otherwise it returns
+// foreign.
+func (p *Publisher) checkPending(ctx context.Context, pub Publication, foreign *NotOursError) error {
 	for _, d := range pub.Documents {
 		if d.Key == foreign.Key {
-			_, err := p.standing(ctx, d)
+			_, err := p.compareStored(ctx, d)
 			return err
 		}
 	}
 	return foreign
 }
 
-// Recover completes a publication of a set that was committed but not written, and removes
-// staged documents without a commit. It returns the completed publication, or a zero one.
-// Every publication begins with Recover.
+// Recover completes the publication of a set that was committed but not completely
+// written, and returns it. If there is none, it removes staged documents that were never
+// committed, and returns a zero Publication. Publish begins with Recover.
 func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error) {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -174,8 +179,9 @@ func (p *Publisher) check(u Update) error {
 	return CheckSet(u.Set)
 }
 
-// stage writes the documents of u durably to the staging bucket. It returns a *NotOursError
-// if a foreign file is at the key of a document.
+// stage writes the documents of the Update u durably to the staging area. It returns a
+// *NotOursError if another program has written a file at the key of one of the
+// documents.
 func (p *Publisher) stage(ctx context.Context, last Publication, id int64, u Update) (Publication, error) {
 	batch, err := p.Staging.Begin(ctx)
 	if err != nil {
@@ -187,7 +193,7 @@ func (p *Publisher) stage(ctx context.Context, last Publication, id int64, u Upd
 		return Publication{}, err
 	}
 	for _, d := range pub.Documents {
-		if _, err := p.standing(ctx, d); err != nil {
+		if _, err := p.compareStored(ctx, d); err != nil {
 			return Publication{}, err
 		}
 	}

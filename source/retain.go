@@ -9,33 +9,34 @@ import (
 	"instep/resourcesync"
 )
 
-// offered lists the items of a set by kind, oldest first within each kind. The newest
-// Resource List and Resource Dump are current; the newest Change List may be open. A Change
-// Dump has the same number as its Change List.
+// offered has the lists and dumps of a set, by kind. Within each kind the oldest is
+// first. The newest Resource List and Resource Dump are current; the newest Change List
+// may not be closed yet. A Change Dump has the same number as the Change List with the
+// same changes.
 type offered map[ItemKind][]Item
 
 var (
 	generationKinds = []ItemKind{ItemResourceList, ItemResourceDump}
 	changeKinds     = []ItemKind{ItemChangeList, ItemChangeDump}
 
-	// ListKinds are the kinds of the items that archives list.
+	// ListKinds are the kinds of lists and dumps that have archives.
 	ListKinds = slices.Concat(generationKinds, changeKinds)
 )
 
-// retention is the policy of retain. It guarantees that the current and archived Change
-// Lists have every change since the oldest Resource List or Resource Dump that is current,
-// still readable or archived.
+// retention has the settings of its method retain. In the result of retain, a reader of
+// any Resource List or Resource Dump that is current, still readable or archived finds
+// every change since then in current and archived Change Lists.
 type retention struct {
 	now         time.Time
-	keep        time.Duration // minimum time that a superseded Resource List stays readable
-	generations int           // minimum number of generations of each kind that stay readable
+	keep        time.Duration // the minimum time for which a Resource List stays readable after a newer one has replaced it
+	generations int           // the minimum number of Resource Lists, and of Resource Dumps, that stay readable
 	keepChanges time.Duration
 	archive     *Archive
-	maxIndex    int // limit of Change Lists in an index; 0 is the limit of the standard
+	maxIndex    int // the largest number of Change Lists in an index; 0 means the limit of the standard
 }
 
-// retain decides which items of o are current and which are archived. It removes items from
-// o that are neither.
+// retain decides which lists and dumps in o are current, and which ones are archived. It
+// removes from o those that are no longer needed.
 func (r *retention) retain(o offered) error {
 	for _, kind := range generationKinds {
 		r.supersede(o[kind])
@@ -50,8 +51,9 @@ func (r *retention) retain(o offered) error {
 	return nil
 }
 
-// supersede makes only the newest generation current. It archives older ones if the
-// minimum interval between archived generations has passed.
+// supersede makes only the newest of several Resource Lists or Resource Dumps current.
+// It archives those that were current before, unless the last archived one is too recent
+// for the minimum interval in an archive.
 func (r *retention) supersede(of []Item) {
 	for i := range of[:max(len(of)-1, 0)] {
 		it := &of[i]
@@ -84,8 +86,9 @@ func nextPlace(of []Item) int64 {
 	return 1
 }
 
-// expire removes items from the archives that are too old or too many: generations
-// first, then the Change Lists and Change Dumps that no generation needs any more.
+// expire removes lists and dumps from the archives that are too old or too many. It
+// begins with Resource Lists and Resource Dumps. A Change List or Change Dump is removed
+// only if no reader of the remaining ones needs it.
 func (r *retention) expire(o offered) {
 	if r.archive == nil {
 		for _, items := range o {
@@ -113,8 +116,8 @@ func (r *retention) expire(o offered) {
 	r.shrink(o)
 }
 
-// tooMany reports whether the oldest of n archived items, with the given time, must leave
-// the archive.
+// tooMany reports whether the oldest of n lists or dumps in an archive must be removed
+// from it. at is the time of that oldest one.
 func (r *retention) tooMany(at time.Time, n int) bool {
 	a := r.archive
 	return a.Age > 0 && r.now.Sub(at) > a.Age || a.Count > 0 && n > a.Count
@@ -129,8 +132,9 @@ func inArchive(of []Item) (archived []*Item) {
 	return archived
 }
 
-// shrink drops the oldest items of all archives until the rest is below the size limit, or
-// will be below it when readers no longer need some of the rest.
+// shrink removes the oldest lists and dumps from all archives until the others are below
+// the size limit. It stops earlier if readers still need some of them for a while, and
+// the others will be below the limit after that.
 func (r *retention) shrink(o offered) {
 	var queues [][]*Item
 	var bytes int64
@@ -153,7 +157,7 @@ func (r *retention) shrink(o offered) {
 			}
 		}
 		if oldest < 0 {
-			return // readers still need the rest
+			return // readers still need those that are left
 		}
 		it := queues[oldest][0]
 		r.leave(it)
@@ -162,8 +166,9 @@ func (r *retention) shrink(o offered) {
 	}
 }
 
-// leaving returns the bytes of archived changes that are kept only for readers of a
-// generation that has left the archive.
+// leaving returns the size of those archived Change Lists and Change Dumps that are kept
+// only for readers of a Resource List or Resource Dump that was removed from its archive
+// recently.
 func (r *retention) leaving(o offered) (bytes int64) {
 	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
 	for _, kind := range changeKinds {
@@ -176,8 +181,9 @@ func (r *retention) leaving(o offered) (bytes int64) {
 	return bytes
 }
 
-// leave takes an item out of its archive. A generation stays recorded for a while, because
-// readers that found it in the archive may still need later changes.
+// leave removes a list or dump from its archive. A Resource List or Resource Dump stays
+// recorded for a while, because readers that have found it in the archive may still need
+// the changes after it.
 func (r *retention) leave(it *Item) {
 	it.Archive = 0
 	if !it.At.IsZero() {
@@ -185,7 +191,8 @@ func (r *retention) leave(it *Item) {
 	}
 }
 
-// momentOf returns the time of a snapshot, or the end of a Change List's period.
+// momentOf returns the time of a Resource List or Resource Dump, or the end of the
+// period of a Change List or Change Dump.
 func momentOf(it *Item) time.Time {
 	if it.At.IsZero() {
 		return it.Until
@@ -193,15 +200,16 @@ func momentOf(it *Item) time.Time {
 	return it.At
 }
 
-// needed returns the earliest time from which readers may need changes: that of the oldest
-// Resource List or Resource Dump that is readable or archived, or has recently left an
-// archive.
+// needed returns the earliest time from which readers may need changes. It is the time
+// of the oldest Resource List or Resource Dump that is readable, archived, or was
+// removed from its archive recently.
 func (r *retention) needed(o offered) time.Time {
 	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
 }
 
-// leftOnly reports whether a generation has recently left an archive that still exists.
-// Without an archive, the Change Lists that its readers would need no longer exist.
+// leftOnly reports whether a Resource List or Resource Dump was removed recently from an
+// archive that still exists. If there is no archive any more, the Change Lists that its
+// readers would need do not exist either.
 func (r *retention) leftOnly(it *Item) bool {
 	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
 }
@@ -219,13 +227,14 @@ func (r *retention) oldest(o offered, counts func(it *Item, readable bool) bool)
 	return oldest
 }
 
-// readable reports whether generation i is current or readers may still be reading it.
+// readable reports whether the ith Resource List or Resource Dump is current, or may
+// still be in the hands of readers.
 func (r *retention) readable(of []Item, i int) bool {
 	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
 }
 
-// leaveIndex removes Change Lists that have been current long enough from the index,
-// oldest first, together with their Change Dumps.
+// leaveIndex removes Change Lists that have been in the index of current ones for long
+// enough, oldest first, and the Change Dumps with the same changes.
 func (r *retention) leaveIndex(o offered) error {
 	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })
 	needed := r.needed(o)
@@ -255,7 +264,8 @@ func (r *retention) leaveIndex(o offered) error {
 	return nil
 }
 
-// withoutGone removes items that are not current, not archived and no longer readable.
+// withoutGone returns those lists and dumps that are current, archived, or still
+// readable.
 func (r *retention) withoutGone(of []Item) []Item {
 	var left []Item
 	for i := range of {

@@ -9,10 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// series writes a list as one document, or as parts and an index if one document is not
-// enough (1.1 §10.2). part describes the parts, and partKey forms the key of a part from
-// part.Key. The result is the keys of the written documents, parts first, and the number of
-// entries.
+// series writes a list as one document or, if that is not enough, as parts and an index
+// (1.1 §10.2). whole describes the one document or the index. part describes the parts:
+// partKey forms their keys from part.Key. series returns the keys of the documents
+// written, parts first, and the number of entries.
 func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part Document, entries iter.Seq2[resourcesync.Entry, error]) ([]string, int64, error) {
 	document := func(n int) Document {
 		if n == 0 {
@@ -28,7 +28,7 @@ func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part D
 		Create:     func(n int) (resourcesync.Draft, error) { return m.st.draft(ctx, document(n)) },
 		MaxEntries: m.p.MaxEntries,
 	}
-	written, err := list.Encode(until(ctx, entries))
+	written, err := list.Encode(untilDone(ctx, entries))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -42,7 +42,7 @@ func (m *maker) series(ctx context.Context, h resourcesync.Header, whole, part D
 	return keys, int64(n), nil
 }
 
-// listed yields entries from memory.
+// listed returns a sequence of the given entries without errors.
 func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for _, en := range entries {
@@ -53,7 +53,7 @@ func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// converted yields each entry as convert returns it.
+// converted returns a sequence of the entries to which convert was applied.
 func converted(entries iter.Seq2[resourcesync.Entry, error], convert func(resourcesync.Entry) resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {
@@ -64,8 +64,9 @@ func converted(entries iter.Seq2[resourcesync.Entry, error], convert func(resour
 	}
 }
 
-// until yields entries until ctx is done, and wraps read errors.
-func until(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+// untilDone returns a sequence of the entries that ends with an error when ctx is done.
+// It also describes the errors of the given sequence.
+func untilDone(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {
 			if err != nil {
@@ -80,10 +81,10 @@ func until(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) it
 	}
 }
 
-// write stages one document with all entries and returns their number.
+// write stages one document with all entries, and returns their number.
 func (s *stage) write(ctx context.Context, doc Document, h resourcesync.Header, entries iter.Seq2[resourcesync.Entry, error]) (n int64, err error) {
 	err = s.add(ctx, doc, func(w io.Writer) (err error) {
-		n, err = encode(w, h, until(ctx, entries))
+		n, err = encode(w, h, untilDone(ctx, entries))
 		return err
 	})
 	return n, err

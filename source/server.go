@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Limits of simultaneous connections of a server. Further connections are closed at once.
-// Connections from loopback addresses count only towards the total, because a proxy on this
-// host serves many clients.
+// Limits of the number of connections that a server has at the same time. Further
+// connections are closed at once. Connections from loopback addresses are limited only
+// by the total, because a proxy on this host serves many clients.
 const (
 	maxConns    = 4096
-	maxConnsOne = 128 // per address; for IPv6, per network of 64 bits
+	maxConnsOne = 128 // for one address; for IPv6, for a network with a prefix of 64 bits
 )
 
 // NewServer returns a server for h with limits that suit the public Internet. The caller
-// sets Addr and any other field except ConnState. The server has no write timeout, because
-// a long response may take any time. The handlers of this package set a deadline for each
-// piece of a response.
+// sets Addr, and may set any other field except ConnState. The server has no write
+// timeout, because sending a long response may take any time. Instead the handlers of
+// this package set a deadline for each piece of a response.
 func NewServer(h http.Handler) *http.Server {
 	limits := connLimits{all: maxConns, one: maxConnsOne, from: map[netip.Addr]int{}}
 	return &http.Server{
@@ -42,19 +42,20 @@ type connLimits struct {
 	from  map[netip.Addr]int
 }
 
-// changed is the ConnState hook of the server.
+// changed is called for each change of a connection's state (http.Server.ConnState).
 func (l *connLimits) changed(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if !l.enter(network(c.RemoteAddr())) {
-			_ = c.Close() // the server notices the closed connection and calls this hook again
+			_ = c.Close() // the server then calls this function again, with StateClosed
 		}
 	case http.StateClosed, http.StateHijacked:
 		l.leave(network(c.RemoteAddr()))
 	}
 }
 
-// enter counts a connection and reports whether it may stay.
+// enter counts a new connection. It returns false if the connection must be closed,
+// because there are too many.
 func (l *connLimits) enter(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,8 +73,8 @@ func (l *connLimits) leave(from netip.Addr) {
 	}
 }
 
-// network returns the address by which a connection is counted. For IPv6 it is the /64
-// network.
+// network returns the address under which a connection is counted. For IPv6 this is the
+// address of its /64 network.
 func network(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -88,21 +89,21 @@ func network(a net.Addr) netip.Addr {
 	return addr
 }
 
-// A client that reads slower than chunkBytes per chunkTime (4 KiB/s) is disconnected.
+// A client is disconnected if it reads slower than chunkBytes in chunkTime (4 KiB/s).
 const (
 	chunkBytes = 256 << 10
 	chunkTime  = 60 * time.Second
 )
 
-// Paced returns a handler that answers as h does and disconnects clients that read too
-// slowly. Each piece of the answer has its own deadline.
+// Paced returns a handler that answers like h, but disconnects clients that read too
+// slowly. For this it sets a deadline for each piece of the answer.
 func Paced(h http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(newResponse(w, now), r)
 	})
 }
 
-// response sends a body in pieces, each with its own deadline.
+// response sends a body in pieces, and sets a write deadline for each piece.
 type response struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -116,7 +117,7 @@ func newResponse(w http.ResponseWriter, now func() time.Time) *response {
 	return out
 }
 
-// extend moves the write deadline. It does nothing if the writer supports no deadlines.
+// extend sets a new write deadline, if the connection supports deadlines.
 func (w *response) extend() {
 	if w.now != nil {
 		_ = w.control.SetWriteDeadline(w.now().Add(chunkTime))
@@ -125,7 +126,7 @@ func (w *response) extend() {
 
 func (w *response) WriteHeader(status int) {
 	w.begun = true
-	if status == http.StatusPreconditionFailed { // http.ServeContent leaves the Content-Length, but this answer has no body
+	if status == http.StatusPreconditionFailed { // this response has no body, but http.ServeContent leaves the Content-Length of the file
 		w.Header().Del("Content-Length")
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -143,9 +144,9 @@ func (w *response) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom lets the kernel copy from file to socket (sendfile). The network code uses
-// sendfile only for an io.LimitedReader of the file itself, so ReadFrom passes each piece
-// as one.
+// ReadFrom lets the kernel copy from file to socket (sendfile). The network code does
+// this only for an io.LimitedReader of the file itself, so ReadFrom passes an
+// io.LimitedReader for each piece.
 func (w *response) ReadFrom(r io.Reader) (n int64, err error) {
 	w.begun = true
 	outer, limited := r.(*io.LimitedReader)

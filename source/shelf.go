@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// shelf holds the items of a set: those of earlier publications, if they were loaded, and
-// those of this publication.
+// shelf has the items of a set (lists, dumps, packages, maps and patches): those of this
+// publication and, if they were loaded, those of earlier publications.
 type shelf struct {
-	all     bool                 // the earlier items are loaded
-	places  map[ItemKind][]int64 // places of the archived items when they were loaded
+	all     bool                 // whether the lists and dumps of earlier publications were loaded
+	places  map[ItemKind][]int64 // for each kind, the numbers within the archive of its archived items, when they were loaded
 	items   map[ItemKind][]Item
 	touched map[ItemID]Item
 	dropped []ItemID
@@ -19,7 +19,7 @@ type shelf struct {
 
 func (it *Item) id() ItemID { return ItemID{it.Kind, it.Number} }
 
-// put adds an item, or replaces the item with the same kind and number.
+// put adds an item. It replaces an item with the same kind and number.
 func (s *shelf) put(it Item) {
 	if s.items == nil {
 		s.items, s.touched = map[ItemKind][]Item{}, map[ItemID]Item{}
@@ -44,7 +44,8 @@ func (s *shelf) drop(it Item) {
 	s.dropped = append(s.dropped, it.id())
 }
 
-// changes returns the added and changed items, sorted, and the dropped ones.
+// changes returns the items that were added or changed, sorted, and the ids of those
+// that were removed.
 func (s *shelf) changes() (items []Item, dropped []ItemID) {
 	for _, it := range s.touched {
 		items = append(items, it)
@@ -55,8 +56,8 @@ func (s *shelf) changes() (items []Item, dropped []ItemID) {
 	return items, s.dropped
 }
 
-// history loads the items of a set if u has a document that supersedes or archives others.
-// A publication that only extends the open Change List skips this.
+// history loads the lists and dumps of a set if the Update u may move one of them to an
+// archive. An update that only adds to the last Change List needs none of them.
 func (m *maker) history(ctx context.Context, u Update) error {
 	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.goesOn(&u.Changes[0]) && u.Changes[0].Until.IsZero()
 	if goesOn && u.Snapshot == nil && u.Dump == nil && !m.endsDumps(u) {
@@ -77,14 +78,14 @@ func (m *maker) history(ctx context.Context, u Update) error {
 	return nil
 }
 
-// goesOn reports whether w continues the Change List that the last publication left
-// open.
+// goesOn reports whether w continues the last Change List, which the last publication
+// has not closed.
 func (m *maker) goesOn(w *Window) bool {
 	return w.Number == m.last.ChangesNumber && m.last.ChangesUntil.IsZero()
 }
 
-// PackagesOf returns the packages of a Change Dump. It returns none for an item of
-// another kind.
+// PackagesOf returns the packages of a Change Dump. It returns none if dump is an item
+// of another kind.
 func PackagesOf(ctx context.Context, j Journal, set string, dump *Item) (packages []Item, err error) {
 	if dump.Kind != ItemChangeDump || dump.Of == 0 {
 		return nil, nil

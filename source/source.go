@@ -12,117 +12,132 @@ import (
 	"instep/resourcesync"
 )
 
-// Snapshot is the state of a set at one time, for a Resource List (1.1 §10).
+// Snapshot is the state of a set at one time. A Resource List is made from it (1.1 §10).
 type Snapshot struct {
-	At, Completed time.Time                            // the snapshot includes every change before At; the last resource was read at Completed
-	Through       int64                                // number of the last change included, chosen by the caller; stored in the Publication, not interpreted
-	Resources     iter.Seq2[resourcesync.Entry, error] // entries with loc, lastmod, and the hash, length and type of rs:md; ranged over more than once, and must yield the same entries each time
+	// The snapshot includes every change before the time At. The last resource was read
+	// at the time Completed.
+	At, Completed time.Time
+	// Through is the number of the last change that the snapshot includes. The caller
+	// chooses it; a Publisher only stores it in the Publication.
+	Through int64
+	// Resources has entries with loc, lastmod, and the hash, length and type of rs:md.
+	// It is read more than once, and must yield the same entries each time.
+	Resources iter.Seq2[resourcesync.Entry, error]
 }
 
-// Bitstream is an entry and the bytes that it describes.
+// Bitstream is an entry, together with the bytes that it describes.
 type Bitstream struct {
 	resourcesync.Entry
-	// Open opens the bytes; it is nil for a deletion. The caller of Open verifies the
-	// length and the digests of the entry. Open returns ErrGone (errors.Is) if these bytes
-	// no longer exist anywhere.
+	// Open opens the bytes. It is nil for a deletion. Its caller verifies the length and
+	// the digests of the entry. The error is ErrGone (by errors.Is) if these bytes no
+	// longer exist anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
-	// Patch opens the patch that the entry links (1.1 §14.4); it is nil if the entry links
-	// none. The patch becomes a member of the same package, and the link gets the path of
-	// that member.
+	// Patch opens the patch to which the entry links (1.1 §14.4). It is nil if there is
+	// none. The patch becomes a member of the same package as the entry's bytes, and the
+	// link gets the path of that member.
 	Patch func(context.Context) (io.ReadCloser, error)
 }
 
-// Dump is the state of a set for a Resource Dump (1.1 §11).
+// Dump is the state of a set at one time. A Resource Dump is made from it (1.1 §11).
 type Dump struct {
 	At, Completed time.Time
 	Through       int64
-	Bitstreams    iter.Seq2[Bitstream, error] // ranged over once
+	Bitstreams    iter.Seq2[Bitstream, error] // read only once
 }
 
-// Window is the period of a Change List of a set (1.1 §12): all changes from From
-// until Until.
+// Window is the period of a Change List (1.1 §12), and all changes of the set in that
+// period.
 type Window struct {
-	Number  int64     // number of its first change, or of the next change if it is empty; part of the document's name
-	From    time.Time // start of the period; changes at this time are included
-	Until   time.Time // end of the period; changes at this time are excluded; zero while the list is open
-	Through int64     // number of the last change included, chosen by the caller; stored in the Publication, not interpreted
+	// Number is that of the first change of the period, or of the next change if there
+	// is none yet. It is part of the name of the document.
+	Number int64
+	From   time.Time // the start of the period; changes at this time are included
+	Until  time.Time // the end of the period; changes at this time are excluded; zero while changes may be added
+	// Through is the number of the last change in the period. The caller chooses it; a
+	// Publisher only stores it in the Publication.
+	Through int64
 	Changes iter.Seq2[resourcesync.Entry, error]
-	// Fresh are the changes since FreshFrom that no Change Dump contains yet, with their
-	// bytes. They become a package of the Change Dump for this list (1.1 §13). The first
-	// publication with Fresh switches Change Dumps on, from its FreshFrom. If Fresh of the
-	// last window is nil, Change Dumps are switched off. Then Change Dumps, and the
-	// Resource Dump if Update has no new one, are offered only in archives.
+	// Fresh are the changes since the time FreshFrom that no Change Dump contains yet,
+	// with their bytes. They become a package of the Change Dump with this period (1.1
+	// §13). Change Dumps are switched on by the first Update with Fresh, from its
+	// FreshFrom on. An Update whose last Window has no Fresh switches them off. Then
+	// Change Dumps are offered only in archives, and so is the Resource Dump unless the
+	// Update has a new one.
 	Fresh     iter.Seq2[Bitstream, error]
 	FreshFrom time.Time
 }
 
-// Update describes one publication of a set. If a field is nil, the documents of that kind
-// stay as the previous publication left them.
+// Update describes one publication of a set. If Snapshot, Dump, Changes or another field
+// is nil, the documents that are made from it stay as they are.
 type Update struct {
-	Set      string // "" is the default set
+	Set      string // the name of the set; "" for the default set
 	Policy   Policy
 	Snapshot *Snapshot
 	Dump     *Dump
-	// Changes are the Change Lists to continue or begin, oldest first. Each begins where
-	// the one before ends. The first one continues the list that the last publication left
-	// open, with its Number and From, or begins where the last closed list ends. Only the
-	// last one may be open.
+	// Changes are the Change Lists that are continued or begun, oldest first. Each
+	// begins where the previous one ends. If the last publication did not close its last
+	// Change List, the first one here continues that list, with the same Number and
+	// From. Otherwise it begins where that list ends. Only the last one here may be
+	// without an end.
 	Changes []Window
-	// Patches are new patches that changes of the windows link (1.1 §14.4), by ascending
-	// Number. Patches is ranged over once, before the changes of any window. A patch is
-	// removed with the Change List that has its change.
+	// Patches are the new patches to which the Changes link (1.1 §14.4), by ascending
+	// Number. The sequence is read once, before any of the Changes. A patch is removed
+	// together with the Change List that links to it.
 	Patches iter.Seq2[Patch, error]
 	Maps    *Maps // Resource Maps
 }
 
-// Policy says how a set is published, independent of its resources.
+// Policy has the settings for the publication of a set, independent of its resources.
 type Policy struct {
 	About About
-	// Profile10 writes documents for readers of ResourceSync 1.0 that readers of 1.1
-	// also understand. In Change Lists and Change Dump Manifests lastmod is the time of
-	// the change, also for deletions, and replaces datetime, which 1.0 does not have.
+	// Profile10 writes documents for readers of ResourceSync 1.0, which readers of 1.1
+	// understand as well. In Change Lists and Change Dump Manifests, lastmod is the time
+	// of the change, also for deletions. There is no datetime, since 1.0 does not have
+	// it.
 	Profile10 bool
-	// ProfileBoth writes documents for readers of both versions: datetime stays, and
-	// lastmod is the same time rounded up to a second, also for deletions. So a reader of
-	// 1.0 that ignores fractions of a second never takes a change for an older one.
-	// Profile10 takes precedence.
+	// ProfileBoth writes documents for readers of both versions: an entry keeps its
+	// datetime, and lastmod is the same time, rounded up to a second. This also applies
+	// to deletions. Because the time is rounded up, a reader of 1.0 that ignores
+	// fractions of a second never thinks that a change is older than it is. If Profile10
+	// is set, too, ProfileBoth has no effect.
 	ProfileBoth bool `json:",omitempty"`
-	// FixedChanges adds a Change List at FixedChangeListURI, for clients that poll one URI.
-	// It contains the changes of the newest current Change Lists, up to 50,000 changes and
-	// about 45 MB. It has all changes since the Resource List, unless there are more than
-	// that. No Capability List names it, and each publication rewrites it.
+	// FixedChanges adds a Change List that always has the same URI, FixedChangeListURI,
+	// for clients that poll one URI. It has the changes of the newest current Change
+	// Lists, at most 50,000 changes or about 45 MB. If this is enough, it has all
+	// changes since the Resource List. No Capability List links to it, and each
+	// publication writes it again.
 	FixedChanges bool `json:",omitempty"`
-	// PackageBytes is the largest total size in bytes of the resources in one package;
-	// 0 is 1 GiB. A larger resource has its own package.
+	// PackageBytes is the largest total size in bytes of the resources in one package; 0
+	// means 1 GiB. A resource that is larger gets a package of its own.
 	PackageBytes int64
-	// KeepChanges is how long a closed Change List stays in the index of current ones; 0 is
-	// 30 days. It stays longer if readers of an older Resource List or Resource Dump may
-	// still need it.
+	// KeepChanges is the time for which a closed Change List stays in the index of
+	// current ones; 0 means 30 days. It stays longer if readers of an older Resource
+	// List or Resource Dump may still need it.
 	KeepChanges time.Duration
-	Archive     *Archive // if nil, no archives are offered
-	OnDemand    string   // URI of a handler that makes packages on demand, which the Capability List links; "" if there is none
+	Archive     *Archive // the settings of the archives; if nil, no archives are offered
+	OnDemand    string   // the URI of a handler that makes packages on demand, to which the Capability List links; "" if there is none
 }
 
 // DefaultKeepChanges is the default of Policy.KeepChanges.
 const DefaultKeepChanges = 30 * 24 * time.Hour
 
-// About has texts about a set or a Source for people. Fields may be empty.
+// About has texts for people about a set or a Source. All fields may be empty.
 type About struct {
 	Title, Description, Contact, Licence string
 }
 
-// Archive sets how long earlier lists and dumps are offered (Archives §2 to §6). The oldest
-// items are dropped first. A Change List is dropped only if it ends no later than the
-// oldest remaining Resource List and Resource Dump, whose readers need the changes after
-// it.
+// Archive says for how long earlier lists and dumps are offered in archives (Archives §2
+// to §6). The oldest ones are removed first. But a Change List is removed only if it
+// ends no later than the time of the oldest remaining Resource List and Resource Dump,
+// since their readers need all changes after that time.
 type Archive struct {
 	// Every is the minimum time between two archived Resource Lists, and between two
-	// archived Resource Dumps; 0 archives all of them. Change Lists and Change Dumps are
-	// always archived.
+	// archived Resource Dumps; 0 means that all of them are archived. Change Lists and
+	// Change Dumps are always archived.
 	Every time.Duration
-	Age   time.Duration // items older than this are dropped; 0 keeps all
-	Count int           // largest number of items of each kind; 0 is no limit
-	Bytes int64         // largest total size of all items of a set, packages included; 0 is no limit
+	Age   time.Duration // the age at which lists and dumps are removed; 0 means never
+	Count int           // the largest number of lists or dumps in each archive; 0 means no limit
+	Bytes int64         // the largest total size of the archived lists and dumps of a set, with packages; 0 means no limit
 }
 
 // ItemKind is the kind of an Item.
@@ -134,38 +149,42 @@ const (
 	ItemResourceDump ItemKind = "resourcedump"
 	ItemChangeList   ItemKind = "changelist"
 	ItemChangeDump   ItemKind = "changedump"
-	ItemPackage      ItemKind = "package"     // package of a Change Dump
-	ItemMap          ItemKind = "resourcemap" // Resource Map: Key is its name, Keys are the keys of its files, At is the time of its last change
-	ItemPatch        ItemKind = "patch"       // patch: Number is the number of the change, Key is the key of the patch
+	ItemPackage      ItemKind = "package"     // a package of a Change Dump
+	ItemMap          ItemKind = "resourcemap" // a Resource Map: Key is its name, Keys are the keys of its files, and At is the time of its last change
+	ItemPatch        ItemKind = "patch"       // a patch: Number is the number of the change, and Key is the key of the patch
 )
 
-// Item is a document of a set of which several are published at the same time: for example
-// a Change List, or one generation of the Resource List.
+// Item is one of several documents of a set that exist at the same time: for example one
+// of its Change Lists, or the current or an earlier Resource List.
 type Item struct {
-	Kind   ItemKind
-	Number int64 // Window.Number of a Change List or Change Dump, the publication id of a Resource List or Resource Dump, or a PackageNumber; ascending
+	Kind ItemKind
+	// Number orders the items of one kind. It is the Window.Number of a Change List or
+	// Change Dump, and the id of the publication that wrote a Resource List or Resource
+	// Dump. For a package it is its PackageNumber.
+	Number int64
 	Key    string
-	Keys   []string // keys of all its files: Key, parts, packages and manifests
+	Keys   []string // the keys of all its files: Key, and those of parts, packages and manifests
 
-	At, Completed time.Time // of a Resource List or Resource Dump
-	From, Until   time.Time // period of a Change List, Change Dump or package
-	Through       int64     // Snapshot.Through, Dump.Through or Window.Through
+	At, Completed time.Time // the times of a Resource List or Resource Dump
+	From, Until   time.Time // the period of a Change List, Change Dump or package
+	Through       int64     // Through of the Snapshot, Dump or Window
 	Entries       int64
-	Bytes         int64  // total size of its documents and packages
-	Of            int64  // for a package: the Number of its Change Dump; for a Change Dump: the Number of its first package
-	Length        int64  // length of a package or a patch
-	SHA256        Sum    // digest of a package or a patch; for a map, Map.Sum
-	Type          string `json:",omitempty"` // media type of a patch
+	Bytes         int64  // the total size of its documents and packages
+	Of            int64  // for a package, the Number of its Change Dump; for a Change Dump, the Number of its first package
+	Length        int64  // the length of a package or a patch
+	SHA256        Sum    // the digest of a package or a patch; for a map, Map.Sum
+	Type          string `json:",omitempty"` // the media type of a patch
 
-	Current bool      // linked from the Capability List, directly or through an index
-	Archive int64     // place in the archive, counted from 1; 0 if not archived, -1 if removed from the archive
-	Since   time.Time // time at which the item was closed, superseded or removed from the archive, whichever was last
+	Current bool      // whether the Capability List links to it, directly or through an index
+	Archive int64     // its number within the archive, counted from 1; 0 if it is not archived, -1 if it was removed from the archive
+	Since   time.Time // the time at which it was closed, replaced by a newer one, or removed from the archive, whichever was last
 }
 
 // maxPackages is the largest number of packages in one publication of a set.
 const maxPackages = 100_000
 
-// PackageNumber returns the Item.Number of package n of a publication, counted from 1.
+// PackageNumber returns the Item.Number of the nth package of a publication, counted
+// from 1.
 func PackageNumber(publication int64, n int) int64 { return publication*maxPackages + int64(n) }
 
 // ItemID identifies an item of a set.
@@ -180,7 +199,7 @@ type Sum [sha256.Size]byte
 // MarshalText writes the sum as hex.
 func (s Sum) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
 
-// digests returns the sum as a digest of an entry.
+// digests returns the sum in the form that an entry needs.
 func (s Sum) digests() resourcesync.Digests {
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, s[:])
 	if err != nil {
@@ -200,65 +219,66 @@ func (s *Sum) UnmarshalText(text []byte) error {
 
 // Document is one file of a publication.
 type Document struct {
-	Key       string // key in the bucket
+	Key       string // the key in the bucket
 	Length    int64
 	SHA256    Sum
-	Immutable bool   // the bytes at this key never change
-	Rank      int    // position in the order of publication; a document links only to documents of lower ranks
-	Of        string // if the document is a byte copy, the key of the original; otherwise ""
-	Placed    bool   // the document is a package, which is not staged but written to its key before the commit
+	Immutable bool   // whether the bytes at this key never change
+	Rank      int    // the position in the order of writing: a document links only to documents with lower ranks
+	Of        string // the key of the original, if the document is a copy of another one; otherwise ""
+	Placed    bool   // whether the document is a package, which is written to its key before the commit and not to the staging area
 }
 
-// Publication is one committed publication, with everything that Recover needs to write its
-// documents.
+// Publication is one committed publication. It has everything that Recover needs to
+// finish writing its documents.
 type Publication struct {
 	ID        int64
 	Set       string
 	Made      time.Time
-	Documents []Document // sorted by rank, so that a document is written before another one links to it
-	Retired   []string   // keys to which no document links any more
-	Items     []Item     // items that are new or changed
-	Dropped   []ItemID   // items that are no longer offered, whose keys are in Retired
-	Notes     []string   // notes for people about documents that are not at their usual keys
-	Written   []string   `json:"-"` // keys whose bytes were written or, in a preview, would be written, in order
+	Documents []Document // the documents that were written, sorted by rank
+	Retired   []string   // the keys of documents to which no document links any more
+	Items     []Item     // the items that are new or changed
+	Dropped   []ItemID   // the items that are no longer offered; their keys are in Retired
+	Notes     []string   // texts for people about documents that are not at their usual keys
+	Written   []string   `json:"-"` // the keys at which bytes were written (in a preview, would be written), in this order
 
-	// The state of the set with which the next publication begins: the contents of the
-	// Capability List, and the values that documents and pages about the set show.
+	// The other fields are the state of the set with which the next publication begins:
+	// the entries of the Capability List, and the values that documents and pages about
+	// the set show.
 	Offers         []Offer
 	ListAt         time.Time
 	ListThrough    int64          // Snapshot.Through
-	ListKeys       []string       // keys of the Resource List: first its parts, then the list or its index
-	SitemapKeys    []string       // keys of the plain sitemap: first its parts, then the sitemap or its index
-	Generations    []int64        // ids of the publications of the last Resource Lists, oldest first
-	Resources      int64          // number of entries in the Resource List
-	Bytes          int64          // total length of the resources in the Resource List, as far as known
-	ChangedAt      time.Time      // time of the latest listed change; zero if no change was listed
+	ListKeys       []string       // the keys of the Resource List: first its parts, then the list or its index
+	SitemapKeys    []string       // the keys of the plain sitemap: first its parts, then the sitemap or its index
+	Generations    []int64        // the ids of the publications that wrote the last Resource Lists, oldest first
+	Resources      int64          // the number of entries in the Resource List
+	Bytes          int64          // the total length of the resources in the Resource List, as far as it is known
+	ChangedAt      time.Time      // the time of the latest change in a Change List; zero if there was none
 	Latest         []LatestChange // the last changes, newest first, at most 10
-	About          About          // texts for the HTML pages about the set
-	DumpNumber     int64          // Item.Number of the current Resource Dump; 0 if there is none
+	About          About          // the texts for the HTML pages about the set
+	DumpNumber     int64          // the Item.Number of the current Resource Dump; 0 if there is none
 	DumpAt         time.Time
 	DumpThrough    int64 // Dump.Through
-	ChangesNumber  int64 // Window.Number of the last Change List
+	ChangesNumber  int64 // the Window.Number of the last Change List
 	ChangesFrom    time.Time
-	ChangesUntil   time.Time  // zero while the last Change List is open
+	ChangesUntil   time.Time  // zero while changes may be added to the last Change List
 	ChangesThrough int64      // Window.Through
-	Changes        int64      // number of entries in the last Change List
-	DumpsSince     time.Time  // time since which Change Dumps contain every change; zero if there are none
-	FixedChanges   int64      // Window.Number of the first Change List whose changes the list at a fixed name has; 0 if there is no such list
-	ArchiveEntries int        // number of entries in a full part of an archive; 0 if unknown
-	SourceSum      Sum        // digest of the inputs of the Source Description
-	MapListKeys    []string   `json:",omitempty"` // keys of the documents that list Resource Maps
-	MapsChanged    time.Time  `json:",omitzero"`  // when a Resource Map was last added, changed or removed
-	PageLinks      []PageLink `json:",omitempty"` // links from the HTML pages to Resource Maps
+	Changes        int64      // the number of entries in the last Change List
+	DumpsSince     time.Time  // the time since which Change Dumps contain every change; zero if there are none
+	FixedChanges   int64      // the Window.Number of the oldest Change List whose changes are in the list at a fixed name; 0 if there is no such list
+	ArchiveEntries int        // the number of entries in a full part of an archive; 0 if unknown
+	SourceSum      Sum        // the digest of the settings that the Source Description depends on
+	MapListKeys    []string   `json:",omitempty"` // the keys of the documents that list Resource Maps
+	MapsChanged    time.Time  `json:",omitzero"`  // the time at which a Resource Map was last added, changed or removed
+	PageLinks      []PageLink `json:",omitempty"` // the links from the HTML pages to Resource Maps
 }
 
-// Offer is the entry of one capability in a Capability List.
+// Offer is an entry of a Capability List: the document for one capability.
 type Offer struct {
 	Capability resourcesync.Capability
 	URI        string
 }
 
-// Offer returns the URI of the document for a capability; "" if there is none.
+// Offer returns the URI of the document for the capability c, or "" if there is none.
 func (p *Publication) Offer(c resourcesync.Capability) string {
 	for _, o := range p.Offers {
 		if o.Capability == c {
@@ -268,30 +288,33 @@ func (p *Publication) Offer(c resourcesync.Capability) string {
 	return ""
 }
 
-// Journal records publications, one committed record each, and the documents that we wrote.
-// What a method records is durable when it returns.
+// Journal records the publications, each as one committed record, and the documents that
+// they wrote. When a method returns, what it has recorded is durable.
 type Journal interface {
-	// Begin returns the id of the next publication, greater than all earlier ids.
+	// Begin returns the id of a new publication, which is greater than all earlier ids.
 	Begin(ctx context.Context, set string) (int64, error)
-	// Commit records p. From then on p must be completed, by Recover after a crash.
+	// Commit records the publication p. From then on p must be completed, after a crash
+	// by Recover.
 	Commit(ctx context.Context, p Publication) error
-	// Done records that every document of p has been written to its key, and that the keys
-	// in p.Retired can be removed later. It stores or replaces p.Items, and deletes the
-	// items p.Dropped.
+	// Done records that all documents of the publication p were written to their keys,
+	// and that the documents at the keys in p.Retired can be removed later. It stores
+	// p.Items, also in place of earlier versions, and deletes the items in p.Dropped.
 	Done(ctx context.Context, p Publication) error
-	// Last returns the last committed publication of a set, and whether Done has recorded
-	// it completely. If there is none it returns a zero Publication.
+	// Last returns the last committed publication of a set, and whether Done was called
+	// for it. If the set has none, Last returns a zero Publication.
 	Last(ctx context.Context, set string) (p Publication, done bool, err error)
 	// Document returns the document that we last wrote at key. It returns false if we
-	// never wrote one there, or if Forget removed its record.
+	// never wrote one there, or have called Forget since.
 	Document(ctx context.Context, key string) (Document, bool, error)
-	// Items yields the items of one kind with a Number of at least from, ascending.
+	// Items yields the items of one kind whose Number is at least from, in ascending
+	// order.
 	Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error]
-	// Sets returns the sorted names of the sets that have a finished publication.
+	// Sets returns the sorted names of the sets that have a publication for which Done
+	// was called.
 	Sets(ctx context.Context) ([]string, error)
-	// Expired yields the keys that were retired before the given time and were last written
-	// by a publication before p.
+	// Expired yields the keys of documents that were retired before the given time and
+	// were last written by a publication with an id less than p.
 	Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error]
-	// Forget records that the file at key no longer exists.
+	// Forget records that the document at key was removed.
 	Forget(ctx context.Context, key string) error
 }

@@ -10,23 +10,24 @@ import (
 	"instep/blob"
 )
 
-// stage collects the documents of a publication in order and writes them into a batch
-// of the staging bucket.
+// stage collects the documents of a publication, in the order of their creation, and
+// writes them into a batch of the staging area.
 type stage struct {
-	batch  blob.Batch // nil in a preview: no bytes are kept
+	batch  blob.Batch // nil in a preview, which stores no bytes
 	prefix string
 	docs   []Document
 }
 
-// draft is a document being written: it is hashed, counted and staged.
+// draft is a document that is being written. Its bytes are hashed, counted and stored in
+// the staging area.
 type draft struct {
 	stage *stage
-	doc   Document    // Length is the number of bytes written so far
+	doc   Document    // its Length is the number of bytes written so far
 	obj   blob.Object // nil in a preview
 	sum   hash.Hash
 }
 
-// draft begins a document. Commit stages it.
+// draft begins a document. Its Commit adds the document to the stage.
 func (s *stage) draft(ctx context.Context, doc Document) (*draft, error) {
 	d := &draft{stage: s, doc: doc, sum: sha256.New()}
 	if s.batch == nil {
@@ -48,8 +49,8 @@ func (d *draft) Write(p []byte) (int, error) {
 	return d.obj.Write(p)
 }
 
-// Discard discards the draft. It returns no error, since the caller returns the error
-// because of which it discards the draft.
+// Discard removes the draft. It returns no error of its own, since its caller already
+// has the error because of which it calls Discard.
 func (d *draft) Discard() {
 	if d.obj != nil {
 		_ = d.obj.Discard()
@@ -57,7 +58,7 @@ func (d *draft) Discard() {
 	}
 }
 
-// Commit completes the draft and appends it to the documents of its stage.
+// Commit completes the document and adds it to its stage.
 func (d *draft) Commit() error {
 	if d.obj != nil {
 		if err := d.obj.Close(); err != nil {
@@ -70,13 +71,13 @@ func (d *draft) Commit() error {
 	return nil
 }
 
-// document returns the completely written document with its digest.
+// document returns the document, when it is completely written, with its digest.
 func (d *draft) document() Document {
 	d.sum.Sum(d.doc.SHA256[:0])
 	return d.doc
 }
 
-// add stages a document with the bytes that write produces.
+// add adds a document with the bytes that the function write produces.
 func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) error) error {
 	d, err := s.draft(ctx, doc)
 	if err != nil {
@@ -89,7 +90,7 @@ func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) err
 	return d.Commit()
 }
 
-// find returns the staged document at key.
+// find returns the document of this stage that has the given key.
 func (s *stage) find(key string) (Document, bool) {
 	for _, d := range s.docs {
 		if d.Key == key {
@@ -99,7 +100,7 @@ func (s *stage) find(key string) (Document, bool) {
 	return Document{}, false
 }
 
-// copy adds a document with the same bytes as the staged document at original.
+// copy adds a document with the same bytes as the document with the key original.
 func (s *stage) copy(original string, doc Document) {
 	d, ok := s.find(original)
 	if !ok {
@@ -109,7 +110,7 @@ func (s *stage) copy(original string, doc Document) {
 	s.docs = append(s.docs, doc)
 }
 
-// length returns the total length of the documents at keys.
+// length returns the total length of the documents with the given keys.
 func (s *stage) length(keys []string) (n int64) {
 	counted := make(map[string]bool, len(keys))
 	for _, key := range keys {

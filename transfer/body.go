@@ -12,10 +12,11 @@ import (
 	"instep/harvest"
 )
 
-// Body returns the body of a response for w, which the caller verifies and closes. If
-// decode is true, Body removes the content coding. page reports whether w is XML that was
-// served as an HTML page. If the response cannot be the resource, Body closes it and
-// returns an error. dir is the directory for temporary files.
+// Body returns the body of a response to a request for the resource w. The caller
+// verifies and closes it. If decode is true, Body removes the content coding. page
+// reports whether the body is XML, as it should be, although it was sent as an HTML
+// page. If the response cannot be the resource, Body closes it and returns an error. dir
+// is the directory for temporary files.
 func Body(w *harvest.Resource, resp *fetch.Response, decode bool, dir string) (_ io.ReadCloser, page bool, err error) {
 	body := io.Reader(resp.Body)
 	if decode {
@@ -42,8 +43,8 @@ type bodyOf struct {
 	io.Closer
 }
 
-// decoder returns a reader of body without its content coding (RFC 9110 §8.4.1). The
-// reader fails after MaxResource bytes.
+// decoder returns a reader of body without its content coding (RFC 9110 §8.4.1). It
+// fails if the decoded body has more than MaxResource bytes.
 func decoder(coding string, body io.Reader) (io.Reader, error) {
 	switch strings.ToLower(coding) {
 	case "gzip", "x-gzip":
@@ -56,7 +57,7 @@ func decoder(coding string, body io.Reader) (io.Reader, error) {
 	return nil, fmt.Errorf("expected the content coding gzip or deflate, found %q", coding)
 }
 
-// atMost is a reader that fails after n bytes.
+// atMost is a reader that fails if there are more than n bytes.
 type atMost struct {
 	r io.Reader
 	n int64

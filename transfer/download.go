@@ -17,22 +17,23 @@ import (
 	"instep/resourcesync"
 )
 
-// After a crash, a file of up to CheckpointBytes is fetched again completely, and at most
-// maxAgain bytes of a larger one. Checkpoints after every CheckpointBytes would cost more
-// time than they save on a fast line, so there is a pause between them.
+// If the program crashes, it has to fetch again: all of a file of up to CheckpointBytes,
+// or at most maxAgain bytes of a larger one. On a fast line, a checkpoint after every
+// CheckpointBytes would cost more time than it saves, so there is a pause between
+// checkpoints.
 const (
 	CheckpointBytes = 8 << 20
-	checkpointPause = time.Second // minimum time between checkpoints that are less than maxAgain bytes apart
+	checkpointPause = time.Second // the minimum time between two checkpoints that are less than maxAgain bytes apart
 	maxAgain        = 32 << 20
 )
 
-// copyBytes is the number of bytes written at a time: whole pages of a file, which is
-// fastest.
+// copyBytes is the number of bytes that are written at a time. It is a multiple of the
+// page size, which is fastest.
 const copyBytes = 256 << 10
 
-// proof returns the condition for continuing an interrupted transfer. A digest of the
-// whole resource shows whether bytes of two versions were joined. Without a digest, only
-// a strong ETag prevents that.
+// proof returns the condition under which an interrupted transfer can be continued. If
+// the bytes of two versions are joined by mistake, a digest of the whole resource shows
+// that. Without a digest, only a strong ETag prevents such a mistake.
 func proof(ds resourcesync.Digests) fetch.Resume {
 	if len(ds) > 0 {
 		return fetch.ResumeVerified
@@ -48,7 +49,8 @@ func CodingOf(resp *fetch.Response) string {
 	return ""
 }
 
-// IsMismatch reports whether the received bytes differ from the listed ones.
+// IsMismatch reports whether err says that the received bytes differ from those that the
+// Source describes.
 func IsMismatch(err error) bool {
 	var me *resourcesync.MismatchError
 	return errors.As(err, &me)
@@ -61,35 +63,37 @@ func closeBody(resp *fetch.Response) error {
 	return resp.Body.Close()
 }
 
-// Download is a large transfer into a Part, which a later run can continue.
+// Download is the transfer of a large resource into a Part. If it is interrupted, a
+// later run can continue it.
 type Download struct {
 	Client  *fetch.Client
 	Request fetch.Request // the request for the whole resource
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Accept  func(*fetch.Response) error // returns an error for an unacceptable response, before its body is read
-	Part    Part                        // receives the bytes, and may have some from an earlier run
+	Part    Part                        // receives the bytes; it may already have some from an earlier run
 
-	hash   *resourcesync.Hasher // hash of the bytes in Part
+	hash   *resourcesync.Hasher // the hash of the bytes in Part
 	note   checkpoint
-	at     int64     // size of Part at the last checkpoint
-	when   time.Time // time of the last checkpoint, or before the first one of this run the start of the transfer
-	joined bool      // the Part has bytes of an earlier run
+	at     int64     // the size of Part at the last checkpoint
+	when   time.Time // the time of the last checkpoint of this run; before the first one, the start of the transfer
+	joined bool      // whether Part has bytes of an earlier run
 }
 
-// checkpoint describes the bytes of a Part, whose note it is in JSON.
+// checkpoint describes the bytes of a Part. It is stored in JSON as the note of that
+// Part.
 type checkpoint struct {
-	Version string `json:"version"` // validator for requesting the missing bytes, as in fetch.Part; "" if they cannot be requested
-	Coding  string `json:"coding"`  // content coding of the stored bytes
-	Length  int64  `json:"length"`  // length of the wanted resource; -1 if unknown
-	Total   int64  `json:"total"`   // length of the whole resource that the server stated; 0 if it stated none
-	Digests string `json:"digests"` // wanted
-	Hash    []byte `json:"hash"`    // state of the hash of the stored bytes
+	Version string `json:"version"` // the validator with which the missing bytes are requested, see fetch.Part; "" if they cannot be requested
+	Coding  string `json:"coding"`  // the content coding of the stored bytes
+	Length  int64  `json:"length"`  // the length of the resource according to the Source; -1 if unknown
+	Total   int64  `json:"total"`   // the length of the resource according to the server; 0 if the server did not state it
+	Digests string `json:"digests"` // the digests of the resource according to the Source
+	Hash    []byte `json:"hash"`    // the state of the hash of the stored bytes
 }
 
 // Run fetches the resource into Part and verifies it. first is a response to Request, or
-// nil. If the bytes are wrong and some of them come from an earlier run, Run fetches
-// everything once more.
+// nil. If the bytes are wrong, and some of them are from an earlier run, Run fetches all
+// bytes once more.
 func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	dl.Digests = slices.DeleteFunc(slices.Clone(dl.Digests), resourcesync.Digest.IsZero)
 	if err := dl.restore(); err != nil {
@@ -126,8 +130,8 @@ func (dl *Download) hasher() *resourcesync.Hasher {
 	return resourcesync.NewHasher(algs...)
 }
 
-// restore shortens Part to its last checkpoint, or empties it if the checkpoint does not
-// describe the wanted resource.
+// restore shortens Part to the size that it had at its last checkpoint. If that
+// checkpoint does not describe the wanted resource, restore empties Part.
 func (dl *Download) restore() error {
 	text, at := dl.Part.Note()
 	var note checkpoint
@@ -136,16 +140,16 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // another version of this program wrote the checkpoint
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // the checkpoint is from another version of this program
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at
 	return dl.Part.Truncate(at)
 }
 
-// bring fetches the missing bytes of Part and verifies the result.
+// bring fetches those bytes that Part does not have yet, and verifies the result.
 func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
-	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // an earlier run had received everything
+	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // an earlier run has received all bytes
 		dl.joined = true
 		return errors.Join(dl.verify(), closeBody(first))
 	}
@@ -171,8 +175,8 @@ func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
 	return dl.verify()
 }
 
-// ask requests the missing bytes. If the server cannot send exactly those, ask requests
-// the whole resource.
+// ask requests the missing bytes. If the server cannot send exactly these, ask requests
+// the whole resource instead.
 func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {
@@ -197,14 +201,15 @@ func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Resp
 	return resp, nil
 }
 
-// continues reports whether a partial response belongs to the stored bytes. It checks
-// more than the ETag, since some servers keep the ETag of a replaced file.
+// continues reports whether the bytes of a partial response continue the stored ones.
+// The ETag alone does not show this, since some servers keep the ETag when a file is
+// replaced.
 func (dl *Download) continues(resp *fetch.Response) bool {
 	return CodingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
-// receive appends a body to Part. While it reads the next bytes, the last ones are hashed
-// concurrently.
+// receive appends a body to Part. It hashes the bytes that it has read while it reads
+// the next ones.
 func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	var hashing sync.WaitGroup
 	defer hashing.Wait()
@@ -216,7 +221,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 		if most := dl.Length.Int64(); most >= 0 && dl.Part.Size()+int64(n) > most {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
-		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // bytes of earlier runs count, too
+		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // the bytes of earlier runs count, too
 			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, received more", most)}}
 		}
 		came := buf[:n]
@@ -224,7 +229,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 		if _, err := dl.Part.Write(came); err != nil {
 			return err
 		}
-		if dl.due() {
+		if dl.isCheckpointDue() {
 			hashing.Wait()
 			if err := dl.checkpoint(ctx); err != nil {
 				return err
@@ -239,7 +244,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	}
 }
 
-// fill reads until buf is full, and returns an error that stopped it earlier.
+// fill reads until buf is full or a read returns an error.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int
@@ -249,8 +254,8 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// due reports whether it is time for another checkpoint.
-func (dl *Download) due() bool {
+// isCheckpointDue reports whether it is time for another checkpoint.
+func (dl *Download) isCheckpointDue() bool {
 	switch n := dl.Part.Size() - dl.at; {
 	case n < CheckpointBytes || dl.note.Version == "":
 		return false
@@ -298,8 +303,8 @@ func (dl *Download) mismatch(me *resourcesync.MismatchError) error {
 	return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.Request.URL, me)}
 }
 
-// Leave closes Part after the error err of Run. It keeps the bytes for a later run,
-// unless they are wrong or the missing ones cannot be requested.
+// Leave closes Part after Run has returned the error err. It keeps the bytes for a later
+// run, unless they are wrong or the missing ones cannot be requested.
 func (dl *Download) Leave(ctx context.Context, err error) error {
 	if IsMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {
 		return dl.Part.Discard()

@@ -10,38 +10,41 @@ import (
 	"instep/harvest"
 )
 
-// Duplicates selects when a resource is fetched from one of its duplicates (1.1 §14.2). A
-// duplicate is used only if a digest can prove its bytes. "" tries duplicates with a pri
-// before the resource itself, since the Source asks for that by the pri, and the others
-// only if the resource itself is unavailable.
+// Duplicates says when a resource is fetched from one of its duplicates (1.1 §14.2)
+// instead of its own URI. A duplicate is used only if there is a digest to verify its
+// bytes. With "", duplicates to which the Source gives a priority (pri) are tried before
+// the resource's own URI, and the others only if that fails.
 type Duplicates string
 
-// Values of Duplicates. Each resource's duplicates are tried in the order of their pri.
+// Values of Duplicates. The duplicates of a resource are tried in the order of their
+// priority.
 const (
-	DuplicatesFirst Duplicates = "first" // try duplicates before the resource itself
-	DuplicatesLast  Duplicates = "last"  // try duplicates only if the resource itself is unavailable
+	DuplicatesFirst Duplicates = "first" // before the resource's own URI
+	DuplicatesLast  Duplicates = "last"  // only if the resource cannot be fetched from its own URI
 	DuplicatesNever Duplicates = "never"
 )
 
 const (
-	// badAfter is the number of consecutive failures of an origin after which a run
-	// requests no more duplicates from it.
+	// badAfter is a number of failures: after so many failures of an origin in a row, a
+	// run requests no more duplicates from that origin.
 	badAfter = 3
 	// maxDuplicateOrigins is the largest number of origins from which a run requests
-	// duplicates: a Source must not send its readers to arbitrarily many other hosts.
+	// duplicates. It is limited because a Source must not send its readers to any number
+	// of other hosts.
 	maxDuplicateOrigins = 16
 )
 
-// Origins records the results of requests for duplicates during a run, by origin.
+// Origins records, for each origin, whether requests for duplicates succeeded during a
+// run.
 type Origins struct {
 	When Duplicates
 
 	mu       sync.Mutex
-	failures map[string]int // consecutive failures by origin; an origin with badAfter failures is not used again
+	failures map[string]int // for each origin, the number of failures in a row; after badAfter of them the origin is not used any more
 }
 
-// split returns the duplicates to try before the resource itself, and those to try
-// after it.
+// split returns the duplicates that are tried before the resource's own URI, and those
+// that are tried after it.
 func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	preferred := min(w.Preferred, len(w.Duplicates))
 	switch m.When {
@@ -55,7 +58,7 @@ func (m *Origins) split(w *harvest.Resource) (before, after []string) {
 	return w.Duplicates[:preferred], w.Duplicates[preferred:]
 }
 
-// usable reports whether duplicates may be requested from an origin.
+// usable reports whether the run may request duplicates from an origin.
 func (m *Origins) usable(origin string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,8 +73,8 @@ func (m *Origins) usable(origin string) bool {
 	return true
 }
 
-// came records the result of a request. It returns true if the origin is not used again
-// because of this result.
+// came records the result of a request. It returns true if this result is the reason
+// why the origin is not used any more.
 func (m *Origins) came(origin string, ok bool) (bad bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +89,7 @@ func (m *Origins) came(origin string, ok bool) (bad bool) {
 	return m.failures[origin] == badAfter
 }
 
-// Fetch fetches the bytes of w from the resource's own URI or from a duplicate.
+// Fetch fetches the bytes of the resource w from its own URI or from a duplicate.
 func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64, error) {
 	before, after := f.Duplicates.split(&w)
 	n, from, err := f.fromDuplicates(ctx, s, w, before)
@@ -107,8 +110,8 @@ func (f *Fetcher) Fetch(ctx context.Context, s Store, w harvest.Resource) (int64
 	return n, err
 }
 
-// fromDuplicates fetches the bytes of w from the first of these URIs that has them. It
-// returns "" for from if none of them has.
+// fromDuplicates fetches the bytes of w from one of the given URIs, and returns that
+// URI. It tries one after the other. If none of them has the bytes, the URI is "".
 func (f *Fetcher) fromDuplicates(ctx context.Context, s Store, w harvest.Resource, uris []string) (n int64, from string, err error) {
 	for _, uri := range uris {
 		u, err := fetch.ParseReference(uri)

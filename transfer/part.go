@@ -7,27 +7,28 @@ import (
 	"instep/internal/spool"
 )
 
-// Parts stores interrupted large transfers, so that a later run can continue them. A
-// mirror implements it.
+// Parts stores large transfers that were interrupted, so that a later run can continue
+// them. A mirror implements it.
 type Parts interface {
-	// Part opens the bytes that are stored under a name; it creates an empty Part if
-	// there are none. No two open Parts may have the same name.
+	// Part opens the bytes that are stored under a name, or creates an empty Part if
+	// there are none. A Part that is open must not be opened again.
 	Part(ctx context.Context, name string) (Part, error)
 }
 
-// Part is the stored beginning of a resource. Only ReadAt is safe for concurrent use.
+// Part is the stored beginning of a resource. Of its methods, only ReadAt is safe for
+// concurrent use.
 type Part interface {
 	io.Writer // appends
 	io.ReaderAt
-	Size() int64 // number of stored bytes
-	// Note returns the note of the last Checkpoint and the size of the Part at that time;
-	// "" and 0 if there was none. A power cut may have lost bytes that were written
-	// later.
+	Size() int64 // the number of stored bytes
+	// Note returns the note that the last Checkpoint stored, and the size that the Part
+	// had then. If there was no Checkpoint it returns "" and 0. Bytes that were written
+	// after the Checkpoint may have been lost in a power cut.
 	Note() (note string, size int64)
 	// Checkpoint makes the bytes written so far durable, and then stores the note.
 	Checkpoint(ctx context.Context, note string) error
-	// Truncate shortens the Part to a size. It also removes the note of the last
-	// Checkpoint if the Part was longer then.
+	// Truncate shortens the Part to a size. If the Part was longer at its last
+	// Checkpoint, Truncate also removes the note.
 	Truncate(size int64) error
 	// Close closes the Part and keeps its bytes for a later run.
 	Close() error
@@ -35,8 +36,9 @@ type Part interface {
 	Discard() error
 }
 
-// Temporary returns an empty Part for this run only. Large ones are stored in a temporary
-// file in the directory dir ("" is the system's), which Close removes.
+// Temporary returns an empty Part that exists only during this run. If it becomes large
+// it is stored in a temporary file, which Close removes. dir is the directory for that
+// file; "" is that of the system.
 func Temporary(dir string) Part { return &temporary{spool.NewFile(dir, 0), dir} }
 
 // temporary is a Part that is removed when it is closed.
@@ -56,8 +58,8 @@ func (t *temporary) Note() (string, int64) { return "", 0 }
 // Checkpoint implements Part.
 func (t *temporary) Checkpoint(context.Context, string) error { return nil }
 
-// Truncate implements Part. It removes all bytes, since without a Checkpoint it is only
-// called with size 0.
+// Truncate implements Part. It removes all bytes: it is only called with size 0, since
+// there is never a Checkpoint.
 func (t *temporary) Truncate(int64) error {
 	err := t.Close()
 	t.File = spool.NewFile(t.dir, 0)

@@ -11,15 +11,16 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxResource is the largest accepted size of a resource of unknown length, in bytes
-// (FAULTS §5).
+// MaxResource is the largest accepted size in bytes of a resource whose length is
+// unknown (FAULTS §5).
 const MaxResource = 10 << 30
 
-// Slack is the number of bytes that are read beyond the listed length, so that an error
-// can describe a body that is too long.
+// Slack is the number of bytes by which a body may exceed the listed length before it is
+// rejected as too large. For a body within this limit, the error says instead that its
+// length is not the listed one.
 const Slack = 64 << 10
 
-// Most returns the largest accepted number of bytes of a body for w.
+// Most returns the largest number of bytes that is read of the body for a resource.
 func Most(w *harvest.Resource) int64 {
 	if w.Length.Known() {
 		return w.Length.Int64() + Slack
@@ -27,13 +28,13 @@ func Most(w *harvest.Resource) int64 {
 	return MaxResource
 }
 
-// Request returns the request for w.
+// Request returns the request for the resource w.
 func Request(w *harvest.Resource) fetch.Request {
 	return fetch.Request{URL: w.URI, MaxBytes: Most(w), Resume: proof(w.Digests)}
 }
 
-// Plausible returns an error if the length or media type of a response shows, before its
-// body is read, that it is not the resource.
+// Plausible returns an error if the length or media type of a response shows that its
+// body, which was not read yet, is not the resource w.
 func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
 		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
@@ -45,8 +46,9 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	return nil
 }
 
-// isInstead reports whether the response is an HTML page, the listed resource is none,
-// and no digest can decide whether the page is the resource.
+// isInstead reports whether the response is an HTML page that may have been sent instead
+// of the resource: the Source lists another media type, and there is no digest that
+// could prove that the page is the resource.
 func isInstead(w *harvest.Resource, resp *fetch.Response) bool {
 	return len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type)
 }

@@ -15,16 +15,16 @@ import (
 	"instep/internal/spool"
 )
 
-// maxXML is the size in bytes of the largest resource that is parsed as XML because it
-// was served as an HTML page.
+// maxXML is the largest size in bytes of a resource whose body is parsed as XML because
+// it was sent as text/html.
 const maxXML = CheckpointBytes
 
 // maxDepth is the deepest accepted nesting of XML elements.
 const maxDepth = 1_000
 
-// pageOfXML reports whether the response may be the XML of w although it was served as
-// text/html, as some servers do. The length of w must be known, and be that of the
-// response if the server states one.
+// pageOfXML reports whether a response with the media type text/html may be the XML
+// resource w, as some servers send XML in this way. The length of w must be known. If
+// the server states a length, it must be the same.
 func pageOfXML(w *harvest.Resource, resp *fetch.Response) bool {
 	n := w.Length.Int64()
 	return isInstead(w, resp) && isXML(w.Type) && w.Length.Known() && n <= maxXML && (resp.ContentLength < 0 || resp.ContentLength == n)
@@ -35,13 +35,13 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// readXML returns the body of a response for which pageOfXML returned true, for reading
-// again. It returns an error if the body is not well-formed XML or is an HTML page, since
-// a bot wall may happen to have the right length. The caller closes the file. If the body
-// is long, the file is in the directory dir.
+// readXML reads the body of a response for which pageOfXML returned true, and returns it
+// for reading again. It returns an error if the body is not well-formed XML or is an
+// HTML page, since a page that blocks programs may happen to have the right length. The
+// caller closes the file, which is in the directory dir if it is long.
 func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
-	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // one byte more shows the caller's verification that the body is too long
+	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // with one byte more the caller's verification sees that the body is too long
 	if err == nil {
 		err = checkXML(f.Reader())
 	}
@@ -51,8 +51,8 @@ func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, erro
 	return f, nil
 }
 
-// checkXML returns an error unless r has one well-formed XML document whose root element
-// is not html.
+// checkXML returns an error unless r contains one well-formed XML document whose root
+// element is not html.
 func checkXML(r io.Reader) error {
 	d := xml.NewDecoder(r)
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return byByte{in}, nil }
@@ -85,9 +85,9 @@ func checkXML(r io.Reader) error {
 	}
 }
 
-// byByte decodes text in an unknown single-byte encoding. That is enough to read the XML
-// markup, which is the same in all of them. Text in a multi-byte encoding may then not be
-// well-formed.
+// byByte decodes text in an unknown encoding with one byte per character. All such
+// encodings have the same bytes for XML markup, so the markup is read correctly. Text in
+// an encoding with several bytes per character may seem not to be well-formed.
 type byByte struct{ r io.Reader }
 
 func (b byByte) Read(p []byte) (n int, err error) {

@@ -11,9 +11,9 @@ import (
 	"instep/source"
 )
 
-// RunJournal tests the contract of source.Journal. open makes an empty journal and
-// returns a function that reopens it, as a new process would. RunJournal calls that
-// function only after it has stopped using the previous instance.
+// RunJournal tests the contract of source.Journal. open creates an empty journal. It
+// returns a function that opens the journal again, as a new process would. RunJournal
+// calls this function only when it no longer uses the journal that was opened before.
 func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journal)) {
 	for name, test := range map[string]func(*suite){
 		"nothing published":    (*suite).nothing,
@@ -33,15 +33,15 @@ func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journ
 	}
 }
 
-// suite is a journal under test. It is reopened after each change, since everything
-// must be durable when a method returns.
+// suite is a journal that is tested. It is opened again after each change, since a
+// change must be durable when its method returns.
 type suite struct {
 	source.Journal
 	t    *testing.T
 	open func() source.Journal
 }
 
-// made returns the time of the publication with this id.
+// made returns the time of the publication with the given id.
 func made(id int64) time.Time {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(id) * time.Hour)
 }
@@ -88,8 +88,8 @@ func document(key string, length int64) source.Document {
 	return source.Document{Key: key, Length: length, SHA256: source.Sum{byte(length)}, Immutable: length%2 == 0}
 }
 
-// wantDocument compares the recorded length of a key with the expected one; -1 means
-// that the key is not ours.
+// wantDocument compares the length recorded for the document at a key with the expected
+// one. -1 means that no document is recorded.
 func (s *suite) wantDocument(key string, length int64) {
 	s.t.Helper()
 	d, ok, err := s.Document(s.t.Context(), key)
@@ -205,14 +205,14 @@ func (s *suite) retired() {
 	second := s.publish("", func(p *source.Publication) {
 		p.Retired, p.Documents = []string{"a.xml", "b.xml", "never.xml"}, []source.Document{document("d.xml", 4)}
 	})
-	s.wantDocument("a.xml", 1) // a retired document is ours until it is removed
+	s.wantDocument("a.xml", 1) // a retired document stays recorded until it is removed
 	s.wantExpired(made(1000), 1000, "a.xml", "b.xml")
 	s.wantExpired(second.Made, 1000)
 	s.wantExpired(made(1000), first.ID)
 	s.publish("", func(p *source.Publication) { // b.xml is written and linked again
 		p.Retired, p.Documents = []string{"a.xml"}, []source.Document{document("b.xml", 6)}
 	})
-	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml keeps the time at which it was first retired
+	s.wantExpired(second.Made.Add(time.Second), 1000, "a.xml") // a.xml, which was retired twice, keeps the first time
 	s.must(s.Forget(s.t.Context(), "a.xml"))
 	s.wantExpired(made(1000), 1000)
 }
@@ -249,10 +249,10 @@ func (s *suite) sets() {
 	s.wantSets("", "maps", "prints")
 	next := s.begin("maps")
 	s.must(s.Commit(s.t.Context(), next))
-	s.wantSets("", "maps", "prints") // an earlier publication of the set is done
+	s.wantSets("", "maps", "prints") // the set counts, because an earlier publication of it is done
 }
 
-// twice repeats Done, as Recover does after an interruption.
+// twice calls Done twice, as Recover does after an interruption.
 func (s *suite) twice() {
 	s.publish("", func(p *source.Publication) {
 		p.Documents = []source.Document{document("a.xml", 1)}
