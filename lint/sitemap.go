@@ -34,9 +34,9 @@ func sitemapElements(r *run, rule *Rule) steps {
 	}
 }
 
-// sitemapForeign checks that extensions of search engines are used only in entries of a
-// urlset, since the schema allows other elements nowhere else. It reports only the
-// first.
+// sitemapForeign checks that extensions of search engines, such as images, are used only
+// in the entries of a urlset. The XML schema of Sitemaps allows them nowhere else. It
+// reports only the first misplaced one.
 func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -67,7 +67,7 @@ func sitemapScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		u, err := url.Parse(e.Loc)
 		if err != nil || u.Host == "" {
-			return // reported by the check of URIs
+			return // another rule reports URIs that are invalid or relative
 		}
 		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
 			r.atEntry(rule, e, "%q is not below %s://%s%s, for which the Sitemap speaks", e.Loc, base.Scheme, base.Host, dir)

@@ -13,8 +13,9 @@ func datetimeIn10(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// table3 checks for attributes that the Decoder reads but that Table 3 allows only on
-// other elements (1.1 §7). For attributes that it does not read there are notes.
+// table3 checks that the root has no attributes that Table 3 of the standard allows only
+// in entries (1.1 §7). It is about attributes that the Decoder reads in the root; the
+// Decoder sends notes about all others.
 func table3(r *run, rule *Rule) {
 	switch rule.ID {
 	case "table3-root-md":
@@ -53,7 +54,8 @@ func isPrivateName(s string) bool {
 	return len(s) > 2 && (s[0] == 'x' || s[0] == 'X') && (s[1] == '-' || s[1] == '.')
 }
 
-// pathScope checks that only manifests contain paths in a package (1.1 §7).
+// pathScope checks that the attribute path, the path of a file in a package, occurs only
+// in manifests (1.1 §7).
 func pathScope(r *run, rule *Rule, e *entry) {
 	if r.readKind == "" || ofManifest(r.readKind) {
 		return
@@ -68,11 +70,11 @@ func pathScope(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// pathUnique checks that two bitstreams have different paths in the package, unless
-// their entries state the same bytes (1.1 §13.2).
+// pathUnique checks that no two entries of a manifest have the same path in the package,
+// unless they state the same length and digest (1.1 §13.2).
 func pathUnique(r *run, rule *Rule) steps {
 	type place struct {
-		bytes key // hash of length and strongest digest; zero if either is missing
+		bytes key // the hash of the length and the strongest digest that the entry states; zero if either is missing
 		line  int
 	}
 	k, places := newKeys(), make(map[key]place)

@@ -22,8 +22,8 @@ import (
 const (
 	documentsName = "documents" // name of a directory in the state directory
 	maxDocuments  = 64 << 20    // largest size in bytes of all stored documents
-	maxFields     = 64 << 10    // largest number of bytes stored in addition to a document
-	blockSize     = 4 << 10     // disk space in bytes of the smallest file
+	maxFields     = 64 << 10    // the largest number of bytes in a file besides the document itself
+	blockSize     = 4 << 10     // the disk space that even the smallest file takes, in bytes
 )
 
 // Documents implements destination.Mirror. The documents are in the directory
@@ -48,7 +48,7 @@ type documents struct {
 	total int64
 }
 
-// keptFile is the disk space and modification time of a file.
+// keptFile has the disk space that a file takes, and the file's modification time.
 type keptFile struct {
 	size int64
 	when time.Time
@@ -190,8 +190,8 @@ func (d *documents) replace(name string, text []byte) error {
 	return err
 }
 
-// dropOldest removes the oldest files until all have at most maxDocuments bytes. It keeps
-// the file spare, which was just written.
+// dropOldest removes the oldest files until the rest takes at most maxDocuments bytes. It
+// does not remove the file named spare, which was just written.
 func (d *documents) dropOldest(spare string) {
 	if d.total <= maxDocuments {
 		return

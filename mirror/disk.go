@@ -18,8 +18,8 @@ import (
 	"instep/internal/durable"
 )
 
-// Modes of new files and directories, before the umask. Resources get the usual modes,
-// and the mirror's own files are private.
+// Modes of new files and directories, before the umask is applied. Files and directories
+// of resources get the usual modes; those that only the mirror uses are private.
 const (
 	fileMode = 0o666
 	dirMode  = 0o777
@@ -29,7 +29,7 @@ const (
 // disk looks up files in the directory of a mirror without following links.
 type disk struct {
 	root  *os.Root
-	state string // path of the state directory if it is in the mirror's directory, but not .instep; "." if it is the directory itself
+	state string // the path of the state directory if that is inside the mirror's directory and is not .instep; "." if it is the mirror's directory itself
 
 	mu      sync.Mutex // guards the rest
 	parents durable.Parents
@@ -118,7 +118,7 @@ func resolve(name string) (string, error) {
 		return real, err
 	}
 	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // name is a link to a file that does not exist
+	if to, err := os.Readlink(name); err == nil { // the given name is that of a link to a file that does not exist
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(dir, to)
 		}
@@ -135,8 +135,8 @@ func resolve(name string) (string, error) {
 // creates beside it.
 var catalogFiles = []string{"", "-wal", "-shm", "-journal"}
 
-// setAside renames the files of a catalog, and returns the new name of the catalog; "" if
-// there is none.
+// setAside renames the files of an unusable catalog. It returns the new path of the
+// catalog, or "" if there is no catalog.
 func setAside(path string, now time.Time) (aside string, err error) {
 	stem := path + ".unusable-" + now.UTC().Format("20060102T150405Z")
 	name := stem
@@ -198,7 +198,8 @@ func syncDir(dir string) (err error) {
 	return errors.Join(g.SyncDirs(context.Background(), []string{"."}), g.Close())
 }
 
-// ownDirectory returns an error unless .instep is a directory and not a link.
+// ownDirectory returns an error if .instep is not a directory, for example because it is
+// a link to one, or if it does not exist.
 func (d *disk) ownDirectory() error {
 	info, err := d.root.Lstat(ours)
 	if err == nil && !info.IsDir() {
@@ -207,8 +208,9 @@ func (d *disk) ownDirectory() error {
 	return err
 }
 
-// stranger returns the path of a file in the directory that an interrupted creation of a
-// mirror would not have left there; "" if there is none.
+// stranger looks for a file that shows that the directory is in use for something else,
+// that is, a file that the interrupted creation of a mirror would not have left there. It
+// returns the file's path, or "" if there is none.
 func (d *disk) stranger() (string, error) {
 	top, err := d.root.Open(".")
 	if err != nil {
@@ -285,9 +287,9 @@ func (d *disk) lookIn(name string) (kind, error) {
 	return d.orState(name, k, err)
 }
 
-// orState returns k and err or, if the directory at name is a state directory, stateDir.
-// It recognises the mirror's own state directory in every spelling of its name (case,
-// Unicode form).
+// orState returns stateDir if the directory at name is a state directory, and otherwise k
+// and err unchanged. It recognises the mirror's own state directory in every spelling of
+// its name (upper and lower case, Unicode form).
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:
@@ -311,7 +313,7 @@ func firstOf(name string) string {
 	return first
 }
 
-// lookParent is like lookIn, but caches the paths of directories.
+// lookParent is like lookIn, but remembers the paths of directories that it has found.
 func (d *disk) lookParent(dir string) (kind, error) {
 	d.mu.Lock()
 	_, ok := d.dirs[dir]

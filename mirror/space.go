@@ -46,7 +46,8 @@ func (m *Mirror) roomAt(root *os.Root) error {
 	return nil
 }
 
-// full converts an error for a full disk to an ErrFull with the directory of the mirror.
+// full adds ErrFull and the directory of the mirror to an error that was caused by a full
+// disk. It returns other errors unchanged.
 func (m *Mirror) full(err error) error {
 	if err == nil || errors.Is(err, ErrFull) || !durable.IsFull(err) && !errors.Is(err, catalog.ErrFull) {
 		return err
