@@ -13,8 +13,8 @@ type Settings struct {
 	// Values has the values of each setting by name. Newer versions of a program may have
 	// stored settings that this one does not know.
 	Values map[string][]string `json:"values"`
-	// Origin is the only origin to which secrets from files, such as passwords, are sent;
-	// "" if no such files were given.
+	// Origin is the origin for which the user has given files with secrets, such as
+	// passwords; "" if there are none.
 	Origin string `json:"origin,omitempty"`
 }
 

@@ -21,7 +21,8 @@ var _ destination.Adopter = (*Mirror)(nil)
 
 // Stray implements destination.Adopter. It never returns a file of another resource.
 // Without Options.Adopt, it returns only a file that is at the path of the resource and
-// has its bytes. There is such a file if the catalog was restored from an older backup.
+// has its bytes. Such a file can exist if the catalog is older than the files, for
+// example after it was restored from a backup.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
 	if m.disk == nil { // without a directory there are no files
 		return "", false, nil

@@ -124,8 +124,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// brief returns a map of limited size that is enough to check further leads to m. whole
-// reports whether it has all aggregated resources.
+// brief returns a short form of the map, of limited size. It has what is needed to check
+// other leads to the map. whole reports whether it still has all aggregated resources.
 func (m *Map) brief() (b *Map, whole bool) {
 	const mostResources, mostBytes = 100, 16 << 10
 	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
@@ -141,8 +141,9 @@ func (m *Map) brief() (b *Map, whole bool) {
 	return b, true
 }
 
-// keep removes aggregated resources that occur twice, or that are the Aggregation or
-// the map itself. It returns an error if there are too many, or if a URI is too long.
+// keep removes an aggregated resource that is listed twice, or that is the Aggregation or
+// the map itself. It returns an error if too many resources remain, or if a URI is too
+// long.
 func (m *Map) keep(l Limits) error {
 	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
 		if len(uri) > fetch.MaxURL {

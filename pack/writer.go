@@ -18,13 +18,13 @@ import (
 // Writer writes packages. The zero value is usable. It may write several packages
 // concurrently.
 type Writer struct {
-	StoreOnly bool // compress no members; by default members of a text type are compressed
-	Readers   int  // number of goroutines that read members ahead; 0 means the number of processors, but at most 4
+	StoreOnly bool // whether no member is compressed; by default those of a text type are
+	Readers   int  // the number of goroutines that read members ahead; 0 means the number of processors, but at most 4
 }
 
 // Sizes that bound the memory used for writing a package.
 const (
-	aheadEach  = 8 // number of members read ahead by each reader
+	aheadEach  = 8 // the number of members that each reader reads ahead
 	bufferSize = 256 << 10
 )
 
@@ -128,8 +128,9 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute passes each member to the readers and to the writer. The number of buffers in
-// free limits how many members are read ahead.
+// distribute sends each member to the readers and, in the same order, to the writer. For
+// each it first takes an unused buffer from free. So the number of buffers limits how
+// many members are read ahead.
 func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
 	for i := range members {
 		m := &members[i]
@@ -178,7 +179,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() // the error is ignored because the member was only read
+	defer r.Close() // the error is ignored, since closing cannot damage what was only read
 	for {
 		n, err := r.Read(p.buffer)
 		if _, failed := f.Write(p.buffer[:n]); failed != nil {
