@@ -16,7 +16,7 @@ type run struct {
 	c        *Checker
 	uri      string
 	expected []string // the kinds of document that the caller expects; see WithKind
-	site     string   // URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
+	site     string   // the URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
 	profile  Profile
 	auto     bool
 
@@ -84,7 +84,8 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	return r.finish(), nil
 }
 
-// decode reads the document completely, or returns the error that ended it early.
+// decode reads and checks the whole document. If an error ends it early, it returns that
+// error.
 func (r *run) decode(in *input) error {
 	header, err := r.dec.Header()
 	if err != nil {
@@ -156,7 +157,8 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	return header, in.err
 }
 
-// settle determines the profile and the kind of the document from the header.
+// settle determines from the header of the document by which edition's rules it is
+// checked, and its kind.
 func (r *run) settle(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
@@ -172,8 +174,8 @@ func (r *run) settle(h *resourcesync.Header) {
 	r.flushNotes(nil)
 }
 
-// otherRoot stops the check because the root element belongs to a dialect, which the
-// Decoder accepts but the standard does not define.
+// otherRoot ends the check if the document has the root element of a dialect: one that
+// the Decoder accepts and the standard does not define.
 func (r *run) otherRoot() {
 	const id = "root-element-urlset-or-sitemapindex"
 	r.stopped = true
@@ -239,7 +241,7 @@ func (r *run) isExpected(c resourcesync.Capability) bool {
 // isSitemap reports whether the caller expects a plain Sitemap.
 func (r *run) isSitemap() bool { return slices.Contains(r.expected, KindSitemap) }
 
-// finish completes the Document.
+// finish fills the remaining fields of the Document and returns it.
 func (r *run) finish() Document {
 	h := &r.header
 	d := &r.doc
@@ -305,7 +307,7 @@ func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // an error of reading, which is not a finding
+	err  error // the error with which reading the document has failed, which is not a finding
 	head []byte
 
 	ended bool // whether r was read to its end

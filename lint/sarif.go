@@ -15,9 +15,9 @@ import (
 type SARIF struct {
 	w       io.Writer
 	version string
-	err     error // the first write error
+	err     error // the first error of writing
 	results int64
-	index   map[string]int // index of each rule among those that occurred
+	index   map[string]int // the index of each rule in the list of rules that have occurred
 	met     []string
 	trouble []sarifNotification
 	more    int // the number of failures above the limit, which are not in the log

@@ -7,14 +7,14 @@ import (
 	"instep/resourcesync"
 )
 
-// datetimeWithin checks that a change happened in the interval of the document, both
-// ends included (1.1 §7).
+// datetimeWithin checks that the time of a change is within the interval that the root
+// states, from its attribute from to its attribute until, inclusive (1.1 §7).
 func datetimeWithin(r *run, rule *Rule, e *entry) {
 	switch d := e.Datetime; {
 	case d.Before(r.header.From):
-		r.atEntry(rule, e, "datetime %s is before from, %s", d, r.header.From)
+		r.atEntry(rule, e, "datetime %s is before the root's from, %s", d, r.header.From)
 	case d.After(r.header.Until):
-		r.atEntry(rule, e, "datetime %s is after until, %s", d, r.header.Until)
+		r.atEntry(rule, e, "datetime %s is after the root's until, %s", d, r.header.Until)
 	}
 }
 
@@ -162,8 +162,8 @@ func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
 func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
 
-// changeUnique checks that two changes of a resource have different times (1.0 §12.1).
-// Equal partial dates are not reported.
+// changeUnique checks that no two changes of a resource have the same time (1.0 §12.1).
+// It does not report equal dates without seconds.
 func changeUnique(r *run, rule *Rule) steps {
 	return repeated(func(e *entry) string {
 		if !e.LastMod.Complete() {

@@ -34,7 +34,7 @@ func table3(r *run, rule *Rule) {
 // typeRegistered reports media types with x-, which are for private use. The finding is
 // only a hint.
 func typeRegistered(r *run, rule *Rule, e *entry) {
-	const message = "media type %q is none that IANA registers"
+	const message = "media type %q is not registered with IANA"
 	if isPrivateType(e.Type) {
 		r.atEntry(rule, e, message, e.Type)
 	}
@@ -61,11 +61,11 @@ func pathScope(r *run, rule *Rule, e *entry) {
 		return
 	}
 	if e.Path != "" {
-		r.atEntry(rule, e, "the entry has path=%q, and this is no manifest", e.Path)
+		r.atEntry(rule, e, "the entry has path=%q, but the document is not a manifest", e.Path)
 	}
 	for i := range e.Links {
 		if l := &e.Links[i]; l.Path != "" {
-			r.atEntry(rule, e, "the link %q has path=%q, and this is no manifest", l.Rel, l.Path)
+			r.atEntry(rule, e, "the link %q has path=%q, but the document is not a manifest", l.Rel, l.Path)
 		}
 	}
 }
@@ -93,19 +93,20 @@ func pathUnique(r *run, rule *Rule) steps {
 		case !ok:
 			places[path] = here
 		case first.bytes == key{} || first.bytes != here.bytes:
-			r.atEntry(rule, e, "path %q is that of the entry in line %d as well", e.Path, first.line)
+			r.atEntry(rule, e, "path %q also occurs in the entry in line %d", e.Path, first.line)
 		}
 	}}
 }
 
-// changeScope checks that only entries of changes have change and datetime (1.1 §7).
+// changeScope checks that the attributes change and datetime occur only in documents that
+// list changes (1.1 §7).
 func changeScope(r *run, rule *Rule, e *entry) {
 	switch {
 	case r.readKind == "" || ofChanges(r.readKind):
 	case rule.ID == "change-scope" && e.Change != "":
-		r.atEntry(rule, e, "the entry has change=%q, and this is no document of changes", e.Change)
+		r.atEntry(rule, e, "the entry has change=%q, but the document does not list changes", e.Change)
 	case rule.ID == "datetime-scope" && !e.Datetime.IsZero():
-		r.atEntry(rule, e, "the entry has datetime=%q, and this is no document of changes", e.Datetime)
+		r.atEntry(rule, e, "the entry has datetime=%q, but the document does not list changes", e.Datetime)
 	}
 }
 
@@ -134,7 +135,7 @@ func samePackageType(r *run, rule *Rule) steps {
 	}}
 }
 
-// essence returns a media type without parameters, in lower case.
+// essence returns a media type in lower case and without its parameters.
 func essence(mediaType string) string {
 	t, _, _ := strings.Cut(mediaType, ";")
 	return strings.ToLower(strings.TrimSpace(t))

@@ -64,7 +64,7 @@ func (c *claims) place(path string, b *batch) bool {
 	return h.b != nil && (!h.takes || h.b.number <= b.number)
 }
 
-// leaving reports whether an open batch will move the file at path.
+// leaving reports whether a batch that is not committed yet will move the file at path.
 func (c *claims) leaving(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,9 +104,9 @@ func (c *claims) release(b *batch) {
 // Found is a file that did not belong to the mirror and that Options.Adopt has moved to
 // the trash, because it was at the path of a resource and had other bytes.
 type Found struct {
-	URI  string // URI of the resource
-	Path string // path of the file before it was moved
-	Kept string // path of the file in the trash; both paths are relative to the mirror and slash-separated
+	URI  string // the URI of the resource
+	Path string // the path at which the file was; like Kept, it is relative to the mirror and has slashes
+	Kept string // the path of the file in the trash
 }
 
 // findDisplaced finds the files that the commit moves to the trash and that do not belong
@@ -294,8 +294,8 @@ func (m *Mirror) noteTaken(w *work) {
 	}
 }
 
-// Taken returns the number of files in the directory that did not belong to the mirror
-// and that it has adopted as files of resources since it was opened.
+// Taken returns the number of files that were in the directory without belonging to the
+// mirror, and that have become files of resources since the mirror was opened.
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
 // copyStray copies a file that does not belong to the mirror into the flat layout, as the
@@ -321,8 +321,9 @@ func notHeld(path string, err error) error {
 	return err
 }
 
-// proven returns an error unless one of these digests, or the length and modification
-// time of the file at path, proves that the file has the bytes of w.
+// proven returns an error if it is not proven that the file at path has the bytes of w.
+// The proof can be one of the given digests, or else the length and the modification time
+// of the file.
 func (m *Mirror) proven(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil

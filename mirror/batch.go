@@ -21,7 +21,7 @@ import (
 type batch struct {
 	m      *Mirror
 	blobs  blob.Batch
-	number uint64 // number of the batch; batches commit in this order
+	number uint64 // the number of the batch; batches are committed in the order of their numbers
 
 	mu      sync.Mutex                   // guards the rest
 	entries map[string]*entry            // changes by URI
@@ -30,14 +30,15 @@ type batch struct {
 	meant   bool // whether a person has approved the deletions
 }
 
-// entry is what a batch changes for one URI.
+// entry has the changes of a batch for one URI.
 type entry struct {
 	uri     string
 	content *content // the new bytes of the resource; nil if the batch does not change its bytes
 	claims  map[catalog.SetID]*claim
 }
 
-// content is the bytes of a resource that were received and are not committed yet.
+// content has facts about the bytes of a resource that were received and are not
+// committed yet.
 type content struct {
 	object   blob.Object
 	length   int64
@@ -133,7 +134,7 @@ func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	}}, err
 }
 
-// rowKey identifies a resource as a member of a set.
+// rowKey is the key of a resource's record: the set and the URI.
 type rowKey struct {
 	set catalog.SetID
 	uri string
@@ -276,7 +277,8 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 	return m.named(ctx, path)
 }
 
-// named reports whether path is that of a resource, or of a directory with resources.
+// named reports whether path is the path of a resource, or of a directory in which
+// resources are.
 func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 	names, fold := m.own.Names(ctx), m.names.key(path)
 	if ok, err := names.File(fold); ok || err != nil {
@@ -316,7 +318,7 @@ func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests r
 		return nil, errors.Join(fmt.Errorf("%w for %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
-	if b.m.flat == nil { // in the flat layout, several resources share a file
+	if b.m.flat == nil { // not in the flat layout, where several resources share a file
 		c.modTime = modTime(w, b.m.o.Now())
 	}
 	return c, nil

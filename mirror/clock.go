@@ -19,7 +19,7 @@ import (
 //
 // Days are written as 2006-01-02 in UTC, so that they sort as text.
 type trashClock struct {
-	Last  string            `json:"last"`            // day of the last run
+	Last  string            `json:"last"`            // the day on which the last run began
 	Sure  string            `json:"sure"`            // the latest day that two consecutive runs have reached; "" if there is none yet
 	Doubt map[string]string `json:"doubt,omitempty"` // for each day that the clock may have shown wrongly, the day from which its age is counted; "" if that is not known yet
 }
@@ -36,7 +36,8 @@ func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 // earlier runs have reached, so that the clock must be behind.
 func (c *trashClock) behind(today string) bool { return today < max(c.Sure, firstDay) }
 
-// begin records that a run begins today.
+// begin records the day on which a run begins, so that later runs can judge their clock
+// by it.
 func (c *trashClock) begin(today string) {
 	if c.behind(today) {
 		c.doubt(today, "")
@@ -111,14 +112,15 @@ func (c *trashClock) from(day string) string {
 	return from
 }
 
-// trashClock returns the stored trashClock and its text in the catalog.
+// trashClock reads the trashClock from the catalog. It also returns it as the text that
+// is stored there.
 func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err error) {
 	text, err = m.readSetting(ctx, clockSetting, &c)
 	return c, text, err
 }
 
-// updateClock calls update with the stored trashClock and today's date, and stores the
-// result.
+// updateClock reads the trashClock, calls the function update with it and today's date,
+// and stores the changed trashClock.
 func (m *Mirror) updateClock(ctx context.Context, update func(c *trashClock, today string)) error {
 	c, stored, err := m.trashClock(ctx)
 	if err != nil {

@@ -26,17 +26,17 @@ type step struct {
 	stray    bool      // whether the file that is moved to the trash does not belong to the mirror
 }
 
-// work is everything that a commit changes.
+// work has everything that a commit will change.
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
 	listed  map[catalog.SetID]time.Time // see batch.noteListed
-	room    string                      // directory in the trash for replaced and deleted files; "" until it is needed
+	room    string                      // the directory in the trash to which this commit moves files; "" until it is needed
 }
 
-// trash returns the path of the trash directory for the files that the commit replaces
-// and deletes.
+// trash returns the path of the directory in the trash to which this commit moves
+// replaced and deleted files.
 func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	if w.room == "" {
 		w.room, err = m.trashRoom(ctx, w.outcome.At)
@@ -115,8 +115,8 @@ func (m *Mirror) lockCommit(ctx context.Context) error {
 
 func (m *Mirror) unlockCommit() { <-m.commit }
 
-// cursorRow returns the row of the catalog for a new cursor. It returns ErrStale if the
-// recorded cursor is later.
+// cursorRow converts a new cursor to the form in which the catalog stores it. It returns
+// ErrStale if the recorded cursor is later.
 func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*catalog.Cursor, error) {
 	now, ok, err := m.Cursor(ctx, move.Set)
 	if err != nil {
@@ -286,9 +286,9 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// keep finds a path in the trash for each file that is replaced or deleted. If there is
-// no regular file at the path of a deleted resource, what is there does not belong to the
-// mirror and remains.
+// keep chooses a path in the trash for each file that is replaced or deleted. If the path
+// of a deleted resource has something else than a regular file, this does not belong to
+// the mirror and is not moved.
 func (m *Mirror) keep(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -384,7 +384,7 @@ func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(str
 // closed reports whether a directory is closed to resources, because it is the state
 // directory of a mirror or publication.
 func (m *Mirror) closed(dir string) (bool, error) {
-	if m.flat != nil { // in the flat layout, paths are only names in the catalog
+	if m.flat != nil { // nothing is closed in the flat layout, where paths are only names in the catalog
 		return false, nil
 	}
 	k, err := m.disk.lookParent(dir)

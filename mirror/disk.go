@@ -33,11 +33,10 @@ type disk struct {
 
 	mu      sync.Mutex // guards the rest
 	parents durable.Parents
-	dirs    map[string]struct{} // directories that exist, except state directories
+	dirs    map[string]struct{} // the paths of directories that were found, except state directories
 }
 
-// maxDirs is the capacity of disk.dirs. Directories that were dropped from it are looked
-// up again.
+// maxDirs is the largest number of paths in disk.dirs.
 const maxDirs = 8192
 
 func openDisk(dir string) (*disk, error) {
@@ -69,8 +68,9 @@ func IsMirror(dir string) (bool, error) {
 	return err == nil && info.Mode().IsRegular(), err
 }
 
-// mirrorAbove returns the directory of a mirror in which a resource could have the given
-// path; "" if there is none.
+// mirrorAbove finds a mirror that could have a resource at the given path of the file
+// system, because its directory contains the path. It returns that directory; "" if there
+// is none.
 func mirrorAbove(path string) (string, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
@@ -86,9 +86,9 @@ func mirrorAbove(path string) (string, error) {
 	}
 }
 
-// relative returns the slash-separated path of dir relative to top: "." if they are the
-// same directory, "" if dir is not in top. Both paths must have no links, but may have
-// other spellings of the same names.
+// relative returns the slash-separated path of dir relative to top. It is "." if they are
+// the same directory, and "" if dir is not inside top. Both parameters must be paths
+// without symbolic links, but the same names may be spelled in different ways.
 func relative(top, dir string) string {
 	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
@@ -179,7 +179,7 @@ func makeDir(dir string, mode fs.FileMode) error {
 	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created the directory
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // no error if another run has created the directory in the meantime
 		return err
 	}
 	return syncDir(parent)
@@ -256,8 +256,8 @@ func (d *disk) look(name string) (k kind, at string, err error) {
 	return k, name, err
 }
 
-// lookAbove is like look, but only for the parents of name. It returns directory if all
-// are directories.
+// lookAbove is like look, but looks only at the parents of name. If all of them are
+// directories, it returns directory.
 func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	for i, c := range name {
 		if c != '/' {
@@ -270,7 +270,7 @@ func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	return directory, name, nil
 }
 
-// inState reports whether the path name is in a state directory.
+// inState reports whether the given path is inside a state directory.
 func (d *disk) inState(name string) (bool, error) {
 	k, _, err := d.lookAbove(name)
 	if err == nil && k == directory {
@@ -279,7 +279,8 @@ func (d *disk) inState(name string) (bool, error) {
 	return k == stateDir, err
 }
 
-// lookIn returns what is at a path whose parents are known to be directories.
+// lookIn is like look, but faster: it may be called only if all parents of the path are
+// directories.
 func (d *disk) lookIn(name string) (kind, error) {
 	d.mu.Lock()
 	k, err := kindOf(d.parents.Type(name))

@@ -107,7 +107,7 @@ const contentDir = "sha256"
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // a lock that is held while names change
+	commit   chan struct{} // a lock that is held while names in the catalog change
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -287,7 +287,7 @@ type flatObject struct {
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher
-	sum    resourcesync.Digest // digest of the bytes, known once the object is closed
+	sum    resourcesync.Digest // the digest of the bytes, which is known after the object was closed
 	broken bool                // whether the object cannot be used any more, because it was discarded or already put
 }
 

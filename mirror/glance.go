@@ -15,7 +15,7 @@ import (
 
 // Limits of Glance.
 const (
-	glanceFiles = 32       // number of files that are checked at a time
+	glanceFiles = 32       // the number of files that are checked at a time
 	glanceReads = 4        // the number of files that are read although their stamps show no change
 	glanceBytes = 64 << 10 // the size in bytes of the largest file that is read although its stamp shows no change
 )

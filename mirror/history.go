@@ -320,8 +320,7 @@ func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error
 	}
 }
 
-// HoldsBytes reports whether the present state of a resource, in any set, has these
-// bytes.
+// HoldsBytes reports whether a resource has the given bytes in its present state.
 func (m *Mirror) HoldsBytes(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error) {
 	for v, err := range m.History(ctx, uri) {
 		if err != nil || !v.Present() {

@@ -44,7 +44,7 @@ func Register(ctx context.Context, dir, name string, read int64, now time.Time) 
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
 		return fmt.Errorf("register the publication %q: expected a valid file name", name)
 	}
-	// Each publication has a directory for temporary files of its own.
+	// The directory for temporary files is not shared with other publications.
 	files, err := blob.OpenDir(dir, blob.DirOptions{Temp: ours + "/registering/" + name, FileMode: fileMode, DirMode: oursMode})
 	if err != nil {
 		return err
@@ -87,9 +87,9 @@ func (m *Mirror) published() (bool, error) {
 	return k != absent, err
 }
 
-// TrimLog removes the changes from the log that no publication needs. It removes a
-// publication that has not registered for longer than forget. If that publication
-// registers again, it has to compare all resources of the mirror.
+// TrimLog removes those changes from the log that no publication still has to read. A
+// publication that has not registered for the duration forget is forgotten. If it
+// registers again later, it has to compare all resources of the mirror.
 func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -204,8 +204,8 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	return flush()
 }
 
-// Kept returns the path in the trash, relative to the directory, of the bytes of an
-// earlier state of a resource; "" if they do not exist any more.
+// Kept returns the path at which the bytes of an earlier state of a resource are in the
+// trash, relative to the directory of the mirror; "" if they do not exist any more.
 func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	for v, err := range m.own.VersionsOf(ctx, h.URI) {

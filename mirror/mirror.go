@@ -83,8 +83,8 @@ func (e *WrongSourceError) Error() string {
 // Mirror is an open mirror. Its methods are safe for concurrent use.
 type Mirror struct {
 	o        Options
-	aside    string // path to which an unusable catalog was moved; "" if there is none
-	inside   string // path of the state directory relative to o.Dir; "." if it is o.Dir, "" if it is not in o.Dir
+	aside    string // the path to which an unusable catalog was moved; "" if none was moved
+	inside   string // the path of the state directory relative to the mirror's directory: "." if they are the same, "" if it is elsewhere
 	readOnly bool
 	names    *fileNames // rules for the names of files
 	marker   marker     // the content of the marker file, possibly before the last change; zero if the mirror was opened read-only
@@ -95,7 +95,7 @@ type Mirror struct {
 	flat   *flat                       // the value of bucket in the layout Flat; nil in the layout Tree
 	docs   *documents                  // the cache of the Source's documents; nil if there is no mirror
 	clean  func(context.Context) error // removes the temporary files of the bucket
-	close  []func() error              // functions that Close calls, from the last to the first
+	close  []func() error              // the functions that Close calls, in reverse order
 
 	claims claims
 	taken  atomic.Int64 // the number of files that did not belong to the mirror before, and became files of resources
@@ -111,8 +111,9 @@ type Mirror struct {
 
 var _ destination.Mirror = (*Mirror)(nil)
 
-// originSetting is the name of the setting with the origin of the Source. With
-// catalog.MirrorSetting, the URI of the Source, it binds the mirror to a Source.
+// originSetting is the name of the setting that stores the origin of the Source. The URI
+// of the Source is stored in catalog.MirrorSetting. Both together bind the mirror to a
+// Source.
 const originSetting = "origin"
 
 // Bind implements destination.Mirror. The first call records the URI of the Source and

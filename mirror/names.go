@@ -21,15 +21,16 @@ import (
 // is used by a mirror with the layout Flat, and by one that was created before rules were
 // stored. It makes names that every common file system accepts and distinguishes.
 type fileNames struct {
-	Refused string `json:"refused"`           // printable ASCII characters that are not allowed in a name
-	Ends    string `json:"ends"`              // characters that are not allowed at the end of a name
-	Longest int    `json:"longest"`           // length of the longest name in bytes
+	Refused string `json:"refused"`           // the printable ASCII characters that are not allowed in a name
+	Ends    string `json:"ends"`              // the characters that are not allowed at the end of a name
+	Longest int    `json:"longest"`           // the length of the longest name that is allowed, in bytes
 	Case    bool   `json:"case,omitempty"`    // whether names that differ only in case are the same
 	Form    bool   `json:"form,omitempty"`    // whether names that differ only in Unicode form or invisible characters are the same
 	Devices bool   `json:"devices,omitempty"` // whether the file system refuses the names of Windows devices, or uses the device instead of a file
 }
 
-// sound reports whether the rules are possible, since they may come from a damaged file.
+// sound reports whether these rules can be those of a file system. They cannot if the
+// file with the rules is damaged.
 func (n *fileNames) sound() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
 // and returns rules for two file systems: for names that both accept and distinguish.

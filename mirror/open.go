@@ -22,7 +22,7 @@ import (
 type Options struct {
 	// Dir is the directory of the mirror.
 	Dir string
-	// State is the directory of the catalog; "" is .instep in Dir.
+	// State is the directory in which the catalog is; "" means .instep in Dir.
 	State string
 	// Create creates a mirror if Dir does not exist or is empty.
 	Create bool
@@ -67,10 +67,10 @@ const (
 // its catalog.
 type marker struct {
 	Format  int       `json:"format"`
-	UUID    string    `json:"uuid"`             // UUID of the catalog
+	UUID    string    `json:"uuid"`             // the UUID of the catalog that belongs to this directory
 	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
-	// Names are the rules for the names of files; they may be nil.
+	// Names are the rules for the names of files; nil if the mirror has none.
 	Names *fileNames `json:"names,omitempty"`
 	// Where identifies the file system for which the rules in Names were determined
 	// (durable.Where).
@@ -290,7 +290,7 @@ func (m *Mirror) unused(ctx context.Context) (err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, catalog.ErrOlderSchema): // it is unknown whether this catalog belongs to another mirror, so a new mirror must not use it
-		return fmt.Errorf("%w: it has no marker, and %w: an earlier version of this program has written %q", ErrWrongStore, ErrUsedCatalog, path)
+		return fmt.Errorf("%w: the directory has no marker file, and %w: an earlier version of this program has written %q", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
 	}
@@ -300,11 +300,11 @@ func (m *Mirror) unused(ctx context.Context) (err error) {
 		return err
 	}
 	if bound {
-		return fmt.Errorf("%w: it has no marker, and %w: %q belongs to the mirror of %q", ErrWrongStore, ErrUsedCatalog, path, source)
+		return fmt.Errorf("%w: the directory has no marker file, and %w: %q has the catalog for a mirror of %q", ErrWrongStore, ErrUsedCatalog, path, source)
 	}
 	base, published, err := c.Facts.Setting(ctx, catalog.PublisherSetting)
 	if err == nil && published {
-		err = fmt.Errorf("%w: %w: %q belongs to what is published at %q", ErrWrongStore, ErrUsedCatalog, path, base)
+		err = fmt.Errorf("%w: %w: %q has the catalog for a publication at %q", ErrWrongStore, ErrUsedCatalog, path, base)
 	}
 	return err
 }
@@ -363,7 +363,7 @@ func (m *Mirror) hold(l *flock.Lock, err error) error {
 // openCatalog opens the catalog that belongs to the given marker. It creates a new
 // catalog if there is no marker, or if the catalog cannot be used and may be replaced.
 func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
-	if mark.UUID == "" { // another run may have created the mirror before this run had the lock
+	if mark.UUID == "" { // read once more, since another run may have created the mirror before this run had the lock
 		if mark, _, err = m.findMarker(ctx); err != nil {
 			return err
 		}
@@ -470,7 +470,8 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	return m.writeMarker(ctx, mark)
 }
 
-// format returns the format of a marker with these fields; 0 if the layout is unknown.
+// format returns the number of the format of a marker with these fields; 0 if the layout
+// is unknown.
 func (k *marker) format() int {
 	if k.Names != nil && k.Layout == "" {
 		return namesFormat

@@ -44,7 +44,7 @@ type part struct {
 // partNote is the note of a part in its file: facts about the last checkpoint.
 type partNote struct {
 	Name string    `json:"name"`
-	At   int64     `json:"at"` // number of bytes that were durable at the checkpoint
+	At   int64     `json:"at"` // the number of bytes that were durable at the checkpoint
 	Note string    `json:"note"`
 	Made time.Time `json:"made"`
 }
@@ -124,8 +124,8 @@ func (m *Mirror) makePartsDir() error {
 	return nil
 }
 
-// readNote returns the note of a part. It returns the zero note if the note is missing or
-// damaged.
+// readNote returns the note (facts about the last checkpoint) of a stored beginning of a
+// transfer. It returns the zero note if the note is missing or damaged.
 func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err error) {
 	text, err := blob.ReadAll(ctx, m.bucket, key+noteSuffix, maxNote)
 	switch {
@@ -150,8 +150,8 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// usable returns an error if the part was closed, discarded or put, or if the content of
-// its file is unknown.
+// usable returns an error if the part cannot be used any more: it was closed, discarded
+// or put, or an error has made the content of its file unknown.
 func (p *part) usable() error {
 	if p.f == nil {
 		return errPartEnded

@@ -28,8 +28,8 @@ const (
 	maxPath     = 4000 // the longest path with all hashes
 )
 
-// emptyName is the file name for an empty segment, as in "a//b" and "a/". No other
-// segment has this name, since escaping writes two hex digits after each %.
+// emptyName is the name of the file for an empty segment, as in "a//b" and "a/". The name
+// for any other segment is different, since there two hex digits follow each %.
 const emptyName = "%index"
 
 // origin is the scheme, host and port of a URI. The port is never empty.
@@ -161,8 +161,9 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// segments returns the segments of the path for a URI in a mirror of a Source with the
-// origin home. If the URI has another origin, a directory for that origin comes first.
+// segments returns the names that make up the path for a URI, in a mirror of a Source
+// with the origin home. If the URI has another origin, the first name is that of a
+// directory for that origin.
 func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
@@ -206,8 +207,8 @@ func (n *fileNames) segment(base, text string) segment {
 	return s
 }
 
-// shorten removes directories before the last name of a path that is too long or too
-// deep. The hash in the last name keeps the path unique.
+// shorten removes some directories from a path that is too long or too deep, and keeps
+// the last name. The hash in that name makes the path different from all others.
 func shorten(segments []segment) []segment {
 	last := segments[len(segments)-1]
 	size := len(last.name(last.level))
@@ -264,16 +265,17 @@ var (
 	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
-// isReserved reports whether a name has a special meaning: that of a Windows device, or
-// of a catalog, whose directory would look like a state directory.
+// isReserved reports whether a name has a special meaning. It may be that of a Windows
+// device. Or it may be that of a catalog, so that a directory with such a file would look
+// like a state directory.
 func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
 
 func isCatalog(s string) bool {
 	return len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
 }
 
-// isDevice reports whether Windows treats a name as that of a device. It uses the regular
-// expression only for names that may match, since nothing else on a path is as slow.
+// isDevice reports whether Windows treats a name as that of a device. The regular
+// expression is slow, so it is used only for names that may match.
 func isDevice(s string) bool {
 	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
 }

@@ -15,7 +15,7 @@ func natural(segments []segment) string {
 		return segments[0].name(segments[0].level)
 	}
 	var b strings.Builder
-	b.Grow(128) // long enough for most paths
+	b.Grow(128) // this is enough for most paths
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// minLongest is the length, in bytes, of names that a file system must at least accept.
-// Such a name has room for the whole hash, the extension and some readable text.
+// minLongest is the length in bytes that a file system must allow for names. A name of
+// this length has room for the whole hash, the extension and some readable text.
 const minLongest = 100
 
 // punctuation has all printable ASCII characters except letters, digits, and characters
@@ -51,7 +51,8 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	return n, nil
 }
 
-// prober creates files with different names in a directory of its own.
+// prober creates and removes files with different names in a directory of its own, to
+// find out which names the file system accepts.
 type prober struct {
 	root *os.Root
 	err  error // the first error that had another cause than the name of a file

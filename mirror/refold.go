@@ -103,7 +103,7 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	return m.markMissing(ctx)
 }
 
-// useNames sets the rules that the mirror and its catalog use.
+// useNames makes the mirror and its catalog use the given rules for file names.
 func (m *Mirror) useNames(n *fileNames) {
 	m.names = n
 	if m.cat != nil {

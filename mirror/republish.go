@@ -23,7 +23,7 @@ func (m *Mirror) Committed(ctx context.Context, set string) (time.Time, bool, er
 	}
 	at, err := m.own.Committed(ctx, id)
 	if at.IsZero() {
-		at = c.Looked // an earlier version of this program made the run
+		at = c.Looked // the time is unknown, since an earlier version of this program has recorded the run
 	}
 	return at, err == nil, err
 }

@@ -45,8 +45,8 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	return m.keepSetting(ctx, keptSettings, s, stored)
 }
 
-// readSetting decodes a setting in JSON into value, and returns its text; "" if there is
-// no such setting.
+// readSetting reads a setting and decodes its JSON into value. It also returns the JSON
+// itself; "" if there is no such setting.
 func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text string, err error) {
 	text, ok, err := m.facts.Setting(ctx, name)
 	if err != nil || !ok {
@@ -58,7 +58,8 @@ func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text 
 	return text, nil
 }
 
-// keepSetting writes value as a setting in JSON if its text differs from the stored one.
+// keepSetting stores value as a setting in JSON, unless its JSON is equal to the stored
+// text, which readSetting has returned.
 func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
 	text, err := json.Marshal(value)
 	if err != nil || string(text) == stored {

@@ -13,8 +13,8 @@ import (
 // committed is lost, and a later run continues.
 var ErrFull = errors.New("no space left")
 
-// A mirror leaves this many bytes and files free for other programs and for its own
-// catalog, but at most 1 % of the file system.
+// The number of bytes and of files that a mirror leaves free, for other programs and for
+// its own catalog. On a small file system it leaves at most 1 % free.
 const (
 	reserveBytes = 1 << 30
 	reserveFiles = 10_000

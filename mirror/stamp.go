@@ -24,7 +24,7 @@ import (
 type fileStamp struct {
 	stored  time.Time
 	proof   resourcesync.Algorithm
-	modTime time.Time // zero if the file was given no modification time
+	modTime time.Time // the modification time that the file was given; zero if it was given none
 }
 
 // timeSlack is the largest step between modification times that a file system can store:
@@ -97,7 +97,8 @@ func (s *fileStamp) fits(modTime time.Time) bool {
 	return 0 <= off && off < timeSlack
 }
 
-// proofOf returns the algorithm of the strongest digest; "" if there is no digest.
+// proofOf returns the algorithm of the strongest digest as text; "" if there is no
+// digest.
 func proofOf(ds resourcesync.Digests) string {
 	if d := ds.Strongest(); !d.IsZero() {
 		return string(d.Algorithm())
@@ -105,8 +106,8 @@ func proofOf(ds resourcesync.Digests) string {
 	return ""
 }
 
-// Untouched implements destination.Mirror. It does not notice a change after which
-// somebody has restored the file's modification time.
+// Untouched implements destination.Mirror. If somebody changes a file and then restores
+// its modification time, Untouched does not notice the change.
 func (m *Mirror) Untouched(ctx context.Context, h *destination.Held) (bool, error) {
 	info, err := m.bucket.Stat(ctx, h.Path)
 	if err != nil {

@@ -64,7 +64,8 @@ type intents interface {
 	Refold(ctx context.Context, r catalog.Refolding) error
 }
 
-// holdings is the store of memberships, cursors, and evidence.
+// holdings is the store of memberships of resources in sets, of cursors, and of evidence
+// (what the Source last stated about a URI in a change).
 type holdings interface {
 	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
 	FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (catalog.Resource, bool, error)
@@ -78,7 +79,7 @@ type holdings interface {
 	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
 }
 
-// plans is the store of withheld plans and their approvals.
+// plans is the store of plans of deletions that were withheld, and of their approvals.
 type plans interface {
 	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
 	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
@@ -136,7 +137,7 @@ type contentNames interface {
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
-// stores are the stores of a mirror, which are all in one database.
+// stores has the stores of a mirror, which are all in one database.
 type stores struct {
 	cat      *catalog.Catalog // nil if there is no mirror, which is only possible after OpenReadOnly
 	facts    facts

@@ -24,7 +24,7 @@ var _ destination.Adopter = (*Mirror)(nil)
 // has its bytes. Such a file can exist if the catalog is older than the files, for
 // example after it was restored from a backup.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
-	if m.disk == nil { // without a directory there are no files
+	if m.disk == nil { // the directory of the mirror does not exist
 		return "", false, nil
 	}
 	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
@@ -95,8 +95,8 @@ func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource)
 	return how == "" && proves(w, digests), nil
 }
 
-// isStray reports whether the file at path may have the bytes of w and belongs to no
-// other resource.
+// isStray reports whether the file at path may have the bytes of w and is not the file of
+// another resource.
 func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, own string) (bool, error) {
 	info, err := m.strayInfo(path)
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
@@ -112,8 +112,8 @@ func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, 
 	return !known, err
 }
 
-// strayInfo returns the FileInfo of the regular file at path; nil if there is none that a
-// mirror may adopt. It does not follow links.
+// strayInfo returns facts about the file at path. It returns nil if there is none that a
+// mirror may adopt: it does not follow links, and the file must be a regular one.
 func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	if first, _, _ := strings.Cut(path, "/"); blob.ValidKey(path) != nil || strings.EqualFold(first, ours) {
 		return nil, nil
@@ -175,8 +175,9 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 	}
 }
 
-// ownSegments returns the segments of the path of a URI by the rules n. Before the first
-// Bind, it takes the origin of the URI for that of the Source.
+// ownSegments returns the names that make up the path for a URI by the given rules.
+// Before the first call of Bind the origin of the Source is unknown. Then ownSegments
+// assumes that it is the origin of the URI.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
@@ -329,7 +330,7 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// filesOf returns which of the paths are those of files of the mirror.
+// filesOf returns those of the paths that are files of the mirror.
 func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bool, err error) {
 	own = make(map[string]bool, len(paths))
 	var folds []string

@@ -32,7 +32,8 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 // counts has the numbers of memberships that a batch begins, changes and ends.
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun returns the current run with the counts of a batch. The caller holds m.commit.
+// thisRun returns the current run, with the counts of a batch added. The caller must hold
+// m.commit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
 		m.run.Begun = micros(m.o.Now())

@@ -56,7 +56,7 @@ type atomReader struct {
 	s scope
 	g *graph
 
-	aggregation string // URI of the Aggregation
+	aggregation string // the URI of the Aggregation
 	author      string // the node to which the authors in the root element are added as creators
 }
 
@@ -187,7 +187,8 @@ func (r *atomReader) category(c *atomCategory) {
 	}
 }
 
-// typeOf returns the type URI of a category; "" if the category is not a type.
+// typeOf returns the URI of the type that a category states; "" if the category states
+// something else.
 func typeOf(c *atomCategory) string {
 	switch {
 	case c.Scheme == nsORE && !strings.Contains(c.Term, ":"):
@@ -226,7 +227,7 @@ func (r *atomReader) entry(e *atomEntry) {
 	r.g.literal(uri, nsDCTerms+"modified", e.Updated)
 }
 
-// end fills the map from its statements.
+// end fills the Map by the statements that were read.
 func (r *atomReader) end(uri string) error {
 	if r.aggregation == "" {
 		if !r.m.Feed {

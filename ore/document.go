@@ -28,7 +28,7 @@ const (
 	kindMap
 	kindSitemap
 	kindFeed
-	kindRepository // an OAI-PMH response without a record
+	kindRepository // a response of an OAI-PMH repository that is not a record
 )
 
 // answer is the result of reading a document: a map, or URIs that may lead to maps.
@@ -87,8 +87,8 @@ const headSize = 64 << 10
 // itself is a map.
 var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
-// recognise returns the kind of a document by its root element, or else by its media
-// type.
+// recognise returns the kind of a document. It decides by the root element or, if that is
+// not enough, by the media type.
 func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
@@ -117,8 +117,8 @@ func (s *scan) recognise(head []byte) kind {
 	return kindOther
 }
 
-// rootName returns the name of the XML root element if the first bytes of a document,
-// head, contain its start tag.
+// rootName returns the name of the root element, if its start tag is within the given
+// first bytes of the document.
 func rootName(head []byte) (space, local string) {
 	if first(head) != '<' {
 		return "", ""
@@ -198,7 +198,7 @@ func (s *scan) mapped(b io.Reader) error {
 	return nil
 }
 
-// page collects the leads in an HTML page.
+// page collects the leads (URIs that may lead to maps) in an HTML page.
 func (s *scan) page(b *bufio.Reader) error {
 	p := pageScan{uri: s.uri}
 	in := &io.LimitedReader{R: b, N: maxPage}
@@ -265,7 +265,7 @@ func mayBeMap(t string) bool {
 	return slices.Contains(mapTypes, t) || strings.HasSuffix(t, "xml") || strings.HasSuffix(t, "json")
 }
 
-// feed collects the leads in a feed that lists maps.
+// feed collects the leads (URIs that may lead to maps) in a feed that lists maps.
 func (s *scan) feed(b io.Reader) error {
 	at := newScope(s.uri)
 	h, err := feed.Read(b, func(e *feed.Entry) error {

@@ -23,20 +23,21 @@ type Finder struct {
 	Client *fetch.Client
 	Limits Limits // limits for reading each map
 
-	Depth    int // largest number of links between the given URI and a map; 0 is 10
-	Requests int // largest number of requests in a search; 0 is 20,000
-	// Pages is the number of maps that are also requested as HTML, because one URI
-	// must not be both a map and a page: 0 is 100, negative is none.
+	Depth    int // the largest number of links from the given URI to a map; 0 means 10
+	Requests int // the largest number of requests in a search; 0 means 20,000
+	// Pages is the largest number of maps for which Find also requests an HTML page at the
+	// same URI, because one URI must not be both a map and a page. 0 means 100; if it is
+	// negative, there are no such requests.
 	Pages int
 
 	// Found is called once for each map. If it returns an error, the search ends.
 	Found func(*Found) error
-	// Problem is called for each violation of a rule; may be nil.
+	// Problem is called for each violation of a rule; it may be nil.
 	Problem func(Problem)
-	// Note is called for each part of a document that was skipped, and for each
-	// oddity of a map; may be nil.
+	// Note is called for each part of a document that was skipped, and for each oddity of
+	// a map; it may be nil.
 	Note func(uri, text string)
-	// Failed is called for each linked document that could not be read; may be nil.
+	// Failed is called for each linked document that could not be read; it may be nil.
 	Failed func(uri string, err error)
 }
 
@@ -44,7 +45,7 @@ type Finder struct {
 type Found struct {
 	URI   string // URI of the map
 	Way   Way
-	Page  string // the document that contains the link; "" for the given URI
+	Page  string // the document with the link to the map; "" if the map is at the given URI
 	Depth int    // the number of links from the given URI to the map
 
 	// Record is the URI of the OAI-PMH record that contains the map, if a gateway
@@ -58,7 +59,7 @@ type Report struct {
 	Maps   int64 // number of maps that were found
 	Failed int64 // number of linked documents that could not be read
 	TooFar int64 // number of links that were not followed because of Depth
-	Cut    bool  // the search ended at a limit of requests or memory
+	Cut    bool  // whether the search has ended early, at a limit of requests or memory
 }
 
 const (
@@ -74,9 +75,9 @@ type search struct {
 	f     Finder
 	rep   Report
 	queue []lead
-	seen  map[string]*target // visited URIs, without fragment
+	seen  map[string]*target // the targets of the URIs that were visited, without fragments
 	room  int64              // the number of bytes of leads that may still be queued
-	left  int                // number of requests that may still be sent
+	left  int                // the number of requests that may still be sent
 	pages int
 }
 
@@ -158,7 +159,8 @@ func (s *search) tell(found ...Problem) {
 	}
 }
 
-// visit follows a lead, unless its target was visited before.
+// visit requests the target of a lead (a URI that may lead to a map), unless it was
+// visited before.
 func (s *search) visit(ctx context.Context, l *lead) error {
 	l.uri = withoutFragment(l.uri)
 	if t, ok := s.seen[l.uri]; ok && !t.unlisted(l) {
@@ -239,7 +241,7 @@ const (
 func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	r := fetch.Request{URL: l.uri, Accept: acceptMap, MaxBytes: maxListing}
 	if l.goal == toPage {
-		r.MaxBytes = math.MaxInt64 // only the Link header of a large resource is read
+		r.MaxBytes = math.MaxInt64 // of a large resource only the header is used, for the sake of its Link fields
 		if l.way != WayGiven {
 			r.Accept = acceptPage
 		}
@@ -282,7 +284,8 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 	return &in.doc, nil
 }
 
-// header adds the leads in the Link header fields of a response.
+// header collects the leads (URIs that may lead to maps) in the Link header fields of a
+// response.
 func (s *scan) header(resp *fetch.Response) {
 	at := newScope(resp.URL)
 	var found []lead
@@ -409,7 +412,8 @@ func (s *search) push(l *lead, next lead) {
 	}
 }
 
-// follow queues the leads in a document that is not a map.
+// follow queues the leads (URIs that may lead to maps) in a document that is not itself a
+// map.
 func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	switch {
 	case doc.kind == kindRepository && l.goal != toMap:

@@ -38,7 +38,7 @@ type statement struct {
 
 // graph has the statements of a map, sorted by their subjects.
 type graph struct {
-	subjects []string // all subjects, in the order of their first statements
+	subjects []string // all subjects, in the order in which they were first added
 	about    map[string][]statement
 	size     int
 	blank    int   // the number of names that anonymous has returned

@@ -173,8 +173,9 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	return e.graph, nil
 }
 
-// expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements of one graph,
-// whatever graphs the document has. Each element of a list is a value.
+// expanded converts expanded JSON-LD (JSON-LD API §5.1) to statements. It puts the
+// statements of all graphs in the document together, and treats each element of a list as
+// a separate value.
 type expanded struct{ *graph }
 
 // node adds the statements about a node, and returns the URI or blank name of the node.

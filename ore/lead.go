@@ -50,9 +50,9 @@ type lead struct {
 	uri   string
 	way   Way
 	goal  goal
-	page  string // URI of the document with the lead
+	page  string // the URI of the document in which the lead is
 	line  int
-	depth int // number of links followed from the given URI
+	depth int // the number of links from the given URI to this one
 
 	maybe    bool   // whether the target need not be a map, so that it is no problem if it is not
 	indirect bool   // whether the link has rel="indirectresourcemap" and leads to another page
@@ -126,7 +126,7 @@ func mediaType(s string) string {
 // pageScan collects the leads (URIs that may lead to a map) in an HTML page.
 type pageScan struct {
 	uri  string
-	page weblink.Page // the page with its base URL
+	page weblink.Page // the HTML page, which knows its base URL
 
 	links, cited, texts, anchors []lead
 

@@ -123,7 +123,7 @@ func (l *lead) checkTime(m *Map, t identification) *Problem {
 	return nil
 }
 
-// time parses the time in a listing.
+// time parses the time that a list of maps states for this map.
 func (l *lead) time() (resourcesync.Datetime, error) {
 	if l.way != WayRSS {
 		return resourcesync.ParseDatetime(strings.TrimSpace(l.updated))

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// rdfReader turns RDF/XML into statements. It reads node and property elements,
-// property attributes, rdf:about, ID, nodeID, resource, li and parseType, and xml:base.
-// It ignores reification and languages.
+// rdfReader turns RDF/XML into statements. Of RDF/XML it understands node and property
+// elements, property attributes, the attributes about, ID, nodeID, resource and
+// parseType, the element rdf:li, and xml:base. It ignores reification and languages.
 type rdfReader struct {
 	d     *xml.Decoder
 	g     *graph

@@ -51,7 +51,7 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	case '<':
 		err = r.xml(uri, b, m)
 	default:
-		err = notMap("it is neither XML nor JSON")
+		err = notMap("the document is neither XML nor JSON")
 	}
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	case start.Name.Space == nsRDF && start.Name.Local == "RDF":
 		err = readRDF(d, &start, m, uri)
 	default:
-		return notMap("its root element is %q", start.Name.Local)
+		return notMap("the root element is %q", start.Name.Local)
 	}
 	if err != nil {
 		return xmlError(err)
@@ -216,7 +216,7 @@ func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of syntax names the line
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of syntax has the line number
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}

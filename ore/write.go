@@ -47,8 +47,8 @@ func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, 
 	return fmt.Errorf("write a Resource Map: the format %q is not supported", f)
 }
 
-// atomWriter writes XML elements. After an error it writes nothing, and keeps the
-// error.
+// atomWriter writes XML elements. After the first error, which it stores, it writes
+// nothing.
 type atomWriter struct {
 	w   *bufio.Writer
 	err error

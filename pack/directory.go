@@ -74,7 +74,7 @@ type member struct {
 
 func (m *member) isDirectory() bool { return strings.HasSuffix(m.name, "/") }
 
-// damaged returns the error for a file that is not a ZIP file, or that is damaged.
+// damaged returns an error that wraps ErrNotZIP, with a message about what is wrong.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrNotZIP, fmt.Errorf(format, args...))
 }
@@ -93,7 +93,7 @@ func (p *Package) read(off, n int64) ([]byte, error) {
 	return nil, err
 }
 
-// readEnd reads the records at the end of the file.
+// readEnd reads the records after the directory, at the end of the file.
 func (p *Package) readEnd(size int64) (end, error) {
 	window := min(size, endSize+maxComment)
 	if window < endSize {

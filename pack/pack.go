@@ -31,12 +31,12 @@ var (
 	ErrLimit      = errors.New("limit reached")
 )
 
-// Limits bound the reading of a package. A field that is 0 takes its default.
+// Limits are limits for reading a package. For a field that is 0, the default applies.
 type Limits struct {
 	Directory int64 // the size of the directory in bytes; default 16 MiB
 	Members   int   // default 100,000
-	Total     int64 // total decompressed size of all members, as stated in the directory; default 64 GiB
-	Manifest  int64 // decompressed size of the manifest; default 200 MiB
+	Total     int64 // the total size of all members after decompression, as the directory states it; default 64 GiB
+	Manifest  int64 // the size of the manifest after decompression; default 200 MiB
 
 	// Tolerant makes Open accept a package that programs could read in different ways, for
 	// a caller that only inspects the package. [Package.Flaws] lists the problems. The
@@ -60,7 +60,7 @@ type Package struct {
 	r       io.ReaderAt
 	lim     Limits
 	members []member       // all members in the order of the directory
-	names   map[string]int // index of a member by its plainName
+	names   map[string]int // the index of each member, by its name in the form that plainName returns
 	flaws   []error
 
 	byBase func() map[string]int // returns a map from the last segments of names to the indexes of members; the index is -1 if several names have the same last segment
@@ -88,7 +88,7 @@ func (p *Package) open(size int64) error {
 	return p.checkLayout(end)
 }
 
-// maxFlaws bounds the number of flaws listed for a package.
+// maxFlaws is the largest number of flaws that are listed for one package.
 const maxFlaws = 20
 
 // flaw handles a flaw that makes programs read the package in different ways. It returns

@@ -22,7 +22,7 @@ type Writer struct {
 	Readers   int  // the number of goroutines that read members ahead; 0 means the number of processors, but at most 4
 }
 
-// Sizes that bound the memory used for writing a package.
+// Sizes that limit the memory for writing a package.
 const (
 	aheadEach  = 8 // the number of members that each reader reads ahead
 	bufferSize = 256 << 10
@@ -77,8 +77,8 @@ type packing struct {
 	buffered  *bufio.Writer // under zip
 	buffer    []byte        // buffer for copying streamed members
 
-	level   int              // compression level for the next member
-	streams [2]*flate.Writer // one compressor for each level, which is reused
+	level   int              // the compression level for the member that is written next
+	streams [2]*flate.Writer // the compressors by level; each is used for many members
 }
 
 func (p *packing) manifest(write func(io.Writer) error) error {
@@ -143,7 +143,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // does not block, because the channel has room for every buffer
+			work <- h // this never blocks, because the channel has room for all buffers
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()

@@ -8,8 +8,8 @@ import (
 
 var errBinary = errors.New("not a binary form that this version of the program writes")
 
-// MarshalBinary returns a binary form of d, which is empty if d is absent. Another version
-// of this package may not be able to read it.
+// MarshalBinary returns a binary form of the digest; it is empty for the zero value.
+// Another version of this package may not be able to read it.
 func (d Datetime) MarshalBinary() ([]byte, error) {
 	if d.IsZero() {
 		return nil, nil

@@ -267,7 +267,8 @@ func (w *builder) ruleOfURI(field, s string) string {
 	return "ln-href-absolute-uri"
 }
 
-// refuse stores the error of the first value that cannot be written.
+// refuse stores an error for a value that cannot be written, unless an earlier error is
+// stored.
 func (w *builder) refuse(rule, field, value, expected string) {
 	if w.err == nil {
 		w.err = &EncodeError{field, clip(value), rule, expected}

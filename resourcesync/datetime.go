@@ -15,7 +15,7 @@ import (
 // With seconds it means a single moment. Fractions of a second have up to 18 digits.
 type Datetime struct {
 	sec  int64 // the start of the time, in seconds since 1970 (UTC)
-	frac int64 // fraction of the second, in units of 1e-18 seconds
+	frac int64 // the fraction of the second, in units of 1e-18 seconds
 	off  int16 // the offset from UTC in minutes, as it was written; offPlusZero and offMinusZero are special values
 	prec uint8 // the precision, from precYear to precSecond; with a fraction, precSecond plus the number of its digits
 }
@@ -136,7 +136,8 @@ func (d Datetime) String() string {
 // MarshalText returns the same text as [Datetime.String].
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText parses text like [ParseDatetime]. An empty text means absence.
+// UnmarshalText parses text like [ParseDatetime]. From an empty text it makes the zero
+// value.
 func (d *Datetime) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDatetime) }
 
 // unmarshalText sets a value to the parsed text, or to the zero value if the text is empty.
