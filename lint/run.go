@@ -15,36 +15,37 @@ import (
 type run struct {
 	c        *Checker
 	uri      string
-	expected []string // kinds that the document should have, see WithKind
-	site     string   // URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
+	expected []string // the kinds of document that the caller expects; see WithKind
+	site     string   // the URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
 	profile  Profile
 	auto     bool
 
 	dec    *resourcesync.Decoder
 	doc    Document
 	header resourcesync.Header
-	seen   resourcesync.Seen // state of the Decoder after the root element
+	seen   resourcesync.Seen // which elements and attributes the Decoder found in the root element
 
-	early    []resourcesync.Note // notes since the last entry, or before the kind is known
-	noted    map[string]bool     // ids of the rules with a note about the root
-	readKind string              // kind of document whose rules are applied to the entries
+	early    []resourcesync.Note // the notes of the Decoder that are not assigned to an entry yet, or that came before the kind of the document was known
+	noted    map[string]bool     // the ids of the rules about which the Decoder sent a note for the root element
+	readKind string              // the kind of document whose rules are applied to the entries
 	perEntry []func(*entry)
 	atEnd    []func()
 	entry    *entry // being read
-	parsed   bool   // the root element could be read
-	stopped  bool   // stop after the root element
+	parsed   bool   // whether the root element could be read
+	stopped  bool   // whether the check ends after the root element
 	later    undecided
 }
 
 // entry is one entry with facts that resourcesync.Entry does not contain.
 type entry struct {
 	resourcesync.Entry
-	column int      // column of its start tag
-	hasMD  bool     // the entry has an rs:md
-	noted  []string // ids of the rules with a note about the entry
+	column int      // the column of the entry's start tag
+	hasMD  bool     // whether the entry has an rs:md
+	noted  []string // the ids of the rules about which the Decoder sent a note for this entry
 }
 
-// was reports whether the Decoder sent a note about this entry and one of the given rules.
+// was reports whether the Decoder sent a note for this entry about one of the given
+// rules.
 func (e *entry) was(rules ...string) bool {
 	return slices.ContainsFunc(e.noted, func(rule string) bool { return slices.Contains(rules, rule) })
 }
@@ -61,7 +62,7 @@ func newRun(c *Checker, uri string) *run {
 	return r
 }
 
-// read checks the document of src.
+// read checks the document that src yields.
 func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	in := newInput(ctx, src)
 	r.dec = resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits), resourcesync.WithNotes(r.note))
@@ -71,7 +72,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	}
 	switch {
 	case err != nil && r.doc.Head && r.parsed && in.ended:
-		if r.seen.Metadata { // otherwise rs:md may come after the entries
+		if r.seen.Metadata { // without an rs:md so far, there may be one after the entries, which were not read
 			r.end()
 		}
 	case err != nil:
@@ -83,7 +84,8 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	return r.finish(), nil
 }
 
-// decode reads the document completely, or returns the error that ended it early.
+// decode reads and checks the whole document. If an error ends it early, it returns that
+// error.
 func (r *run) decode(in *input) error {
 	header, err := r.dec.Header()
 	if err != nil {
@@ -124,9 +126,9 @@ func (r *run) decode(in *input) error {
 	return err
 }
 
-// ahead reads the header of a document that has its rs:md after the entries, if the reader
-// can seek back. Otherwise it returns the given header, and the kind of the document is
-// unknown.
+// ahead finds an rs:md that comes after the entries. If the input can seek, it reads the
+// document to its end, returns the complete header, and seeks back. Otherwise it returns
+// the given header, which has no rs:md, so that the kind of the document is unknown.
 func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header, error) {
 	src, ok := in.r.(io.Seeker)
 	if !ok || in.start < 0 {
@@ -143,7 +145,7 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	dec := resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits))
 	for _, err := range dec.Entries() {
 		if err != nil && !errors.Is(err, resourcesync.BadEntry) {
-			break // this error is reported when the entries are checked
+			break // an invalid document is reported later, when the entries are checked
 		}
 	}
 	if last, err := dec.Header(); err == nil {
@@ -155,7 +157,8 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	return header, in.err
 }
 
-// settle determines the profile and the kind of the document from the header.
+// settle determines from the header of the document by which edition's rules it is
+// checked, and its kind.
 func (r *run) settle(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
@@ -171,8 +174,8 @@ func (r *run) settle(h *resourcesync.Header) {
 	r.flushNotes(nil)
 }
 
-// otherRoot stops the check because the root element belongs to a dialect, which the
-// Decoder accepts but the standard does not define.
+// otherRoot ends the check if the document has the root element of a dialect: one that
+// the Decoder accepts and the standard does not define.
 func (r *run) otherRoot() {
 	const id = "root-element-urlset-or-sitemapindex"
 	r.stopped = true
@@ -184,8 +187,8 @@ func (r *run) otherRoot() {
 	r.early = nil
 }
 
-// foreign removes rs:md and rs:ln from the header if they are in the namespace of the
-// proposal of 2013, and the profile is another edition.
+// foreign removes rs:md and rs:ln from the header if they are in the namespace that was
+// proposed in 2013, unless the document is checked by the rules of that proposal.
 func (r *run) foreign() {
 	if !r.isForeign() {
 		return
@@ -211,8 +214,9 @@ func profileOf(d resourcesync.Dialect) Profile {
 	return Profile11
 }
 
-// kind returns the kind of the document, or the expected kind if that differs. It returns
-// "" if the kind is unknown.
+// kind returns the kind of the document for which rules are selected: usually the kind
+// that the document states, but the one that the caller expects if the two differ. It
+// returns "" if both are unknown.
 func (r *run) kind() string {
 	c := r.header.Capability
 	suffix := ""
@@ -228,16 +232,16 @@ func (r *run) kind() string {
 	return r.header.Kind()
 }
 
-// isExpected reports whether a document of the given capability is expected.
+// isExpected reports whether the caller expects a document with the given capability.
 func (r *run) isExpected(c resourcesync.Capability) bool {
 	is := func(kind string) bool { return strings.TrimSuffix(kind, "-index") == string(c) }
 	return slices.ContainsFunc(r.expected, is) || r.isSitemap()
 }
 
-// isSitemap reports whether the document was found where a plain Sitemap belongs.
+// isSitemap reports whether the caller expects a plain Sitemap.
 func (r *run) isSitemap() bool { return slices.Contains(r.expected, KindSitemap) }
 
-// finish completes the Document.
+// finish fills the remaining fields of the Document and returns it.
 func (r *run) finish() Document {
 	h := &r.header
 	d := &r.doc
@@ -251,8 +255,8 @@ func (r *run) finish() Document {
 	return *d
 }
 
-// active returns the rule with an id if it is checked for documents of a kind;
-// otherwise nil.
+// active returns the rule with the given id, or nil if the rule is not checked for
+// documents of the given kind.
 func (r *run) active(id string, kind string) *Rule {
 	rule := book().byID[id]
 	if rule == nil || !r.wants(rule) || !rule.concerns(kind) {
@@ -261,9 +265,9 @@ func (r *run) active(id string, kind string) *Rule {
 	return rule
 }
 
-// wants reports whether a rule is enabled. Without Checker.Derived, recommendations
-// that the standard only implies are not checked, but errors are: a relative URI or a
-// length of "43 bytes" is wrong in any case.
+// wants reports whether a rule is checked. Rules that follow only indirectly from the
+// standard are checked if Checker.Derived is set. Without it only those of level Error
+// are: a relative URI or a length of "43 bytes" is wrong in any case.
 func (r *run) wants(rule *Rule) bool {
 	if r.c.Disabled[rule.ID] || rule.Derived && rule.Level < Error && !r.c.Derived {
 		return false
@@ -271,8 +275,8 @@ func (r *run) wants(rule *Rule) bool {
 	return rule.In(r.profile) || r.undecidedWants(rule)
 }
 
-// report completes a finding and reports it. It keeps the finding if it is undecided
-// whether the rule applies.
+// report adds the rule and the document to a finding, and reports it. If it is not known
+// yet whether the rule applies, it stores the finding until then.
 func (r *run) report(rule *Rule, f Finding) {
 	f.Rule, f.Level, f.URI = rule.ID, rule.Level, r.uri
 	if !rule.In(r.profile) {
@@ -303,12 +307,12 @@ func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // an error of reading, which is not a finding
+	err  error // the error with which reading the document has failed, which is not a finding
 	head []byte
 
-	ended bool // r was read completely
+	ended bool // whether r was read to its end
 
-	start int64 // offset of the document in a reader that can seek, otherwise -1
+	start int64 // the offset in r at which the document begins; -1 if r cannot seek
 }
 
 const headSize = 512
@@ -317,7 +321,7 @@ func newInput(ctx context.Context, src io.Reader) *input {
 	in := &input{ctx: ctx, r: src, start: -1}
 	if s, ok := src.(io.Seeker); ok {
 		if at, err := s.Seek(0, io.SeekCurrent); err == nil {
-			in.start = at // a pipe is a file that returns an error here
+			in.start = at // for a pipe, which is an *os.File as well, Seek returns an error
 		}
 	}
 	return in

@@ -15,12 +15,12 @@ import (
 type SARIF struct {
 	w       io.Writer
 	version string
-	err     error // the first write error
+	err     error // the first error of writing
 	results int64
-	index   map[string]int // index of each rule among those that occurred
+	index   map[string]int // the index of each rule in the list of rules that have occurred
 	met     []string
 	trouble []sarifNotification
-	more    int // number of failures that are not in the log, because they exceed a limit
+	more    int // the number of failures above the limit, which are not in the log
 }
 
 // NewSARIF returns a writer for one log. version is the version of the program.
@@ -123,7 +123,8 @@ func (s *SARIF) Finding(f Finding) {
 	s.results++
 }
 
-// begin writes the start of the log, before the first result or before the end.
+// begin writes what comes before a result: the start of the log, or the comma after the
+// previous result. A log without results also needs the start.
 func (s *SARIF) begin() {
 	if s.results == 0 {
 		s.write(sarifOpening)
@@ -145,8 +146,9 @@ func (s *SARIF) Failed(uri, message string) {
 	s.trouble = append(s.trouble, n)
 }
 
-// Close ends the log and returns the first error of writing. checked states whether
-// anything was checked, and exitCode is the exit code of the program.
+// Close writes the rest of the log, and returns the first error that occurred in writing
+// the log. checked states whether any document was checked, and exitCode is the exit code
+// of the program.
 func (s *SARIF) Close(checked bool, exitCode int) error {
 	if s.results == 0 {
 		s.begin()
@@ -170,7 +172,7 @@ func (s *SARIF) Close(checked bool, exitCode int) error {
 }
 
 func ruleOf(id string) sarifRule {
-	r, _ := Lookup(id) // always found: findings of the Checker have rules of the catalogue
+	r, _ := Lookup(id) // the rule always exists, since the findings of a Checker are about rules of the catalogue
 	return sarifRule{
 		ID: id, ShortDescription: sarifText{r.Text}, Help: sarifText{r.Fix},
 		DefaultConfiguration: sarifConfiguration{sarifLevel(r.Level)},

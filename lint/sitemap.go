@@ -8,13 +8,13 @@ import (
 	"instep/resourcesync"
 )
 
-// WithSite sets the place that names a Sitemap for search engines, such as the
-// robots.txt of a host. URLs in the Sitemap must then be below the site instead of
-// below the Sitemap itself.
+// WithSite sets the site of a Sitemap: the URL of the host whose robots.txt, for example,
+// names the Sitemap for search engines. The Sitemap may then list all URLs below that,
+// and not only those in its own directory.
 func WithSite(uri string) Option { return func(r *run) { r.site = uri } }
 
-// sitemapElements checks that search engines get a plain Sitemap. It reports only the
-// first ResourceSync element.
+// sitemapElements checks that a Sitemap for search engines is plain: that it has no
+// elements of ResourceSync. It reports one finding for all of them.
 func sitemapElements(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -28,15 +28,15 @@ func sitemapElements(r *run, rule *Rule) steps {
 		},
 		end: func() {
 			if n > 0 || r.seen.Metadata || len(r.header.Links) > 0 {
-				r.atRoot(rule, "the Sitemap has elements of ResourceSync: in the root, or in some of its entries (%d)", n)
+				r.atRoot(rule, "the Sitemap has elements of ResourceSync, in the root or in entries (%d entries have some)", n)
 			}
 		},
 	}
 }
 
-// sitemapForeign checks that extensions of search engines are used only in entries of a
-// urlset, since the schema allows other elements nowhere else. It reports only the
-// first.
+// sitemapForeign checks that extensions of search engines, such as images, are used only
+// in the entries of a urlset. The XML schema of Sitemaps allows them nowhere else. It
+// reports only the first misplaced one.
 func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -57,7 +57,8 @@ func sitemapForeign(r *run, rule *Rule) steps {
 	}
 }
 
-// sitemapScope checks that a Sitemap lists only URLs of its own host and directory.
+// sitemapScope checks that a Sitemap lists only URLs below its own directory, or below
+// the site that WithSite has set.
 func sitemapScope(r *run, rule *Rule) steps {
 	base, err := url.Parse(cmp.Or(r.site, r.uri))
 	if !r.isSitemap() || err != nil || base.Host == "" {
@@ -67,10 +68,10 @@ func sitemapScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		u, err := url.Parse(e.Loc)
 		if err != nil || u.Host == "" {
-			return // reported by the check of URIs
+			return // another rule reports URIs that are invalid or relative
 		}
 		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
-			r.atEntry(rule, e, "%q is not below %s://%s%s, for which the Sitemap speaks", e.Loc, base.Scheme, base.Host, dir)
+			r.atEntry(rule, e, "%q is not below %s://%s%s, but the Sitemap may list only URLs below that", e.Loc, base.Scheme, base.Host, dir)
 		}
 	}}
 }

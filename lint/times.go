@@ -7,14 +7,14 @@ import (
 	"instep/resourcesync"
 )
 
-// datetimeWithin checks that a change happened in the interval of the document, both
-// ends included (1.1 §7).
+// datetimeWithin checks that the time of a change is within the interval that the root
+// states, from its attribute from to its attribute until, inclusive (1.1 §7).
 func datetimeWithin(r *run, rule *Rule, e *entry) {
 	switch d := e.Datetime; {
 	case d.Before(r.header.From):
-		r.atEntry(rule, e, "datetime %s is before from, %s", d, r.header.From)
+		r.atEntry(rule, e, "datetime %s is before the root's from, %s", d, r.header.From)
 	case d.After(r.header.Until):
-		r.atEntry(rule, e, "datetime %s is after until, %s", d, r.header.Until)
+		r.atEntry(rule, e, "datetime %s is after the root's until, %s", d, r.header.Until)
 	}
 }
 
@@ -27,9 +27,9 @@ func datetimeEverywhere(r *run, rule *Rule) steps {
 	})
 }
 
-// entriesHave lists, for the two families of rules about the times of entries, the kinds
-// of document whose entries have at and completed, or from and until (1.1 App. A Table 4,
-// Archives §3 to §6).
+// entriesHave has the kinds of document whose entries may have times, for each of two
+// rules: entry-at-completed-scope is about the attributes at and completed,
+// entry-from-until-scope about from and until (1.1 App. A Table 4, Archives §3 to §6).
 var entriesHave = map[string]map[string]bool{
 	"entry-at-completed-scope": {
 		"resourcelist-index": true, "resourcedump": true, "resourcedump-index": true,
@@ -43,7 +43,8 @@ var entriesHave = map[string]map[string]bool{
 	},
 }
 
-// entryTimeScope checks that entries of other kinds have no such times.
+// entryTimeScope checks that entries have the attributes at and completed, or from and
+// until, only in documents of the kinds in entriesHave.
 func entryTimeScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || entriesHave[rule.ID][r.readKind] {
 		return steps{}
@@ -62,13 +63,15 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	}}
 }
 
-// span is the period in an rs:md, with the attribute names of its ends.
+// span is a period that an rs:md states, with the names of the attributes for its begin
+// and end.
 type span struct {
 	beginName, endName string
 	begin, end         resourcesync.Datetime
 }
 
-// spanOf returns the period at to completed of a snapshot, or else from to until.
+// spanOf returns the period that m states: for a snapshot that of the attributes "at" and
+// "completed", otherwise that of "from" and "until".
 func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	if snapshot {
 		return span{"at", "completed", m.At, m.Completed}
@@ -102,8 +105,8 @@ func endBeforeBegin(r *run, rule *Rule) steps {
 	}
 }
 
-// entryWithinRoot checks that the times of the parts are within those of the whole (1.1
-// §10.2, §11.1, §12.2, §13.1).
+// entryWithinRoot checks that the period of an entry, which describes a part, is within
+// the period of the root, which describes the whole (1.1 §10.2, §11.1, §12.2, §13.1).
 func entryWithinRoot(r *run, rule *Rule, e *entry) {
 	snapshot := rule.ID == "entry-at-within-root-snapshot"
 	part, whole := spanOf(&e.Metadata, snapshot), spanOf(&r.header.Metadata, snapshot)
@@ -115,9 +118,10 @@ func entryWithinRoot(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// forwardOrder checks that entries are sorted, oldest first (1.1 §12.1, §12.2,
-// §13.1, §13.2). Entries without a time are skipped. Each entry is compared with the
-// one that has the latest start, so that a partial date does not hide earlier ones.
+// forwardOrder checks that entries are sorted by time, oldest first (1.1 §12.1, §12.2,
+// §13.1, §13.2). It skips entries without a time. It compares each entry with the one
+// before it that has the latest time. A date without a time of day counts from its start,
+// so that it does not hide an earlier entry after it.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {
@@ -148,8 +152,8 @@ func forwardOrder(r *run, rule *Rule) steps {
 	}}
 }
 
-// keys computes short hashes of texts within one document: 16 bytes, seeded so that a
-// document cannot cause collisions.
+// keys computes short hashes of the texts in one document. They have 16 bytes and a
+// random seed, so that nobody can write a document in which two texts have the same hash.
 type keys struct{ a, b maphash.Seed }
 
 type key [2]uint64
@@ -158,8 +162,8 @@ func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
 func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
 
-// changeUnique checks that two changes of a resource have different times (1.0 §12.1).
-// Equal partial dates are not reported.
+// changeUnique checks that no two changes of a resource have the same time (1.0 §12.1).
+// It does not report equal dates without seconds.
 func changeUnique(r *run, rule *Rule) steps {
 	return repeated(func(e *entry) string {
 		if !e.LastMod.Complete() {

@@ -13,8 +13,9 @@ func datetimeIn10(r *run, rule *Rule, e *entry) {
 	}
 }
 
-// table3 checks for attributes that the Decoder reads but that Table 3 allows only on
-// other elements (1.1 §7). For attributes that it does not read there are notes.
+// table3 checks that the root has no attributes that Table 3 of the standard allows only
+// in entries (1.1 §7). It is about attributes that the Decoder reads in the root; the
+// Decoder sends notes about all others.
 func table3(r *run, rule *Rule) {
 	switch rule.ID {
 	case "table3-root-md":
@@ -33,7 +34,7 @@ func table3(r *run, rule *Rule) {
 // typeRegistered reports media types with x-, which are for private use. The finding is
 // only a hint.
 func typeRegistered(r *run, rule *Rule, e *entry) {
-	const message = "media type %q is none that IANA registers"
+	const message = "media type %q is not registered with IANA"
 	if isPrivateType(e.Type) {
 		r.atEntry(rule, e, message, e.Type)
 	}
@@ -53,26 +54,27 @@ func isPrivateName(s string) bool {
 	return len(s) > 2 && (s[0] == 'x' || s[0] == 'X') && (s[1] == '-' || s[1] == '.')
 }
 
-// pathScope checks that only manifests contain paths in a package (1.1 §7).
+// pathScope checks that the attribute path, the path of a file in a package, occurs only
+// in manifests (1.1 §7).
 func pathScope(r *run, rule *Rule, e *entry) {
 	if r.readKind == "" || ofManifest(r.readKind) {
 		return
 	}
 	if e.Path != "" {
-		r.atEntry(rule, e, "the entry has path=%q, and this is no manifest", e.Path)
+		r.atEntry(rule, e, "the entry has path=%q, but the document is not a manifest", e.Path)
 	}
 	for i := range e.Links {
 		if l := &e.Links[i]; l.Path != "" {
-			r.atEntry(rule, e, "the link %q has path=%q, and this is no manifest", l.Rel, l.Path)
+			r.atEntry(rule, e, "the link %q has path=%q, but the document is not a manifest", l.Rel, l.Path)
 		}
 	}
 }
 
-// pathUnique checks that two bitstreams have different paths in the package, unless
-// their entries state the same bytes (1.1 §13.2).
+// pathUnique checks that no two entries of a manifest have the same path in the package,
+// unless they state the same length and digest (1.1 §13.2).
 func pathUnique(r *run, rule *Rule) steps {
 	type place struct {
-		bytes key // hash of length and strongest digest; zero if either is missing
+		bytes key // the hash of the length and the strongest digest that the entry states; zero if either is missing
 		line  int
 	}
 	k, places := newKeys(), make(map[key]place)
@@ -91,19 +93,20 @@ func pathUnique(r *run, rule *Rule) steps {
 		case !ok:
 			places[path] = here
 		case first.bytes == key{} || first.bytes != here.bytes:
-			r.atEntry(rule, e, "path %q is that of the entry in line %d as well", e.Path, first.line)
+			r.atEntry(rule, e, "path %q also occurs in the entry in line %d", e.Path, first.line)
 		}
 	}}
 }
 
-// changeScope checks that only entries of changes have change and datetime (1.1 §7).
+// changeScope checks that the attributes change and datetime occur only in documents that
+// list changes (1.1 §7).
 func changeScope(r *run, rule *Rule, e *entry) {
 	switch {
 	case r.readKind == "" || ofChanges(r.readKind):
 	case rule.ID == "change-scope" && e.Change != "":
-		r.atEntry(rule, e, "the entry has change=%q, and this is no document of changes", e.Change)
+		r.atEntry(rule, e, "the entry has change=%q, but the document does not list changes", e.Change)
 	case rule.ID == "datetime-scope" && !e.Datetime.IsZero():
-		r.atEntry(rule, e, "the entry has datetime=%q, and this is no document of changes", e.Datetime)
+		r.atEntry(rule, e, "the entry has datetime=%q, but the document does not list changes", e.Datetime)
 	}
 }
 
@@ -132,7 +135,7 @@ func samePackageType(r *run, rule *Rule) steps {
 	}}
 }
 
-// essence returns a media type without parameters, in lower case.
+// essence returns a media type in lower case and without its parameters.
 func essence(mediaType string) string {
 	t, _, _ := strings.Cut(mediaType, ";")
 	return strings.ToLower(strings.TrimSpace(t))

@@ -15,18 +15,20 @@ import (
 	"instep/resourcesync"
 )
 
-// claims records which files open batches will move, and which files that do not belong
-// to the mirror they will replace. No two batches may move the same file.
+// claims records what the open batches (those that are not committed yet) will do with
+// files: which files they will move, and which files that do not belong to the mirror
+// they will replace. No two batches may move the same file.
 type claims struct {
 	mu     sync.Mutex // guards the rest
-	last   uint64     // number of the newest batch
+	last   uint64     // the number of the newest batch
 	byPath map[string]pledge
 }
 
-// pledge records what a batch will do with a file.
+// pledge records that a file is used: by a batch that will move or replace it, or by a
+// transfer that is writing it.
 type pledge struct {
-	b     *batch // nil if the file belongs to an open part
-	takes bool   // whether the batch moves the file; otherwise it replaces the file
+	b     *batch // the batch; nil if an open part (the beginning of a transfer) uses the file
+	takes bool   // whether the batch will move the file; otherwise it will replace the file
 }
 
 func (c *claims) next() uint64 {
@@ -36,8 +38,8 @@ func (c *claims) next() uint64 {
 	return c.last
 }
 
-// take records that b will move the file at path. It returns false if another batch or
-// part uses the file.
+// take records that the batch will move the file at path. It returns false if another
+// batch or an interrupted transfer already uses the file.
 func (c *claims) take(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,9 +50,9 @@ func (c *claims) take(path string, b *batch) bool {
 	return true
 }
 
-// place reports whether b may create a file at path. It must not if the file there is
-// that of an open part, or if a newer batch will move it. An older batch will have moved
-// it before b commits.
+// place reports whether the batch may create a file at path. It may not if an open
+// transfer is writing the file that is there, or if a newer batch will move that file. A
+// file that an older batch will move is no obstacle, since older batches commit first.
 func (c *claims) place(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +64,7 @@ func (c *claims) place(path string, b *batch) bool {
 	return h.b != nil && (!h.takes || h.b.number <= b.number)
 }
 
-// leaving reports whether an open batch will move the file at path.
+// leaving reports whether a batch that is not committed yet will move the file at path.
 func (c *claims) leaving(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +78,7 @@ func (c *claims) set(path string, h pledge) {
 	c.byPath[path] = h
 }
 
-// pass transfers the claim of a part on its file to a batch.
+// pass records that the batch will move a file that until now was in use by a transfer.
 func (c *claims) pass(path string, b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,13 +104,13 @@ func (c *claims) release(b *batch) {
 // Found is a file that did not belong to the mirror and that Options.Adopt has moved to
 // the trash, because it was at the path of a resource and had other bytes.
 type Found struct {
-	URI  string // URI of the resource
-	Path string // path of the file before it was moved
-	Kept string // path of the file in the trash; both paths are relative to the mirror and slash-separated
+	URI  string // the URI of the resource
+	Path string // the path at which the file was; like Kept, it is relative to the mirror and has slashes
+	Kept string // the path of the file in the trash
 }
 
-// findDisplaced adds to the outcome of w the files that do not belong to the mirror and
-// that w moves to the trash.
+// findDisplaced finds the files that the commit moves to the trash and that do not belong
+// to the mirror. It adds them to the outcome that is recorded.
 func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -139,8 +141,8 @@ func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	}
 }
 
-// takeOver makes the file at key the content of w without copying it, after hashing its
-// bytes, which r reads.
+// takeOver makes an existing file the content of the resource without copying it. key is
+// the file's path. r reads the bytes of the file, which are hashed.
 func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)
 	if err != nil {
@@ -190,8 +192,8 @@ func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path 
 	return c.length, nil
 }
 
-// belongs reports whether path is, or may become, the path of the resource, and the
-// Source gives a digest that can prove the bytes of a file there.
+// belongs reports whether path is the path of the resource, or may become it, and whether
+// the Source gives a digest, which can prove the bytes of a file there.
 func (m *Mirror) belongs(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
@@ -231,9 +233,11 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	return c, nil
 }
 
-// standing returns the path of a file that may be made the file of w. err is the result
-// of unoccupied. If that file cannot have the bytes of w, standing returns err. Without
-// digests, only a comparison with the fetched bytes can decide.
+// standing decides whether the file that occupies the path of a resource may have the
+// resource's bytes. If so, it returns the path, so that the file can become that of the
+// resource. Otherwise it returns err, which must be the result of unoccupied. If the
+// Source gives no digests, it returns the path, and the caller compares the file with the
+// fetched bytes.
 func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -251,8 +255,8 @@ func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (s
 	return occupied.path, nil
 }
 
-// takeBack makes the file at path the content of w if it has the same bytes as c, which
-// was fetched. It discards c.
+// takeBack compares the file at path with c, the fetched bytes of the resource. If they
+// are equal, the file becomes the content of the resource. It discards c in any case.
 func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {
@@ -281,7 +285,7 @@ func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, 
 	return nil, err
 }
 
-// noteTaken counts the adopted files of a commit.
+// noteTaken adds the files that a commit has adopted to the number that Taken returns.
 func (m *Mirror) noteTaken(w *work) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.found {
@@ -290,14 +294,14 @@ func (m *Mirror) noteTaken(w *work) {
 	}
 }
 
-// Taken returns the number of files in the directory that did not belong to the mirror
-// and that it has adopted as files of resources since it was opened.
+// Taken returns the number of files that were in the directory without belonging to the
+// mirror, and that have become files of resources since the mirror was opened.
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
-// copyStray copies the bytes of a file that does not belong to the mirror into the flat
-// layout. The file remains.
+// copyStray copies a file that does not belong to the mirror into the flat layout, as the
+// bytes of a resource. The original file remains.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.proven(&w, w.Digests, path); err != nil { // Put verifies any digest; without one, length and modification time have to match
+	if err := b.m.proven(&w, w.Digests, path); err != nil { // if there is a digest, Put would verify it, but length and modification time are verified only here
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -309,7 +313,7 @@ func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, p
 	return n, notHeld(path, err)
 }
 
-// notHeld adds ErrNotHeld to an error if it is errDiffers.
+// notHeld adds destination.ErrNotHeld to an error that says that the bytes are wrong.
 func notHeld(path string, err error) error {
 	if errors.Is(err, errDiffers) {
 		return fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
@@ -317,8 +321,9 @@ func notHeld(path string, err error) error {
 	return err
 }
 
-// proven returns an error unless one of these digests, or the length and modification
-// time of the file at path, proves that the file has the bytes of w.
+// proven returns an error if it is not proven that the file at path has the bytes of w.
+// The proof can be one of the given digests, or else the length and the modification time
+// of the file.
 func (m *Mirror) proven(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil
@@ -350,9 +355,9 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 	return b.unoccupied(ctx, w, row)
 }
 
-// placeAmongStrays finds a path for a new URI. A file there that does not belong to the
-// mirror blocks the path, unless it is the adopted file or has the right bytes. A mirror
-// that adopts files moves any other such file to the trash instead.
+// placeAmongStrays finds a path for a new URI. A file that does not belong to the mirror
+// blocks its path, unless it is the file to be adopted or has the bytes of the resource.
+// With Options.Adopt it does not block: the commit moves it to the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {

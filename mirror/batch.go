@@ -21,44 +21,46 @@ import (
 type batch struct {
 	m      *Mirror
 	blobs  blob.Batch
-	number uint64 // number of the batch; batches commit in this order
+	number uint64 // the number of the batch; batches are committed in the order of their numbers
 
 	mu      sync.Mutex                   // guards the rest
 	entries map[string]*entry            // changes by URI
-	known   map[rowKey]*catalog.Resource // resources in the catalog that Expect has looked up
+	known   map[rowKey]*catalog.Resource // the records of resources in the catalog that Expect has read
 	spent   bool
-	meant   bool // whether a person has consented to the deletions
+	meant   bool // whether a person has approved the deletions
 }
 
-// entry is what a batch changes for one URI.
+// entry has the changes of a batch for one URI.
 type entry struct {
 	uri     string
-	content *content // new bytes of the resource; nil if its bytes do not change
+	content *content // the new bytes of the resource; nil if the batch does not change its bytes
 	claims  map[catalog.SetID]*claim
 }
 
-// content is the bytes of a resource that were received and are not committed yet.
+// content has facts about the bytes of a resource that were received and are not
+// committed yet.
 type content struct {
 	object   blob.Object
 	length   int64
 	digests  resourcesync.Digests
 	verified bool
-	proof    string // algorithm of the strongest digest that the Source gave
+	proof    string // the algorithm of the strongest digest that the Source gave
 	typ      string
 	changed  time.Time
-	modTime  time.Time // modification time for the file; zero is the time of writing
+	modTime  time.Time // the modification time that the file is given; if zero, it keeps the time of writing
 
-	taken string // path of the file that becomes the resource's; "" if the bytes are a new object
-	note  string // key of the part's note; "" if the object was no part
-	found bool   // whether the bytes are those of a file that did not belong to the mirror
+	taken string // the path of an existing file that becomes the file of the resource; "" if the bytes were written anew
+	note  string // the path of the file with the note of a transfer (see partNote); "" if the bytes do not come from an interrupted transfer
+	found bool   // whether the bytes come from a file that did not belong to the mirror
 }
 
-// claim is what a batch changes about the membership of a resource in one set.
+// claim is a change of the membership of a resource in one set: that the resource becomes
+// or remains a member, or that its membership ends.
 type claim struct {
 	gone  bool
-	state catalog.Membership // for a deletion, Changed is its time if the Source states one
+	state catalog.Membership // the new membership; for a deletion, its Changed is the time of the deletion if the Source states one
 
-	noted    bool // whether typ and verified are recorded for bytes that do not change
+	noted    bool // whether typ and verified are recorded even if the stored bytes remain
 	typ      string
 	verified bool
 }
@@ -91,8 +93,8 @@ func (b *batch) Discard() error {
 	return b.blobs.Discard()
 }
 
-// Put implements destination.Batch. It returns an error for bytes that differ from w,
-// even if r did not verify them.
+// Put implements destination.Batch. It verifies the bytes itself: if they differ from
+// what the Source states about them, it returns an error, even if r did not notice.
 func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
 	var n int64
 	err := b.store(ctx, set, &w, verified, func() (c *content, err error) {
@@ -102,8 +104,9 @@ func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Re
 	return n, err
 }
 
-// store adds the bytes that receive returns to the batch, unless a file that does not
-// belong to the mirror is at the path of w.
+// store calls the function receive and adds the bytes that it returns to the batch. It
+// returns an error if a file that does not belong to the mirror is at the path of the
+// resource.
 func (b *batch) store(ctx context.Context, set string, w *harvest.Resource, verified bool, receive func() (*content, error)) error {
 	cl, row, err := b.admit(ctx, set, w)
 	if err != nil {
@@ -131,7 +134,7 @@ func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	}}, err
 }
 
-// rowKey identifies a resource as a member of a set.
+// rowKey is the key of a resource's record: the set and the URI.
 type rowKey struct {
 	set catalog.SetID
 	uri string
@@ -168,8 +171,9 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 	return b.m.row(ctx, id, uri)
 }
 
-// admit returns the claim that makes w a member of a set, and the resource's row in the
-// catalog. It returns ErrStale if the recorded state is newer than w.
+// admit prepares a resource to become a member of a set: it returns the change of the
+// membership, and the record of the resource in the catalog. It returns ErrStale if the
+// recorded state is newer than w.
 func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*claim, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
@@ -187,9 +191,9 @@ func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*cl
 	return c, row, err
 }
 
-// placed returns t, or the zero time if t is in the future. Such a time comes from a
-// wrong clock, and must not make later changes look old. The recorded state itself does
-// not change.
+// placed returns the zero time instead of a time in the future, and any other time
+// unchanged. A time in the future comes from a wrong clock; if it were compared with
+// later changes, they would look old. The recorded time remains as it is.
 func (m *Mirror) placed(t time.Time) time.Time {
 	if t.Equal(always) {
 		return t
@@ -197,8 +201,8 @@ func (m *Mirror) placed(t time.Time) time.Time {
 	return evidence.Placed(t, time.Time{}, m.o.Now())
 }
 
-// naturalPath returns the path of a resource. For a new resource it returns the path that
-// is used if no file of the mirror is there.
+// naturalPath returns the path of a resource. A new resource has no path yet. For it,
+// naturalPath returns the path that it gets unless a file of the mirror is already there.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil
@@ -211,8 +215,8 @@ func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) 
 }
 
 // unoccupied returns an error if a file that does not belong to the mirror is at the path
-// of the resource. It ignores files of the mirror, since the commit finds another path if
-// one is there. It also ignores a file that a mirror with Options.Adopt will move to the
+// of the resource. A file of the mirror is no obstacle, since the commit then gives the
+// resource another path. Nor is a file that a mirror with Options.Adopt will move to the
 // trash.
 func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
 	m := b.m
@@ -226,7 +230,7 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // the commit finds another path for the resource
+			return nil // no error, since the commit gives the resource another path
 		}
 		known, err := m.named(ctx, at)
 		if err != nil || known {
@@ -244,8 +248,8 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
 
-// occupiedError is an ErrOccupied that says what is at the path of a resource, or at a
-// parent of it.
+// occupiedError is the error for a resource whose path is occupied. It says what is at
+// the path, or at one of its parent directories.
 type occupiedError struct {
 	uri, path string
 	kind      kind
@@ -258,8 +262,9 @@ func (e *occupiedError) Error() string {
 
 func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
-// justStored waits until no batch is committing. Then it reports whether the file at path
-// is that of the URI or, if the URI still has no path, of another resource.
+// justStored waits for a commit that is running. Then it reports whether path is now the
+// path of a file that the mirror has stored: for the given URI or, if that still has no
+// path, for another resource.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
@@ -272,7 +277,8 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 	return m.named(ctx, path)
 }
 
-// named reports whether path is that of a resource, or of a directory with resources.
+// named reports whether path is the path of a resource, or of a directory in which
+// resources are.
 func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 	names, fold := m.own.Names(ctx), m.names.key(path)
 	if ok, err := names.File(fold); ok || err != nil {
@@ -303,15 +309,16 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	return c, n, err
 }
 
-// contentOf returns the content that consists of the object o with n bytes and these
-// digests. If they do not match w, it discards the object and returns an error.
+// contentOf makes a content of the stored object o, which has n bytes and the given
+// digests. If these differ from what the Source states, it discards the object and
+// returns an error.
 func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
 		return nil, errors.Join(fmt.Errorf("%w for %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
-	if b.m.flat == nil { // in the flat layout, several resources share a file
+	if b.m.flat == nil { // not in the flat layout, where several resources share a file
 		c.modTime = modTime(w, b.m.o.Now())
 	}
 	return c, nil
@@ -330,8 +337,10 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// add adds a claim and new bytes to the batch. A later claim of the same set replaces an
-// earlier one. Of several contents, the one with the latest time is kept.
+// add adds a change of one membership, and new bytes if there are any, to the batch. A
+// later change of the membership in the same set replaces an earlier one. If new bytes
+// for the same URI are added several times, those with the latest time of change are
+// kept.
 func (b *batch) add(uri string, c *content, cl *claim) error {
 	if err := b.m.fits(c); err != nil {
 		return errors.Join(err, c.object.Discard())
@@ -402,8 +411,8 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 	return b.add(w.URI, nil, c)
 }
 
-// Due implements destination.Batch. If w is older than the last statement of the Source
-// that is recorded, the recorded one is what the next run fetches.
+// Due implements destination.Batch. The next run fetches what w states or, if the catalog
+// has a later statement of the Source, what that states.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("expected a reason for marking %q as due, found none", w.URI)
@@ -439,7 +448,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // these describe the stored bytes, which remain
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // the stored bytes remain, and these fields describe them
 	}
 	return b.add(w.URI, nil, c)
 }

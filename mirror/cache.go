@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	documentsName = "documents" // name of a directory in the state directory
-	maxDocuments  = 64 << 20    // largest size in bytes of all stored documents
-	maxFields     = 64 << 10    // largest number of bytes stored in addition to a document
-	blockSize     = 4 << 10     // disk space in bytes of the smallest file
+	documentsName = "documents" // the name of the directory for documents in the state directory
+	maxDocuments  = 64 << 20    // the largest total size in bytes of the stored documents
+	maxFields     = 64 << 10    // the largest number of bytes in a file besides the document itself
+	blockSize     = 4 << 10     // the disk space that even the smallest file takes, in bytes
 )
 
-// Documents implements destination.Mirror. The documents are in the directory
-// "documents" of the state, whose files may be removed at any time.
+// Documents implements destination.Mirror. It stores documents in the directory
+// "documents" of the state directory. Anybody may remove these files at any time.
 func (m *Mirror) Documents() fetch.Cache {
 	if m.docs == nil {
 		return nil
@@ -44,11 +44,11 @@ type documents struct {
 	readOnly bool
 
 	mu    sync.Mutex
-	files map[string]keptFile // files by name; nil before the first Store
+	files map[string]keptFile // the stored files by name; nil before the first call of Store
 	total int64
 }
 
-// keptFile is the disk space and modification time of a file.
+// keptFile has the disk space that a file takes, and the file's modification time.
 type keptFile struct {
 	size int64
 	when time.Time
@@ -56,8 +56,8 @@ type keptFile struct {
 
 // keptDocument has the facts that are stored with a document.
 type keptDocument struct {
-	URI          string      `json:"uri"` // URI of the request
-	URL          string      `json:"url"` // URL of the response, after redirects
+	URI          string      `json:"uri"` // the URI that was requested
+	URL          string      `json:"url"` // the URL from which the response came, after redirects
 	ETag         string      `json:"etag,omitempty"`
 	LastModified string      `json:"last_modified,omitempty"`
 	Fields       http.Header `json:"fields,omitempty"`
@@ -190,8 +190,8 @@ func (d *documents) replace(name string, text []byte) error {
 	return err
 }
 
-// dropOldest removes the oldest files until all have at most maxDocuments bytes. It keeps
-// the file spare, which was just written.
+// dropOldest removes the oldest files until the rest takes at most maxDocuments bytes. It
+// does not remove the file named spare, which was just written.
 func (d *documents) dropOldest(spare string) {
 	if d.total <= maxDocuments {
 		return

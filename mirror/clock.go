@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// trashClock computes how long ago a day of the trash was, that is, a day on which files
-// were moved there. The clock of a machine may be wrong for a while, and so may the dates
-// in the trash:
+// trashClock computes the age of a day of the trash: how long ago files were moved to the
+// trash on that day. The clock of a machine may be wrong for a while, and so may the
+// dates in the trash. Therefore:
 //
 //   - A day's age is computed from the latest date that two consecutive runs have
 //     reached. So a single run whose clock is ahead removes nothing.
-//   - A run whose clock is behind that date removes nothing, and its own day is doubtful.
-//     A day later than today is also doubtful.
-//   - The age of a doubtful day counts from the first later run whose clock is not
-//     behind.
+//   - A run whose clock is behind that date removes nothing, and the date of the run
+//     is recorded as doubtful. A date later than today is also doubtful.
+//   - The age of a doubtful date is counted from the first later run whose clock is
+//     not behind.
 //
 // Days are written as 2006-01-02 in UTC, so that they sort as text.
 type trashClock struct {
-	Last  string            `json:"last"`            // day of the last run
+	Last  string            `json:"last"`            // the day on which the last run began
 	Sure  string            `json:"sure"`            // the latest day that two consecutive runs have reached; "" if there is none yet
-	Doubt map[string]string `json:"doubt,omitempty"` // for each doubtful day, the day from which its age counts; "" if that is not known yet
+	Doubt map[string]string `json:"doubt,omitempty"` // for each day that the clock may have shown wrongly, the day from which its age is counted; "" if that is not known yet
 }
 
 const clockSetting = "trash clock"
@@ -32,11 +32,12 @@ const firstDay = "2020-01-01"
 
 func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// behind reports whether the clock, which shows the day today, is behind the date of
-// earlier runs.
+// behind reports whether the given day, which the clock shows today, is before a day that
+// earlier runs have reached, so that the clock must be behind.
 func (c *trashClock) behind(today string) bool { return today < max(c.Sure, firstDay) }
 
-// begin records that a run begins today.
+// begin records the day on which a run begins, so that later runs can judge their clock
+// by it.
 func (c *trashClock) begin(today string) {
 	if c.behind(today) {
 		c.doubt(today, "")
@@ -53,7 +54,8 @@ func (c *trashClock) begin(today string) {
 	c.Last = today
 }
 
-// doubt records that a day is doubtful, and the day from which its age counts.
+// doubt records that the clock may have shown the given day wrongly, and that its age is
+// counted from the day in the second parameter; "" if that is not known yet.
 func (c *trashClock) doubt(day, from string) {
 	if c.Doubt == nil {
 		c.Doubt = map[string]string{}
@@ -61,8 +63,8 @@ func (c *trashClock) doubt(day, from string) {
 	c.Doubt[day] = from
 }
 
-// accept makes the day today the latest known one, although the clock is behind. The age
-// of doubtful days counts from it.
+// accept makes today the latest known day, although earlier runs had a later date. From
+// now on the age of all doubtful days is counted from today.
 func (c *trashClock) accept(today string) {
 	if today < firstDay {
 		return
@@ -73,8 +75,9 @@ func (c *trashClock) accept(today string) {
 	}
 }
 
-// firstKept returns the earliest day that must not be removed yet, if the trash keeps
-// files for keep days. It returns "" if no day may be removed.
+// firstKept returns the earliest day of the trash that must not be removed yet, if files
+// are kept in the trash for the given number of days. It returns "" if nothing may be
+// removed.
 func (c *trashClock) firstKept(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
 	if err != nil || c.behind(today) {
@@ -83,8 +86,9 @@ func (c *trashClock) firstKept(today string, keep int) string {
 	return dateOf(sure.AddDate(0, 0, -keep))
 }
 
-// expired returns the days whose age counts from a day before first, the result of firstKept.
-// It also records days that are doubtful.
+// expired returns those of the days that are old enough to be removed: their age is
+// counted from a day before first, which firstKept returns. It also records which days
+// are doubtful.
 func (c *trashClock) expired(days []string, today, first string) (old []string) {
 	for _, day := range days {
 		if from, known := c.Doubt[day]; known && from == "" || !known && (day < firstDay || day > today) {
@@ -98,8 +102,8 @@ func (c *trashClock) expired(days []string, today, first string) (old []string) 
 	return old
 }
 
-// from returns the day from which the age of a day counts. It is the day itself, unless
-// the day is doubtful and the clock has not reached it yet.
+// from returns the day from which the age of the given day is counted. That is the day
+// itself, unless the clock may have shown it wrongly and has not reached it again since.
 func (c *trashClock) from(day string) string {
 	from, doubtful := c.Doubt[day]
 	if !doubtful || day <= c.Sure && day > from {
@@ -108,14 +112,15 @@ func (c *trashClock) from(day string) string {
 	return from
 }
 
-// trashClock returns the stored trashClock and its text in the catalog.
+// trashClock reads the trashClock from the catalog. It also returns it as the text that
+// is stored there.
 func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err error) {
 	text, err = m.readSetting(ctx, clockSetting, &c)
 	return c, text, err
 }
 
-// updateClock calls update with the stored trashClock and today's date, and stores the
-// result.
+// updateClock reads the trashClock, calls the function update with it and today's date,
+// and stores the changed trashClock.
 func (m *Mirror) updateClock(ctx context.Context, update func(c *trashClock, today string)) error {
 	c, stored, err := m.trashClock(ctx)
 	if err != nil {
@@ -125,8 +130,9 @@ func (m *Mirror) updateClock(ctx context.Context, update func(c *trashClock, tod
 	return m.keepSetting(ctx, clockSetting, c, stored)
 }
 
-// ClockBehind returns the day that two earlier runs have reached, and whether the clock
-// shows an earlier day. As long as it does, nothing is removed from the trash.
+// ClockBehind returns the latest day that two consecutive earlier runs have reached, and
+// whether the clock now shows an earlier day. While the clock is behind, nothing is
+// removed from the trash.
 func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err error) {
 	if m.cat == nil {
 		return "", false, nil
@@ -135,9 +141,9 @@ func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err 
 	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.o.Now())), err
 }
 
-// AcceptClock makes today the latest known day although earlier runs had a later date.
-// Files that were moved to the trash on days that are in the future by the present clock
-// count as moved today.
+// AcceptClock makes today the latest known day, even if earlier runs had a later date. If
+// files were moved to the trash on days that are in the future by the present clock,
+// their age is counted from today.
 func (m *Mirror) AcceptClock(ctx context.Context) error {
 	if m.readOnly {
 		return ErrReadOnly

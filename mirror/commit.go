@@ -21,22 +21,22 @@ import (
 // step is what a commit does to one file.
 type step struct {
 	catalog.Intent
-	content  *content  // the bytes to store at Path; nil if the file at Path is moved to Kept or remains
-	segments []segment // for a new URI, the segments of its path
-	stray    bool      // whether the file that is moved to Kept does not belong to the mirror
+	content  *content  // the bytes to store at the path; nil if the file there is moved to the trash or remains
+	segments []segment // the segments from which the path is made; only for a new URI
+	stray    bool      // whether the file that is moved to the trash does not belong to the mirror
 }
 
-// work is everything that a commit changes.
+// work has everything that a commit will change.
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
 	listed  map[catalog.SetID]time.Time // see batch.noteListed
-	room    string                      // directory in the trash for replaced and deleted files; "" until it is needed
+	room    string                      // the directory in the trash to which this commit moves files; "" until it is needed
 }
 
-// trash returns the path of the trash directory for the files that the commit replaces
-// and deletes.
+// trash returns the path of the directory in the trash to which this commit moves
+// replaced and deleted files.
 func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	if w.room == "" {
 		w.room, err = m.trashRoom(ctx, w.outcome.At)
@@ -44,7 +44,8 @@ func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	return w.room, err
 }
 
-// notes returns the keys of the notes of parts that became files of resources.
+// notes returns the paths of the notes (see partNote) of interrupted transfers whose
+// bytes became files of resources.
 func (w *work) notes() (keys []string) {
 	for i := range w.steps {
 		if c := w.steps[i].content; c != nil && c.note != "" {
@@ -74,7 +75,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, b.m.disk.forget()) // the commit may have created and removed directories
+		err = errors.Join(err, b.m.disk.forget()) // cached directories are forgotten, since the commit may have created and removed some
 		b.m.unlockCommit()
 	}()
 	if err := errors.Join(b.m.disk.forget(), b.m.undoLeftovers(ctx)); err != nil {
@@ -96,8 +97,8 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	b.m.tellDisplaced(w.outcome.Found)
 	b.m.noteTaken(w)
 	if notes := w.notes(); len(notes) > 0 {
-		// A note that cannot be removed now is removed when the mirror is opened, since
-		// its part no longer exists.
+		// The error is ignored. A note that remains is removed when the mirror is opened
+		// again, since the file that it describes no longer exists.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
 	}
 	return nil
@@ -114,8 +115,8 @@ func (m *Mirror) lockCommit(ctx context.Context) error {
 
 func (m *Mirror) unlockCommit() { <-m.commit }
 
-// cursorRow returns the row of the catalog for a new cursor. It returns ErrStale if the
-// recorded cursor is later.
+// cursorRow converts a new cursor to the form in which the catalog stores it. It returns
+// ErrStale if the recorded cursor is later.
 func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*catalog.Cursor, error) {
 	now, ok, err := m.Cursor(ctx, move.Set)
 	if err != nil {
@@ -139,8 +140,8 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 	return row, nil
 }
 
-// decide computes the work of a batch. It handles the URIs in order, so that the same
-// batch always gives the same paths.
+// decide determines everything that committing the batch has to change. It handles the
+// URIs in ascending order, so that the same batch always results in the same paths.
 func (b *batch) decide(ctx context.Context) (*work, error) {
 	uris := slices.Sorted(maps.Keys(b.entries))
 	rows, err := b.rows(ctx, uris)
@@ -180,14 +181,15 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
-	// Taken files come first, since another file may be moved to their old paths.
+	// Existing files that become files of resources come first, since another file may
+	// then be moved to their old paths.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.keep(ctx, w)
 }
 
-// noteListed records in listed the time of the newest list of each set that has the
-// resource and does not change it in this batch. At that time the list confirmed the
-// resource.
+// noteListed is called for a resource, with its memberships in held. For each set that
+// the batch does not change, it records in the map listed the time of the newest list of
+// the set. That list confirmed the resource at that time.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, listed map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := listed[member.Set]; known || e.claims[member.Set] != nil {
@@ -202,8 +204,8 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 	return nil
 }
 
-// rows returns the resources of the catalog by URI. It does not look up those again that
-// Expect has looked up, since nobody else can have changed them.
+// rows returns the records of resources in the catalog by URI. It does not read those
+// again that Expect has read, since nobody else can have changed them.
 func (b *batch) rows(ctx context.Context, uris []string) (map[string]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
@@ -232,8 +234,8 @@ func (s *step) turn() int {
 	return 1
 }
 
-// add adds the changes for one URI to w. row is the resource in the catalog, held its
-// memberships.
+// add adds the changes for one URI to w. The parameter row is the record of the resource
+// in the catalog, and the parameter held has its memberships.
 func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
 	alive, content := false, e.content
 	for _, m := range held {
@@ -245,7 +247,7 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 		}
 		alive = true
 		if c == nil && content != nil && row.Stored && m.Due == "" && (placed(m.Changed).After(content.changed) || w.listed[m.Set].After(content.changed)) {
-			content = nil // the stored bytes remain, since another set has a later state
+			content = nil // the new bytes are not stored, since another set has a later state of the resource
 		}
 	}
 	for _, c := range e.claims {
@@ -284,9 +286,9 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// keep finds a path in the trash for each file that is replaced or deleted. If there is
-// no regular file at the path of a deleted resource, what is there does not belong to the
-// mirror and remains.
+// keep chooses a path in the trash for each file that is replaced or deleted. If the path
+// of a deleted resource has something else than a regular file, this does not belong to
+// the mirror and is not moved.
 func (m *Mirror) keep(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -323,7 +325,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.o.Adopt { // one after the other: in the flat layout write changes the catalog, too, and a displaced file is recorded after it was moved
+	if b.m.flat != nil || b.m.o.Adopt { // not at the same time: in the flat layout write changes the catalog, too, and the move of a file that did not belong to the mirror is recorded only after it
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
@@ -338,7 +340,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {
-		return nil // Commit syncs the files
+		return nil // a batch that cannot sync separately syncs its files in Commit
 	}
 	return b.m.full(s.Sync(ctx))
 }
@@ -373,24 +375,25 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 	return err
 }
 
-// place finds a path for a new URI whose segments are given.
+// place finds a path for a new URI, given the segments for it.
 func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
 	p := placer{names: names, rules: m.names, blocked: blocked, closed: m.closed}
 	return p.put(segments)
 }
 
-// closed reports whether a directory is a state directory, in which no resource may be
-// stored.
+// closed reports whether a directory is closed to resources, because it is the state
+// directory of a mirror or publication.
 func (m *Mirror) closed(dir string) (bool, error) {
-	if m.flat != nil { // in the flat layout, paths are only names in the catalog
+	if m.flat != nil { // nothing is closed in the flat layout, where paths are only names in the catalog
 		return false, nil
 	}
 	k, err := m.disk.lookParent(dir)
 	return k == stateDir, err
 }
 
-// blocked returns a function for placer.blocked. It reports whether something is at the
-// path, other than a directory where one is needed.
+// blocked returns a function that reports whether something is at a path, so that it
+// cannot be given to a new resource. If a directory is needed there, an existing
+// directory does not block the path.
 func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool, error) {
 	return func(path string, dir bool) (bool, error) {
 		k, _, err := m.look(ctx, path)
@@ -398,9 +401,9 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// vacant is the placer.blocked for a resource without bytes. It lets the resource have
-// its natural path even if a file is there: the resource remains due until the path is
-// free. Only a state directory blocks the path.
+// vacant reports whether a path is blocked for a resource without bytes: only if it is
+// that of a state directory. If a file is there, the resource gets the path all the same,
+// and is fetched when the path is free.
 func (m *Mirror) vacant(path string, _ bool) (bool, error) { return m.closed(path) }
 
 // write commits the files of a batch: it moves new files to their paths, and old ones to
@@ -416,7 +419,7 @@ func (b *batch) write(ctx context.Context, w *work) error {
 	}
 	err := b.blobs.Commit(ctx)
 	if errors.Is(err, blob.ErrExist) {
-		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // a file was created there after Put had checked the path
+		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // somebody has created a file at the path after Put had checked it
 	}
 	return err
 }

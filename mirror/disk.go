@@ -18,8 +18,8 @@ import (
 	"instep/internal/durable"
 )
 
-// Modes of new files and directories, before the umask. Resources get the usual modes,
-// and the mirror's own files are private.
+// Modes of new files and directories, before the umask is applied. Files and directories
+// of resources get the usual modes; those that only the mirror uses are private.
 const (
 	fileMode = 0o666
 	dirMode  = 0o777
@@ -29,15 +29,14 @@ const (
 // disk looks up files in the directory of a mirror without following links.
 type disk struct {
 	root  *os.Root
-	state string // path of the state directory if it is in the mirror's directory, but not .instep; "." if it is the directory itself
+	state string // the path of the state directory if that is inside the mirror's directory and is not .instep; "." if it is the mirror's directory itself
 
 	mu      sync.Mutex // guards the rest
 	parents durable.Parents
-	dirs    map[string]struct{} // directories that exist, except state directories
+	dirs    map[string]struct{} // the paths of directories that were found, except state directories
 }
 
-// maxDirs is the capacity of disk.dirs. Directories that were dropped from it are looked
-// up again.
+// maxDirs is the largest number of paths in disk.dirs.
 const maxDirs = 8192
 
 func openDisk(dir string) (*disk, error) {
@@ -69,8 +68,9 @@ func IsMirror(dir string) (bool, error) {
 	return err == nil && info.Mode().IsRegular(), err
 }
 
-// mirrorAbove returns the directory of a mirror in which a resource could have the given
-// path; "" if there is none.
+// mirrorAbove finds a mirror that could have a resource at the given path of the file
+// system, because its directory contains the path. It returns that directory; "" if there
+// is none.
 func mirrorAbove(path string) (string, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
@@ -86,9 +86,9 @@ func mirrorAbove(path string) (string, error) {
 	}
 }
 
-// relative returns the slash-separated path of dir relative to top: "." if they are the
-// same directory, "" if dir is not in top. Both paths must have no links, but may have
-// other spellings of the same names.
+// relative returns the slash-separated path of dir relative to top. It is "." if they are
+// the same directory, and "" if dir is not inside top. Both parameters must be paths
+// without symbolic links, but the same names may be spelled in different ways.
 func relative(top, dir string) string {
 	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
@@ -118,7 +118,7 @@ func resolve(name string) (string, error) {
 		return real, err
 	}
 	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // name is a link to a file that does not exist
+	if to, err := os.Readlink(name); err == nil { // the given name is that of a link to a file that does not exist
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(dir, to)
 		}
@@ -135,8 +135,8 @@ func resolve(name string) (string, error) {
 // creates beside it.
 var catalogFiles = []string{"", "-wal", "-shm", "-journal"}
 
-// setAside renames the files of a catalog, and returns the new name of the catalog; "" if
-// there is none.
+// setAside renames the files of an unusable catalog. It returns the new path of the
+// catalog, or "" if there is no catalog.
 func setAside(path string, now time.Time) (aside string, err error) {
 	stem := path + ".unusable-" + now.UTC().Format("20060102T150405Z")
 	name := stem
@@ -179,7 +179,7 @@ func makeDir(dir string, mode fs.FileMode) error {
 	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may have created the directory
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // no error if another run has created the directory in the meantime
 		return err
 	}
 	return syncDir(parent)
@@ -198,7 +198,8 @@ func syncDir(dir string) (err error) {
 	return errors.Join(g.SyncDirs(context.Background(), []string{"."}), g.Close())
 }
 
-// ownDirectory returns an error unless .instep is a directory and not a link.
+// ownDirectory returns an error if .instep is not a directory, for example because it is
+// a link to one, or if it does not exist.
 func (d *disk) ownDirectory() error {
 	info, err := d.root.Lstat(ours)
 	if err == nil && !info.IsDir() {
@@ -207,8 +208,9 @@ func (d *disk) ownDirectory() error {
 	return err
 }
 
-// stranger returns the path of a file in the directory that an interrupted creation of a
-// mirror would not have left there; "" if there is none.
+// stranger looks for a file that shows that the directory is in use for something else,
+// that is, a file that the interrupted creation of a mirror would not have left there. It
+// returns the file's path, or "" if there is none.
 func (d *disk) stranger() (string, error) {
 	top, err := d.root.Open(".")
 	if err != nil {
@@ -254,8 +256,8 @@ func (d *disk) look(name string) (k kind, at string, err error) {
 	return k, name, err
 }
 
-// lookAbove is like look, but only for the parents of name. It returns directory if all
-// are directories.
+// lookAbove is like look, but looks only at the parents of name. If all of them are
+// directories, it returns directory.
 func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	for i, c := range name {
 		if c != '/' {
@@ -268,7 +270,7 @@ func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	return directory, name, nil
 }
 
-// inState reports whether the path name is in a state directory.
+// inState reports whether the given path is inside a state directory.
 func (d *disk) inState(name string) (bool, error) {
 	k, _, err := d.lookAbove(name)
 	if err == nil && k == directory {
@@ -277,7 +279,8 @@ func (d *disk) inState(name string) (bool, error) {
 	return k == stateDir, err
 }
 
-// lookIn returns what is at a path whose parents are known to be directories.
+// lookIn is like look, but faster: it may be called only if all parents of the path are
+// directories.
 func (d *disk) lookIn(name string) (kind, error) {
 	d.mu.Lock()
 	k, err := kindOf(d.parents.Type(name))
@@ -285,9 +288,9 @@ func (d *disk) lookIn(name string) (kind, error) {
 	return d.orState(name, k, err)
 }
 
-// orState returns k and err or, if the directory at name is a state directory, stateDir.
-// It recognises the mirror's own state directory in every spelling of its name (case,
-// Unicode form).
+// orState returns stateDir if the directory at name is a state directory, and otherwise k
+// and err unchanged. It recognises the mirror's own state directory in every spelling of
+// its name (upper and lower case, Unicode form).
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:
@@ -311,7 +314,7 @@ func firstOf(name string) string {
 	return first
 }
 
-// lookParent is like lookIn, but caches the paths of directories.
+// lookParent is like lookIn, but remembers the paths of directories that it has found.
 func (d *disk) lookParent(dir string) (kind, error) {
 	d.mu.Lock()
 	_, ok := d.dirs[dir]

@@ -32,7 +32,8 @@ const (
 // ErrLayout is returned by Open if the mirror has another layout than Options.Layout.
 var ErrLayout = errors.New("the layout of an existing mirror cannot be changed")
 
-// kept returns the layout as the marker of a mirror has it: "" for Tree.
+// kept returns the layout as it is written in the marker of a mirror, where "" means
+// Tree.
 func (l Layout) kept() Layout {
 	if l == Tree {
 		return ""
@@ -40,8 +41,8 @@ func (l Layout) kept() Layout {
 	return l
 }
 
-// format returns the format of the marker of a mirror with this layout; 0 if the layout
-// is unknown.
+// format returns the number of the marker's format for a mirror with this layout; 0 if
+// the layout is unknown.
 func (l Layout) format() int {
 	switch l {
 	case "":
@@ -52,7 +53,7 @@ func (l Layout) format() int {
 	return 0
 }
 
-// arrange sets up the mirror for the layout in its marker.
+// arrange prepares the open mirror for the layout that its marker states.
 func (m *Mirror) arrange(layout Layout) error {
 	if m.o.Layout != "" && m.o.Layout.kept() != layout {
 		return fmt.Errorf("%w: this mirror has the layout %s, not %s", ErrLayout, cmp.Or(layout, Tree), m.o.Layout)
@@ -64,8 +65,8 @@ func (m *Mirror) arrange(layout Layout) error {
 	return nil
 }
 
-// look is like disk.look. In the flat layout, it looks up the path of a resource in the
-// catalog.
+// look returns what is at a path, like disk.look. In the flat layout, where the path of a
+// resource exists only in the catalog, it reads the catalog.
 func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	if m.flat == nil || !isName(path) {
 		return m.disk.look(path)
@@ -77,8 +78,9 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// fits returns an error if, in the flat layout, a file that does not belong to the mirror
-// is at the path for the bytes of c.
+// fits returns an error if the bytes of c cannot be stored in the flat layout, because
+// something that does not belong to the mirror is at the path of the file for these
+// bytes.
 func (m *Mirror) fits(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -95,15 +97,17 @@ func (m *Mirror) fits(c *content) error {
 const contentDir = "sha256"
 
 // flat is the bucket of a mirror with the layout Flat. It stores equal bytes once, in a
-// file named by their SHA-256, and records the names of the bytes in the catalog. A key
-// below .instep is the path of a file and not a name, except in the trash.
+// file named by their SHA-256. The paths of resources, and of what is in the trash, are
+// not files but names: the catalog records which bytes each name has. Any other key below
+// .instep is the path of a file.
 //
-// Bytes are recorded as loose before they are stored and before their last name is
-// removed. So after an interruption, bytes without a name can be found and removed.
+// Bytes that may have no name are recorded in the catalog as loose: new bytes before they
+// are stored, and old ones before their last name is removed. So after an interruption,
+// bytes without a name can be found and removed.
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // a lock that is held while names change
+	commit   chan struct{} // a lock that is held while names in the catalog change
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -117,7 +121,8 @@ func contentKey(sum resourcesync.Digest) string {
 	return contentDir + "/" + digits[:2] + "/" + digits[2:]
 }
 
-// has reports whether the file at a path stores bytes that have a name.
+// has reports whether the given file of the flat layout stores bytes that have a name in
+// the catalog.
 func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	digits, ok := strings.CutPrefix(file, contentDir+"/")
 	if !ok {
@@ -130,13 +135,14 @@ func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	return f.contents.HasContent(ctx, sum)
 }
 
-// isName reports whether a key is a name of bytes, rather than the path of a file.
+// isName reports whether a key is a name in the catalog that stands for bytes. Otherwise
+// it is the path of a file.
 func isName(key string) bool {
 	return !strings.HasPrefix(key, ours+"/") || strings.HasPrefix(key, trashKey+"/")
 }
 
-// dayOf returns the day of the trash to which a key belongs; "" if it is not in the
-// trash.
+// dayOf returns the day on which the bytes with this key were moved to the trash; "" if
+// the key is not in the trash.
 func dayOf(key string) string {
 	rest, ok := strings.CutPrefix(key, trashKey+"/")
 	day, _, more := strings.Cut(rest, "/")
@@ -176,7 +182,7 @@ func (f *flat) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 		if !errors.Is(err, fs.ErrNotExist) || sum == last {
 			return r, info, err
 		}
-		last = sum // other bytes may have got the name in between
+		last = sum // tries again, since the name may have been given to other bytes after it was looked up
 	}
 }
 
@@ -194,7 +200,7 @@ func (f *flat) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return info, err
 }
 
-// List implements blob.Bucket. It omits names whose bytes do not exist.
+// List implements blob.Bucket. It leaves out names whose bytes are missing.
 func (f *flat) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		for n, err := range f.contents.ContentNames(ctx, dayOf(prefix)) {
@@ -236,8 +242,8 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 	return &flatBatch{f: f, files: files}, nil
 }
 
-// tidy removes bytes without a name. The caller holds f.commit, or nobody else writes to
-// the mirror.
+// tidy removes the files whose bytes have no name. The caller must hold f.commit, or
+// nobody else may be writing to the mirror.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
 		loose, err := f.contents.Loose(ctx)
@@ -276,13 +282,13 @@ type flatBatch struct {
 
 type flatObject struct {
 	b     *flatBatch
-	file  blob.Object // nil if the object was taken by a name of its bytes
-	taken string      // the name by which the object was taken
+	file  blob.Object // the file with new bytes; nil if the object is existing bytes, taken by their name
+	taken string      // the name by which Take found the object; "" if the object is a file
 
 	mu     sync.Mutex // guards the rest
 	h      *resourcesync.Hasher
-	sum    resourcesync.Digest // digest of the bytes, known once the object is closed
-	broken bool                // whether the object was discarded or already put
+	sum    resourcesync.Digest // the digest of the bytes, which is known after the object was closed
+	broken bool                // whether the object cannot be used any more, because it was discarded or already put
 }
 
 // Create implements blob.Batch.
@@ -294,7 +300,8 @@ func (b *flatBatch) Create(ctx context.Context) (blob.Object, error) {
 	return &flatObject{b: b, file: file, h: resourcesync.NewHasher(resourcesync.SHA256)}, nil
 }
 
-// Take implements blob.Batch. The key may be a name of bytes or the path of a file.
+// Take implements blob.Batch. The key may be the path of a file, or a name that the
+// catalog has for bytes.
 func (b *flatBatch) Take(ctx context.Context, key string) (blob.Object, error) {
 	b.mu.Lock()
 	spent := b.spent
@@ -334,7 +341,7 @@ func (o *flatObject) Write(p []byte) (int, error) {
 		return 0, fs.ErrClosed
 	}
 	n, err := o.file.Write(p)
-	_, _ = o.h.Write(p[:n]) // writing to a hash never fails
+	_, _ = o.h.Write(p[:n]) // the error is ignored, since writing to a hash never fails
 	return n, err
 }
 
@@ -362,8 +369,9 @@ func (o *flatObject) Discard() error {
 	return o.file.Discard()
 }
 
-// use marks an object as put and returns its digest. It fails for an object that was not
-// closed, was discarded, or was already put.
+// use returns the digest of the object's bytes, and marks the object as put, so that it
+// cannot be used again. It returns an error if the object is not closed yet, or was
+// discarded or put before.
 func (o *flatObject) use() (resourcesync.Digest, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -466,7 +474,8 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	return b.f.rename(ctx, b.files, was, n)
 }
 
-// rename stores new bytes, then changes the names, and then removes bytes without a name.
+// rename stores the new bytes of a batch, then changes the names in the catalog, and then
+// removes bytes that have no name any more.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
 	for sum := range n.came {
@@ -488,7 +497,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			continue
 		}
 		if !n.left[sum] {
-			n.came[sum] = true // the bytes that had this name may have no other one
+			n.came[sum] = true // the name gets other bytes, and the bytes that had it may have no name now
 		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})
@@ -506,12 +515,12 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 	return f.tidy(ctx)
 }
 
-// naming computes how the steps of a batch change the names of bytes.
+// naming computes which bytes each name will have when the batch is committed.
 type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest
 	came  map[resourcesync.Digest]bool
-	left  map[resourcesync.Digest]bool // bytes that are kept even if they have no name
+	left  map[resourcesync.Digest]bool // the bytes that are kept even if they have no name
 }
 
 func (n *naming) put(o *flatObject, p blob.Put) error {

@@ -6,11 +6,12 @@ import (
 	"instep/resourcesync"
 )
 
-// In the flat layout, a file can store bytes that have no name in the catalog, for
-// example after the catalog was lost. Such bytes do not belong to the mirror until they
-// get a name. If the batch that names them is interrupted, they are not removed.
+// In the flat layout, a file can store bytes to which no name in the catalog refers, for
+// example after the catalog was lost. Such bytes do not belong to the mirror until a
+// batch gives them a name. If that batch is interrupted, they are not removed.
 
-// found reports whether there is a file with these bytes although they have no name.
+// found reports whether there is a file with these bytes to which no name in the catalog
+// refers.
 func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error) {
 	if _, err := f.files.Stat(ctx, contentKey(sum)); err != nil {
 		return false, ignoreAbsent(err)
@@ -19,7 +20,8 @@ func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	return !named && err == nil, err
 }
 
-// leave removes a name and keeps its bytes, even if they have no other name.
+// leave removes a name from the catalog and keeps its bytes, even if no other name refers
+// to them.
 func (b *flatBatch) leave(key string) {
 	b.step([]string{key}, func(_ context.Context, n *naming) error {
 		n.left[n.names[key]] = true
@@ -28,7 +30,9 @@ func (b *flatBatch) leave(key string) {
 	})
 }
 
-// noteFound records in the intents of w which bytes exist already without a name.
+// noteFound marks the intents (the recorded plans to change files) whose bytes already
+// exist in a file to which no name refers, so that undoing them does not remove the
+// bytes.
 func (m *Mirror) noteFound(ctx context.Context, w *work) error {
 	if m.flat == nil {
 		return nil

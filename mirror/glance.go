@@ -15,16 +15,17 @@ import (
 
 // Limits of Glance.
 const (
-	glanceFiles = 32       // number of files that are checked at a time
-	glanceReads = 4        // number of files with an unchanged stamp that are read
-	glanceBytes = 64 << 10 // size in bytes of the largest file with an unchanged stamp that is read
+	glanceFiles = 32       // the number of files that are checked at a time
+	glanceReads = 4        // the number of files that are read although their stamps show no change
+	glanceBytes = 64 << 10 // the size in bytes of the largest file that is read although its stamp shows no change
 )
 
-// Glance checks 32 files of each set, different ones each time. It marks resources whose
-// files are missing or changed as due, so that the next run fetches them again, and
-// returns their number. As long as it finds such files, it checks 32 more, up to all
-// files of the set. It reads files whose size or modification time has changed, and of
-// the others at most four with up to 64 KiB each. Only an audit reads all files.
+// Glance checks 32 files of each set, different ones each time. If a file is missing or
+// changed, Glance marks the resource as due, so that the next run fetches it again. It
+// returns the number of these resources. As long as it finds such files in a set, it
+// checks 32 more, up to all files of the set. It compares the size of each file, and
+// reads a file whose modification time has changed. Of the other files it reads at most
+// four, and none of more than 64 KiB. Only an audit reads all files.
 func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	if m.readOnly {
 		return 0, ErrReadOnly
@@ -43,8 +44,8 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	return lost, nil
 }
 
-// glanceSet checks members of a set in the order of their rows. It begins at a random
-// row, and continues with the first row after the last one.
+// glanceSet checks files of a set in the order of their records in the catalog. It begins
+// at a random record. After the last record it continues with the first.
 func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
 	last, err := m.facts.LastID(ctx)
 	if err != nil || last == 0 {
@@ -76,8 +77,8 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// glanceAt checks the files of some resources, marks the missing and changed ones as due,
-// and returns their number.
+// glanceAt checks the files of the given resources. If a file is missing or changed, it
+// marks the resource as due. It returns the number of these resources.
 func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
 	var lost []catalog.Resource
 	reads := glanceReads
@@ -107,9 +108,10 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 	return int64(len(lost)), m.settleLost(ctx, lost, "the file of the resource was changed or removed")
 }
 
-// asStored reports whether the file of a resource is unchanged. It reads the file if its
-// stamp has changed, and also if reads, the number of files that may still be read, is
-// not 0. It returns true for an unreadable file, which only an audit reports.
+// asStored reports whether the file of a resource is unchanged. If the modification time
+// has changed, it reads the file. Otherwise it reads only small files, and only while
+// *reads, the number of files that may still be read, is not 0. It returns true for a
+// file that cannot be read, since only an audit reports those.
 func (m *Mirror) asStored(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

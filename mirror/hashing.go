@@ -9,9 +9,9 @@ import (
 	"instep/transfer"
 )
 
-// hashing returns a writer that writes to o and hashes, and a function that returns the
-// digests of what was written. If r, the source of the bytes, hashes them itself, its
-// digests are used instead.
+// hashing returns a writer that copies to o and hashes what is written, and a function
+// that returns the digests of that. If r, the reader of the bytes, hashes them already,
+// the function returns the digests of r.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(transfer.Hashed); ok {
@@ -24,8 +24,7 @@ func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, diges
 	return io.MultiWriter(o, h), h.Digests
 }
 
-// ordered returns those of the digests ds that have one of the wanted algorithms, in the
-// order of these.
+// ordered returns the digests whose algorithms are in want, in the order of want.
 func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesync.Digests {
 	out := make(resourcesync.Digests, 0, len(want))
 	for _, algorithm := range want {

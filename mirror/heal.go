@@ -8,16 +8,15 @@ import (
 	"instep/internal/catalog"
 )
 
-// findMarker reads the marker. If the marker is missing and there is a catalog of a
-// mirror in .instep, the catalog is that of this mirror, so findMarker reconstructs the
-// marker from it.
+// findMarker reads the marker file. If that is missing, but .instep has the catalog of a
+// mirror, findMarker makes the marker anew from the catalog.
 func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err error) {
 	if mark, found, err = m.readMarker(ctx); found || err != nil || m.inside != ours {
 		return mark, found, err
 	}
 	c, err := catalog.OpenReadOnly(ctx, m.o.catalog(), "", m.o.Now)
 	if err != nil {
-		return mark, false, nil // creating a mirror here reports the error
+		return mark, false, nil // not an error here, since creating a mirror in this directory would report it
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
@@ -33,15 +32,15 @@ func (m *Mirror) findMarker(ctx context.Context) (mark marker, found bool, err e
 		if err != nil {
 			return mark, false, err
 		}
-		mark.Layout = Flat // only a mirror with the layout Flat has names of bytes
+		mark.Layout = Flat // a catalog that names bytes belongs to a mirror with the layout Flat
 		break
 	}
 	mark.Format = mark.format()
 	return mark, true, nil
 }
 
-// check reads the whole catalog if Options.Adopt lets this run replace a damaged one,
-// since some damage is not found otherwise.
+// check verifies the whole catalog if Options.Adopt allows to replace a damaged one. Some
+// damage is found only in this way.
 func (m *Mirror) check(ctx context.Context) error {
 	if !m.o.Adopt {
 		return nil
@@ -49,11 +48,11 @@ func (m *Mirror) check(ctx context.Context) error {
 	return m.cat.Check(ctx)
 }
 
-// beginsAnew reports whether a mirror gets a new catalog after its catalog could not be
-// opened because of err. With Options.Adopt, it does if the catalog is lost or damaged,
-// or if the one in .instep belongs to another mirror. The files in the directory are then
-// compared with the Source. Without Adopt, only a mirror whose creation was interrupted
-// gets a new catalog, since it has nothing to lose.
+// beginsAnew reports whether the mirror gets a new catalog, after opening its catalog has
+// failed with err. With Options.Adopt, it does if the catalog is lost or damaged, or if
+// the catalog in .instep belongs to another mirror. The files in the directory are then
+// compared with the Source. Without Adopt, it gets a new catalog only if the creation of
+// the mirror was interrupted, so that nothing can be lost.
 func (m *Mirror) beginsAnew(err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
 	other := errors.Is(err, catalog.ErrOther) && m.inside == ours
@@ -69,6 +68,6 @@ func (m *Mirror) beginsAnew(err error) (bool, error) {
 	return name == "", err
 }
 
-// Aside returns the path to which Open has moved a catalog that could not be used
-// (Options.Adopt); "" if there was none.
+// Aside returns the path to which Open has moved an unusable catalog (see Options.Adopt);
+// "" if it has moved none.
 func (m *Mirror) Aside() string { return m.aside }

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// heldOf converts a row of the catalog to a Held. The zero Resource becomes the zero
-// Held.
+// heldOf converts the record of a resource in the catalog to a destination.Held. It
+// converts the zero value to the zero value.
 func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := heldState(r)
 	if r.Due == "" {
@@ -24,7 +24,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	return h, err
 }
 
-// heldState is like heldOf, but leaves Wanted zero.
+// heldState is like heldOf, but does not set the field Wanted.
 func heldState(r *catalog.Resource) destination.Held {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -36,7 +36,8 @@ func heldState(r *catalog.Resource) destination.Held {
 	return h
 }
 
-// wanted is the JSON form of a Held.Wanted in the catalog.
+// wanted is the JSON form in which the catalog stores the field Wanted of a
+// destination.Held.
 type wanted struct {
 	LastMod   resourcesync.Datetime `json:"lastmod,omitzero"`
 	Length    resourcesync.Length   `json:"length,omitzero"`
@@ -55,9 +56,10 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	return string(text), nil
 }
 
-// wantedOf returns the statement of the Source about a resource, for fetching it again
-// when the stored bytes are lost. It omits digests that the mirror has computed, because
-// a Source that gives no digest may serve other bytes each time.
+// wantedOf returns what to fetch if the stored bytes of a resource are lost: the last
+// statement of the Source about the resource, as JSON. It omits digests that only the
+// mirror has computed, because a Source that gives no digest may send other bytes each
+// time.
 func wantedOf(r *catalog.Resource) (string, error) {
 	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {
@@ -84,11 +86,13 @@ func decodeWanted(uri, text string) (harvest.Resource, error) {
 	}, nil
 }
 
-// micros rounds a time to the microseconds that the catalog stores.
+// micros rounds a time down to whole microseconds, the unit in which the catalog stores
+// times.
 func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
-// differs describes how bytes with this length and these digests differ from w; "" if
-// they do not. proof reports whether any length or digest of w was compared.
+// differs compares the length and digests of some bytes with those that w states. It
+// describes the first difference, or returns "" if there is none. proof reports whether w
+// states a length or digest that could be compared.
 func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {

@@ -18,44 +18,47 @@ import (
 	"instep/resourcesync"
 )
 
-// KeptSet is the name of a set that belongs to the mirror and not to the Source. Its
-// resources are held in an earlier state, by Revert with Keep, until Release.
+// KeptSet is the name of a set that belongs to the mirror and not to the Source. It has
+// the resources that Revert has restored with the option Keep: they remain in their
+// earlier states until Release is called.
 const KeptSet = "instep:kept"
 
-// FoundSet is the name of a set that belongs to the mirror and not to the Source. It has
-// the files that were at the paths of resources when the mirror was created in a
-// directory with files (Options.Adopt). They are in the trash. OpenVersion reads them.
-// Revert does not bring them back, since they were no resources.
+// FoundSet is the name of a set that belongs to the mirror and not to the Source. It is
+// for a mirror that was created in a directory with files (Options.Adopt), and has the
+// files that were in the way of resources and were moved to the trash. OpenVersion reads
+// them. Revert does not bring them back, since they were no resources.
 const FoundSet = "instep:found"
 
-// ErrFound is the reason for which Revert skips a file of FoundSet.
+// ErrFound is the reason why Revert skips a file of FoundSet.
 var ErrFound = errors.New("the file was not a resource of the mirror")
 
-// Version is the present state of a resource in a set, or an earlier one that has ended.
+// Version is one state of a resource in a set: the present state, or an earlier one.
 type Version struct {
-	// SetURI is the URI of the set's Capability List, or KeptSet or FoundSet.
+	// SetURI is the URI of the set's Capability List, or one of the names KeptSet and
+	// FoundSet.
 	SetURI string
-	// Held is the resource in this state. Due, Wanted and the times of evidence are not
-	// set.
+	// Held is the resource in this state, without its fields Due and Wanted and the times
+	// of evidence.
 	destination.Held
 
 	// Since and Until are the times at which the state began and ended, by the clock of
-	// the mirror. Since is zero if it is unknown; Until is zero for the present state.
+	// the mirror. Since is zero if that time is unknown. Until is zero for the present
+	// state.
 	Since, Until time.Time
-	// Kept is the path to which the bytes were moved from Path; "" if they were not
-	// moved.
+	// Kept is the path to which the bytes were moved when the state ended; "" if they were
+	// not moved.
 	Kept string
-	// Why is the change that ended the state: Updated or Deleted; "" for the present
+	// Why says which change ended the state: Updated or Deleted. It is "" for the present
 	// state.
 	Why resourcesync.Change
-	// Began and Ended are the numbers of the runs that began and ended the state; 0 if
-	// the number is unknown or the state has not ended.
+	// Began and Ended are the numbers of the runs in which the state began and ended.
+	// Began is 0 if the number is unknown; Ended is also 0 for the present state.
 	Began, Ended int64
 
-	past      bool // the state has ended
-	overtaken bool // a later run changed the resource again
+	past      bool // whether the state has ended
+	overtaken bool // whether a later run has changed the resource again
 	set       catalog.SetID
-	remainder string // the Remainder of the resource, as text from the catalog
+	remainder string // the Remainder of the resource, as the catalog stores it
 }
 
 // Present reports whether the state has not ended.
@@ -69,13 +72,13 @@ func versionOf(set string, v *catalog.Version) (Version, error) {
 	}, err
 }
 
-// Run is one command that changed a mirror, or a part of a long-running command that
-// BeginRun began.
+// Run is one command that changed a mirror. A long-running command can be divided into
+// several Runs by BeginRun.
 type Run struct {
-	ID                        int64     // number of the run; a later run has a greater one, and a run that has changed nothing yet has 0
-	Begun                     time.Time // begin of the run by the clock of the mirror
+	ID                        int64     // the number of the run, which is greater than those of earlier runs; 0 as long as the run has changed nothing
+	Begun                     time.Time // the time at which the run began, by the clock of the mirror
 	What                      string    // command line
-	Created, Updated, Deleted int64     // numbers of resources; a resource counts once for each of its sets
+	Created, Updated, Deleted int64     // the numbers of resources that the run created, updated and deleted; a resource counts once for each of its sets
 }
 
 // ErrNoVersion means that the mirror does not have the requested state, or has removed
@@ -110,7 +113,8 @@ func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// labelled yields states from the catalog together with the names of their sets.
+// labelled converts states from the catalog to Versions, which have the names of the
+// sets.
 func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[catalog.Version, error]) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if m.cat == nil {
@@ -133,8 +137,8 @@ func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[ca
 	}
 }
 
-// Find returns the URI of a resource. name is that URI, or the path that the resource has
-// or had in the mirror. It returns ErrNoVersion if there is none.
+// Find returns the URI of the resource with the given name: its URI, or a path that it
+// has or had in the mirror. It returns ErrNoVersion if no resource has the path.
 func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) {
 	if m.cat == nil {
 		return "", fmt.Errorf("%w: of %q", ErrNoVersion, name)
@@ -143,7 +147,7 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		return name, nil
 	}
 	if below, err := filepath.Rel(m.o.Dir, name); err == nil && filepath.IsLocal(below) {
-		name = below // name may begin with the path of the mirror, as a shell completes it
+		name = below // a shell may have completed the name to a path that begins with that of the mirror
 	}
 	name = path.Clean(filepath.ToSlash(name))
 	uri, ok, err := m.own.URIAt(ctx, name)
@@ -177,15 +181,15 @@ func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, err
 	})
 }
 
-// Ended yields the states of all resources that ended at or after start, from the last to
-// the first.
+// Ended yields the states of all resources that ended at the time start or later. It
+// begins with the state that ended last.
 func (m *Mirror) Ended(ctx context.Context, start time.Time) iter.Seq2[Version, error] {
 	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.Versions(ctx, start) })
 }
 
-// AsOf yields the state of each member of a set at a moment, in ascending order of
-// [resourcesync.KeyOf] the URIs. It is complete for a moment at or after the one that
-// Known returns.
+// AsOf yields, for each resource that was a member of the set at the given moment, the
+// state that it had then. It yields them in ascending order of [resourcesync.KeyOf] the
+// URIs. Some may be missing if the moment is before the one that Known returns.
 func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		id, err := m.set(ctx, set)
@@ -199,8 +203,8 @@ func (m *Mirror) AsOf(ctx context.Context, set string, moment time.Time) iter.Se
 	}
 }
 
-// Known returns the moment from which on all states are still known; false if there is
-// none.
+// Known returns the first moment for which the mirror has the states of all resources;
+// false if there is none. It also has them for all later moments.
 func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -231,9 +235,9 @@ func (m *Mirror) LastRun(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// At returns the states of a resource in its sets at a moment. If the moment is zero, it
-// returns the latest states whose bytes differ from the present ones. It returns
-// ErrNoVersion if there are none.
+// At returns the states that a resource had in its sets at the given moment. If the
+// moment is zero, it returns the latest states whose bytes differ from the present ones.
+// It returns ErrNoVersion if there are no such states.
 func (m *Mirror) At(ctx context.Context, uri string, moment time.Time) ([]Version, error) {
 	var found []Version
 	var present *Version
@@ -289,8 +293,8 @@ func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, er
 	return nil, fmt.Errorf("the bytes that %q had until %s no longer exist: %w", v.URI, v.Until.Format(time.RFC3339), fs.ErrNotExist)
 }
 
-// places yields paths at which the bytes of a state may be: that of Kept, and those of
-// states and resources with the same SHA-256.
+// places yields the paths at which the bytes of a state may be: the path Kept, and the
+// paths of other states and resources with the same SHA-256.
 func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if v.Kept != "" && !yield(v.Kept, nil) {
@@ -316,8 +320,7 @@ func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error
 	}
 }
 
-// HoldsBytes reports whether the present state of a resource, in any set, has these
-// bytes.
+// HoldsBytes reports whether a resource has the given bytes in its present state.
 func (m *Mirror) HoldsBytes(ctx context.Context, uri string, sha256 resourcesync.Digest) (bool, error) {
 	for v, err := range m.History(ctx, uri) {
 		if err != nil || !v.Present() {

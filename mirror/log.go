@@ -16,33 +16,35 @@ import (
 	"instep/resourcesync"
 )
 
-// publishersKey is the path of a directory with a file for each publication that reads
-// the log of the mirror's changes. Commits write the log while the directory exists.
+// publishersKey is the path of a directory with one file for each publication that reads
+// the log of the mirror's changes. While the directory exists, each commit also writes
+// the log.
 const publishersKey = ours + "/publishers"
 
 const (
 	maxPublisher  = 4096           // largest size of a publication's file, in bytes
-	maxPublishers = 1000           // largest number of publications' files that are read
-	touchEvery    = 24 * time.Hour // interval after which a publication writes its file even if it has read nothing new
+	maxPublishers = 1000           // the largest number of these files that are read
+	touchEvery    = 24 * time.Hour // the interval after which a publication writes its file even if it has read nothing new from the log
 )
 
-// publisher is the content of the file of a publication.
+// publisher is the content of the file that a publication writes when it registers.
 type publisher struct {
-	Read int64     `json:"read"` // number of the last change in the log that the publication has read
-	Seen time.Time `json:"seen"` // time at which the publication last registered
+	Read int64     `json:"read"` // the number of the last change in the log that the publication has read
+	Seen time.Time `json:"seen"` // the time at which the publication last registered
 }
 
-// Register makes commits of the mirror in dir write a log of changes, and keep the
-// changes whose numbers are greater than read, for the publication called name. If the
-// publication does not register again for some time, the mirror forgets it
-// (Mirror.TrimLog). Register needs no lock, since each publication replaces its own file.
-// No two publications may have the same name.
+// Register registers a publication as a reader of the log of changes of the mirror in the
+// directory dir. From then on, commits of the mirror write the log, and the mirror keeps
+// all changes whose numbers are greater than the given number, up to which the
+// publication has read. If the publication does not register again for some time, the
+// mirror forgets it (Mirror.TrimLog). Register needs no lock, since each publication
+// replaces only its own file. Two publications must not have the same name.
 func Register(ctx context.Context, dir, name string, read int64, now time.Time) (err error) {
 	key := publishersKey + "/" + name
 	if strings.Contains(name, "/") || blob.ValidKey(key) != nil {
 		return fmt.Errorf("register the publication %q: expected a valid file name", name)
 	}
-	// Each publication has a directory for temporary files of its own.
+	// The directory for temporary files is not shared with other publications.
 	files, err := blob.OpenDir(dir, blob.DirOptions{Temp: ours + "/registering/" + name, FileMode: fileMode, DirMode: oursMode})
 	if err != nil {
 		return err
@@ -65,8 +67,8 @@ func Register(ctx context.Context, dir, name string, read int64, now time.Time) 
 	return err
 }
 
-// readPublisher returns the content of a publication's file. It returns false if the file
-// is missing or damaged. Then the publication counts as one that has read nothing.
+// readPublisher reads the file of a publication. It returns false if the file is missing
+// or damaged. The caller then assumes that the publication has read nothing of the log.
 func readPublisher(ctx context.Context, files blob.Bucket, key string) (p publisher, ok bool, err error) {
 	text, err := blob.ReadAll(ctx, files, key, maxPublisher)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,9 +87,9 @@ func (m *Mirror) published() (bool, error) {
 	return k != absent, err
 }
 
-// TrimLog removes the changes from the log that no publication needs. It removes a
-// publication that has not registered for longer than forget. If that publication
-// registers again, it has to compare all resources of the mirror.
+// TrimLog removes those changes from the log that no publication still has to read. A
+// publication that has not registered for the duration forget is forgotten. If it
+// registers again later, it has to compare all resources of the mirror.
 func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -105,15 +107,15 @@ func (m *Mirror) TrimLog(ctx context.Context, forget time.Duration) error {
 		return m.own.CutLog(ctx)
 	}
 	is, err := m.published()
-	if err == nil && !is { // forgetPublishers has removed the directory with its last file
+	if err == nil && !is { // no publication remains, and forgetPublishers has removed the directory
 		err = m.own.CutLog(ctx)
 	}
 	return err
 }
 
-// forgetPublishers removes publications that have not registered for longer than forget.
-// It returns the lowest number up to which a remaining publication has read the log; -1
-// if none remains.
+// forgetPublishers removes publications that have not registered for the duration forget.
+// Of the remaining ones, it finds the one that has read the fewest changes of the log,
+// and returns the number of the last change that this one has read; -1 if none remains.
 func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (first int64, err error) {
 	var all []string
 	for info, err := range m.files.List(ctx, publishersKey+"/") {
@@ -145,22 +147,23 @@ func (m *Mirror) forgetPublishers(ctx context.Context, forget time.Duration) (fi
 func (m *Mirror) Catalog(ctx context.Context) (string, error) { return m.cat.UUID(ctx) }
 
 // LogEnd returns the number and time of the last change in the log. While the log is
-// written (see Register), it will have every later change.
+// being written (see Register), every later change is added to it.
 func (m *Mirror) LogEnd(ctx context.Context) (seq int64, at time.Time, err error) {
 	p, err := m.own.LogEnd(ctx)
 	return p.Seq, p.At, err
 }
 
-// LogHas reports whether the log has all changes after a number and time that LogEnd or
-// EachLogged returned.
+// LogHas reports whether the log has all changes after the change with the given number
+// and time, which LogEnd or EachLogged has returned.
 func (m *Mirror) LogHas(ctx context.Context, seq int64, at time.Time) (bool, error) {
 	return m.own.LogHas(ctx, catalog.LogPosition{Seq: seq, At: at})
 }
 
-// EachLogged calls take for each change in the log whose number is greater than after and
-// at most through, in order, with its number and time. held has the state of the changed
-// resource in each of the sets, in their order; Member is false if the resource is not in
-// the set. The next call overwrites held.
+// EachLogged calls the function take for changes in the log, in order: those whose
+// numbers are greater than the parameter after, and not greater than the parameter
+// through. take gets the number and the time of the change, and the state of the changed
+// resource in each of the given sets, in their order. In a state, Member is false if the
+// resource is not in that set. The slice of states is overwritten by the next call.
 func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []string, take func(seq int64, at time.Time, held []destination.Held) error) error {
 	ids := make([]catalog.SetID, len(sets))
 	for i, set := range sets {
@@ -201,8 +204,8 @@ func (m *Mirror) EachLogged(ctx context.Context, after, through int64, sets []st
 	return flush()
 }
 
-// Kept returns the path in the trash, relative to the directory, of the bytes of an
-// earlier state of a resource; "" if they do not exist any more.
+// Kept returns the path at which the bytes of an earlier state of a resource are in the
+// trash, relative to the directory of the mirror; "" if they do not exist any more.
 func (m *Mirror) Kept(ctx context.Context, h *destination.Held) (path string, err error) {
 	sum := h.Digests.Get(resourcesync.SHA256)
 	for v, err := range m.own.VersionsOf(ctx, h.URI) {

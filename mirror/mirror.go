@@ -65,15 +65,15 @@ var (
 	ErrReadOnly = errors.New("the mirror is open for reading only")
 )
 
-// LockedError is returned by Open if another process has opened the mirror or its state.
-// It names the process if that is known.
+// LockedError is returned by Open if another process has the mirror or its state open. It
+// names that process if it is known.
 type LockedError = flock.LockedError
 
-// WrongSourceError is returned by Bind for a mirror of another Source.
+// WrongSourceError is returned by Bind if the mirror is that of another Source.
 type WrongSourceError struct {
 	Dir             string // directory of the mirror
-	What            string // what differs: "Source" or "origin"
-	Recorded, Given string // the recorded and the given URI
+	What            string // which URI differs: "Source" or "origin"
+	Recorded, Given string // the URI that the mirror has recorded, and the one given to Bind
 }
 
 func (e *WrongSourceError) Error() string {
@@ -83,26 +83,26 @@ func (e *WrongSourceError) Error() string {
 // Mirror is an open mirror. Its methods are safe for concurrent use.
 type Mirror struct {
 	o        Options
-	aside    string // path to which an unusable catalog was moved; "" if there is none
-	inside   string // path of the state directory relative to o.Dir; "." if it is o.Dir, "" if it is not in o.Dir
+	aside    string // the path to which an unusable catalog was moved; "" if none was moved
+	inside   string // the path of the state directory relative to the mirror's directory: "." if they are the same, "" if it is elsewhere
 	readOnly bool
 	names    *fileNames // rules for the names of files
-	marker   marker     // the marker, or the one that was replaced; zero if the mirror was opened read-only
+	marker   marker     // the content of the marker file, possibly before the last change; zero if the mirror was opened read-only
 	disk     *disk
 	stores
-	bucket blob.Bucket                 // bytes of resources by path
-	files  blob.Bucket                 // files by path; the same as bucket in the layout Tree
-	flat   *flat                       // the bucket of the layout Flat; nil in the layout Tree
-	docs   *documents                  // cached documents of the Source; nil if there is no mirror
-	clean  func(context.Context) error // removes the bucket's temporary files
-	close  []func() error              // functions that Close calls, from the last to the first
+	bucket blob.Bucket                 // stores the bytes of resources under their paths
+	files  blob.Bucket                 // the files in the directory; the same as bucket in the layout Tree
+	flat   *flat                       // the value of bucket in the layout Flat; nil in the layout Tree
+	docs   *documents                  // the cache of the Source's documents; nil if there is no mirror
+	clean  func(context.Context) error // removes the temporary files of the bucket
+	close  []func() error              // the functions that Close calls, in reverse order
 
 	claims claims
-	taken  atomic.Int64 // number of adopted files that became files of resources
+	taken  atomic.Int64 // the number of files that did not belong to the mirror before, and became files of resources
 
-	commit chan struct{} // lock for committing and for the fields below
-	undone bool          // whether intents of an interrupted commit may remain
-	run    catalog.Run   // the run to which new commits belong
+	commit chan struct{} // a lock, held while a batch is committed, that also guards the fields below
+	undone bool          // whether intents (recorded plans to change files) of an interrupted commit may remain
+	run    catalog.Run   // the run to which the next commits belong
 
 	mu   sync.Mutex // guards the rest
 	home origin     // zero before Bind
@@ -111,15 +111,16 @@ type Mirror struct {
 
 var _ destination.Mirror = (*Mirror)(nil)
 
-// originSetting is the name of the setting with the origin of the Source. With
-// catalog.MirrorSetting, the URI of the Source, it binds the mirror to a Source.
+// originSetting is the name of the setting that stores the origin of the Source. The URI
+// of the Source is stored in catalog.MirrorSetting. Both together bind the mirror to a
+// Source.
 const originSetting = "origin"
 
-// Bind implements destination.Mirror. At the first call it records the Source and its
-// origin. Later it returns a *WrongSourceError for another Source. A Source with another
-// URI counts as the same if the mirror knows one of its sets or, while the mirror has no
-// sets, if its origin is the same. For a mirror that is open read-only, Bind records
-// nothing.
+// Bind implements destination.Mirror. The first call records the URI of the Source and
+// its origin. Later calls return a *WrongSourceError if they are given another Source. A
+// Source with another URI is accepted as the same one if the mirror already has one of
+// the given sets or, while the mirror has no sets, if the origin is the same. If the
+// mirror is open read-only, Bind records nothing.
 func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
 	if err != nil {
@@ -177,7 +178,8 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	return bound, nil
 }
 
-// load reads the origin of the Source, which is missing before the first Bind.
+// load reads the origin of the Source from the catalog. There is none before the first
+// call of Bind.
 func (m *Mirror) load(ctx context.Context) (err error) {
 	recorded, ok, err := m.facts.Setting(ctx, originSetting)
 	if err != nil || !ok {
@@ -258,8 +260,8 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 	return all, nil
 }
 
-// row returns the record of a URI in the catalog, as seen from a set; the zero Resource
-// if there is none.
+// row returns the record of a resource in the catalog, with its membership in the given
+// set; the zero Resource if there is none.
 func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error) {
 	if m.cat == nil {
 		return catalog.Resource{}, nil
@@ -307,8 +309,8 @@ func (m *Mirror) Members(ctx context.Context, set string) iter.Seq2[destination.
 	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.facts.MembersByKey(ctx, id) })
 }
 
-// Due implements destination.Mirror. It yields the members in ascending order of their
-// keys.
+// Due implements destination.Mirror. It yields the resources in ascending order of the
+// keys of their URIs.
 func (m *Mirror) Due(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
 	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.own.Due(ctx, id) })
 }
@@ -374,7 +376,7 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil {
 		return destination.Losses{}, err
 	}
-	if !ok { // the window of a set that was never in sync begins now
+	if !ok { // without a window so far, as for a set that was never in sync, a window begins now
 		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}
@@ -408,9 +410,9 @@ func (m *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	return m.own.Approved(ctx, hash)
 }
 
-// Approve approves the withheld plan with this hash. It returns a summary of the plan for
-// people, and the time at which the approval ends. It returns ErrUnknownPlan if no such
-// plan was withheld.
+// Approve approves a plan of deletions that was withheld and has the given hash. It
+// returns a summary of the plan for people, and the time at which the approval ends. It
+// returns ErrUnknownPlan if no such plan was withheld.
 func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, until time.Time, err error) {
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly

@@ -12,26 +12,28 @@ import (
 )
 
 // fileNames has the rules for the names of files in a mirror: which names its file system
-// accepts, and which it treats as the same. The rules are probed when the mirror is
-// created, and stored in the marker, so that they never change.
+// accepts, and which it treats as the same. Tests on the file system determine the rules
+// when the mirror is created, and the marker stores them. They change only if the mirror
+// is copied to another file system.
 //
-// A file has the same name as in its URL wherever these rules allow it, so that a web
-// server for the directory answers the URLs of the Source. A mirror that was created
-// before the rules were recorded, and one with the layout Flat, have a nil *fileNames. It
-// produces names that every common file system accepts and distinguishes.
+// A file has the same name as in its URL wherever these rules allow it. So a web server
+// for the directory serves the resources under the paths of their URLs. A nil *fileNames
+// is used by a mirror with the layout Flat, and by one that was created before rules were
+// stored. It makes names that every common file system accepts and distinguishes.
 type fileNames struct {
-	Refused string `json:"refused"`           // printable ASCII characters that are not allowed in a name
-	Ends    string `json:"ends"`              // characters that are not allowed at the end of a name
-	Longest int    `json:"longest"`           // length of the longest name in bytes
+	Refused string `json:"refused"`           // the printable ASCII characters that are not allowed in a name
+	Ends    string `json:"ends"`              // the characters that are not allowed at the end of a name
+	Longest int    `json:"longest"`           // the length of the longest name that is allowed, in bytes
 	Case    bool   `json:"case,omitempty"`    // whether names that differ only in case are the same
 	Form    bool   `json:"form,omitempty"`    // whether names that differ only in Unicode form or invisible characters are the same
-	Devices bool   `json:"devices,omitempty"` // whether names of Windows devices are refused, or mean the devices
+	Devices bool   `json:"devices,omitempty"` // whether the file system refuses the names of Windows devices, or uses the device instead of a file
 }
 
-// sound reports whether the rules are possible, since they may come from a damaged file.
+// sound reports whether these rules can be those of a file system. They cannot if the
+// file with the rules is damaged.
 func (n *fileNames) sound() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
-// and returns the rules for names that two file systems both accept and distinguish.
+// and returns rules for two file systems: for names that both accept and distinguish.
 func (n *fileNames) and(other *fileNames) *fileNames {
 	both := *n
 	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)
@@ -46,12 +48,13 @@ func union(a, b string) string {
 	return string(slices.Compact(all))
 }
 
-// folds reports whether the file system may treat two different names as the same.
+// folds reports whether the file system may treat two names as the same although they are
+// spelled differently.
 func (n *fileNames) folds() bool { return n == nil || n.Case || n.Form }
 
-// key returns the same text for all paths that the file system treats as the same. If the
-// file system ignores case, key also ignores the Unicode form, since some characters are
-// equal only after both are changed.
+// key returns a text that is equal for all paths that the file system treats as the same.
+// If the file system ignores upper and lower case, key also ignores the Unicode form of
+// the names, since some characters become equal only if both are changed.
 func (n *fileNames) key(path string) string {
 	switch {
 	case n == nil || n.Case:
@@ -62,7 +65,7 @@ func (n *fileNames) key(path string) string {
 	return path
 }
 
-// longest returns the largest length of a name to which no hash has been added.
+// longest returns the largest length of a name before a hash is added to it.
 func (n *fileNames) longest() int {
 	if n == nil {
 		return maxBase
@@ -70,8 +73,9 @@ func (n *fileNames) longest() int {
 	return n.Longest
 }
 
-// takes reports whether the file system accepts a path, which may come from a mirror on
-// another file system. It does not check for names that the mirror reserves.
+// takes reports whether the file system accepts the names in a path. The path may come
+// from a mirror on another file system. takes does not check for names that the mirror
+// reserves for itself.
 func (n *fileNames) takes(path string) bool {
 	if n == nil {
 		return true
@@ -91,9 +95,9 @@ func (n *fileNames) takes(path string) bool {
 
 // escape returns the file name for one segment of a URI. It escapes bytes that the file
 // system refuses or drops, that would hide the file, or that have a meaning for the
-// mirror. It also escapes a first byte that is in lead, and all bytes that are in also.
-// It does not escape %, since another URI whose file would have the same name gets a
-// different one.
+// mirror. It also escapes the first byte if the string lead contains it, and every byte
+// that the string also contains. It does not escape %: if this makes the file names of
+// two URIs equal, one of them gets a hash.
 func (n *fileNames) escape(s, lead, also string) string {
 	switch {
 	case n == nil:
@@ -103,7 +107,7 @@ func (n *fileNames) escape(s, lead, also string) string {
 	case isPlain(s) && !n.reserved(s):
 		return s
 	}
-	var at []int // offsets of bytes that are escaped because of their position
+	var at []int // the offsets of bytes that are escaped because they are at the start or end
 	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
 		at = append(at, 0)
 	}
@@ -123,9 +127,9 @@ func (n *fileNames) escape(s, lead, also string) string {
 // reserved reports whether a name has a special meaning for the system or for the mirror.
 func (n *fileNames) reserved(s string) bool { return isCatalog(s) || n.Devices && isDevice(s) }
 
-// refuses reports whether a rune cannot be part of a name. Control characters cannot. If
-// the file system treats different names as the same, characters that it may ignore
-// cannot, either.
+// refuses reports whether a rune is not allowed in a name: a control character, a
+// character that the file system refuses or, if the file system treats some different
+// names as the same, a character that it may ignore.
 func (n *fileNames) refuses(r rune, size int) bool {
 	switch {
 	case r == utf8.RuneError && size == 1, r == '/', unicode.IsControl(r):

@@ -22,26 +22,28 @@ import (
 type Options struct {
 	// Dir is the directory of the mirror.
 	Dir string
-	// State is the directory of the catalog; "" is .instep in Dir.
+	// State is the directory in which the catalog is; "" means .instep in Dir.
 	State string
 	// Create creates a mirror if Dir does not exist or is empty.
 	Create bool
-	// Adopt creates a mirror even in a directory with files. A file with the bytes of a
-	// resource becomes the resource's file, if the Source's digests prove the bytes. If
-	// the catalog cannot be used, Adopt moves it away and creates a new one.
+	// Adopt creates a mirror even in a directory with files. If the Source's digests prove
+	// that a file has the bytes of a resource, the file becomes that of the resource. If
+	// the catalog cannot be used, Open moves it away and creates a new one.
 	Adopt bool
 	// Layout is the layout of a new mirror; "" is Tree. For a mirror with another
 	// layout, Open returns ErrLayout.
 	Layout Layout
-	// Found is called for each file that Adopt moves to the trash; it may be nil.
+	// Found is called for each file that does not belong to the mirror and that is moved
+	// to the trash because of Adopt; it may be nil.
 	Found func(Found)
-	// Now is the clock for the trash and for approvals; nil is time.Now.
+	// Now is the clock for the dates of the trash and the end of approvals; nil means
+	// time.Now.
 	Now func() time.Time
 
-	bucket func(blob.Bucket) blob.Bucket         // wraps the bucket of files, so that tests can insert faults
-	space  func(*os.Root) (durable.Space, error) // returns the free disk space; replaced by tests
-	probe  func(*os.Root) (*fileNames, error)    // returns the rules of the file system; replaced by tests
-	where  func(*os.Root) (string, error)        // returns the identity of the file system; replaced by tests
+	bucket func(blob.Bucket) blob.Bucket         // wraps the bucket of the mirror's files, so that tests can let it fail
+	space  func(*os.Root) (durable.Space, error) // returns the free disk space; tests replace it
+	probe  func(*os.Root) (*fileNames, error)    // returns the rules of the file system for names; tests replace it
+	where  func(*os.Root) (string, error)        // returns the identity of the file system; tests replace it
 }
 
 // Paths of the mirror's own files and directories, relative to the mirror.
@@ -56,8 +58,8 @@ const (
 
 const (
 	markerFormat = 1
-	flatFormat   = 2 // older programs without support for layouts refuse this format
-	namesFormat  = 3 // older programs without support for fileNames refuse this format
+	flatFormat   = 2 // makes older programs refuse a mirror with the layout Flat, which they do not know
+	namesFormat  = 3 // makes older programs refuse a mirror with rules for file names, which they do not know
 	maxMarker    = 4096
 )
 
@@ -65,15 +67,16 @@ const (
 // its catalog.
 type marker struct {
 	Format  int       `json:"format"`
-	UUID    string    `json:"uuid"`             // UUID of the catalog
+	UUID    string    `json:"uuid"`             // the UUID of the catalog that belongs to this directory
 	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
-	// Names are the rules for the names of files; they may be nil.
+	// Names are the rules for the names of files; nil if the mirror has none.
 	Names *fileNames `json:"names,omitempty"`
-	// Where is the identity of the file system for which Names are, from durable.Where.
+	// Where identifies the file system for which the rules in Names were determined
+	// (durable.Where).
 	Where string `json:"where,omitempty"`
 
-	lost bool // whether the file is missing, and the marker was reconstructed from the catalog
+	lost bool // whether the marker file was missing, so that the marker was made anew from the catalog
 }
 
 func (o *Options) state() string {
@@ -262,8 +265,8 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	return mark, true, nil
 }
 
-// mayCreate returns an error if no mirror may be created in the directory, which has no
-// marker.
+// mayCreate returns an error if no mirror may be created in the directory. The caller has
+// found no marker there.
 func (m *Mirror) mayCreate(ctx context.Context) error {
 	if !m.o.Create {
 		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
@@ -278,16 +281,16 @@ func (m *Mirror) mayCreate(ctx context.Context) error {
 	return err
 }
 
-// unused returns an error if there is a catalog at the path for a new one and it belongs
-// to another mirror or to a publication.
+// unused is called before a new catalog is created. It returns an error if the path of
+// the new catalog already has one that belongs to another mirror or to a publication.
 func (m *Mirror) unused(ctx context.Context) (err error) {
 	path := m.o.catalog()
 	c, err := catalog.OpenReadOnly(ctx, path, "", m.o.Now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, catalog.ErrOlderSchema): // the owner of the catalog is unknown, so a new mirror must not use the catalog
-		return fmt.Errorf("%w: it has no marker, and %w: an earlier version of this program has written %q", ErrWrongStore, ErrUsedCatalog, path)
+	case errors.Is(err, catalog.ErrOlderSchema): // it is unknown whether this catalog belongs to another mirror, so a new mirror must not use it
+		return fmt.Errorf("%w: the directory has no marker file, and %w: an earlier version of this program has written %q", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
 	}
@@ -297,19 +300,20 @@ func (m *Mirror) unused(ctx context.Context) (err error) {
 		return err
 	}
 	if bound {
-		return fmt.Errorf("%w: it has no marker, and %w: %q belongs to the mirror of %q", ErrWrongStore, ErrUsedCatalog, path, source)
+		return fmt.Errorf("%w: the directory has no marker file, and %w: %q has the catalog for a mirror of %q", ErrWrongStore, ErrUsedCatalog, path, source)
 	}
 	base, published, err := c.Facts.Setting(ctx, catalog.PublisherSetting)
 	if err == nil && published {
-		err = fmt.Errorf("%w: %w: %q belongs to what is published at %q", ErrWrongStore, ErrUsedCatalog, path, base)
+		err = fmt.Errorf("%w: %w: %q has the catalog for a publication at %q", ErrWrongStore, ErrUsedCatalog, path, base)
 	}
 	return err
 }
 
-// prepare creates the directories of a new mirror, if one may be created.
+// prepare creates the directories of a new mirror, or returns an error if none may be
+// created here.
 func (m *Mirror) prepare(ctx context.Context) error {
 	if err := m.mayCreate(ctx); err != nil {
-		if _, made, _ := m.readMarker(ctx); !made { // otherwise another run has just created the mirror, and acquire or openCatalog decides
+		if _, made, _ := m.readMarker(ctx); !made { // with a marker, another run has just created the mirror, and acquire or openCatalog decides what to do
 			return err
 		}
 	}
@@ -332,21 +336,21 @@ func (m *Mirror) acquire() error {
 	if err := m.hold(flock.Dir(m.o.Dir)); err != nil {
 		return err
 	}
-	if err := m.findState(); err != nil { // again, since the directory may have been created in between
+	if err := m.findState(); err != nil { // checked again, since somebody may have created the directory after the first check
 		return err
 	}
 	switch m.inside {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if m.o.Create && m.o.Adopt { // a new catalog may be created in this directory
+		if m.o.Create && m.o.Adopt { // the directory is needed for the lock, and perhaps for a new catalog
 			if err := makeDir(m.o.state(), oursMode); err != nil {
 				return err
 			}
 		}
 		return m.wrongCatalog(m.hold(flock.Acquire(filepath.Join(m.o.state(), lockName))))
 	}
-	return m.wrongCatalog(m.hold(flock.Dir(m.o.state()))) // a lock file here could be at the path of a resource
+	return m.wrongCatalog(m.hold(flock.Dir(m.o.state()))) // locks the directory itself, since a lock file in it could have the path of a resource
 }
 
 func (m *Mirror) hold(l *flock.Lock, err error) error {
@@ -356,10 +360,10 @@ func (m *Mirror) hold(l *flock.Lock, err error) error {
 	return err
 }
 
-// openCatalog opens the catalog that the marker mark names. If there is no marker, or its
-// catalog cannot be used and may be replaced, openCatalog creates a new one.
+// openCatalog opens the catalog that belongs to the given marker. It creates a new
+// catalog if there is no marker, or if the catalog cannot be used and may be replaced.
 func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
-	if mark.UUID == "" { // another run may have created the mirror before this run had the lock
+	if mark.UUID == "" { // read once more, since another run may have created the mirror before this run had the lock
 		if mark, _, err = m.findMarker(ctx); err != nil {
 			return err
 		}
@@ -374,7 +378,7 @@ func (m *Mirror) openCatalog(ctx context.Context, mark marker) (err error) {
 			return err
 		}
 	} else {
-		if err := m.unused(ctx); err != nil { // once more, as the state is locked now
+		if err := m.unused(ctx); err != nil { // checked once more, since only now no other process can use the state
 			return err
 		}
 		mark.Layout = m.o.Layout.kept()
@@ -398,7 +402,7 @@ func (m *Mirror) openOld(ctx context.Context, mark marker) (err error) {
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // with the layout Tree, placeAnew writes the marker, when the rules for file names are known
+	if mark.lost && mark.Layout == Flat { // in the layout Tree, placeAnew writes the marker later, because it determines the rules for file names
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}
@@ -439,8 +443,9 @@ func (m *Mirror) begin(ctx context.Context, layout Layout) error {
 	return m.load(ctx)
 }
 
-// wrongCatalog adds to the error for a catalog that could not be opened that the
-// directory is not the right one.
+// wrongCatalog extends the error for a catalog that is missing or belongs to another
+// mirror: it adds ErrWrongStore, which says that the directory is not that of the mirror.
+// It returns other errors unchanged.
 func (m *Mirror) wrongCatalog(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -451,9 +456,9 @@ func (m *Mirror) wrongCatalog(err error) error {
 	return err
 }
 
-// mark writes the marker, which is the last step of creating a mirror. It gives the
-// catalog a new UUID. If the catalog existed before, it is empty, and the marker of
-// another directory, whose creation was interrupted, may have its old UUID.
+// mark writes the marker file, which is the last step of creating a mirror. Before that
+// it gives the catalog a new UUID: an empty catalog may come from an interrupted
+// creation, and the marker of another directory may refer to it by the old UUID.
 func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	id, err := m.cat.NewUUID(ctx)
 	if err != nil {
@@ -465,7 +470,8 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	return m.writeMarker(ctx, mark)
 }
 
-// format returns the format of a marker with these fields; 0 if the layout is unknown.
+// format returns the number of the format of a marker with these fields; 0 if the layout
+// is unknown.
 func (k *marker) format() int {
 	if k.Names != nil && k.Layout == "" {
 		return namesFormat

@@ -19,9 +19,10 @@ import (
 	"instep/transfer"
 )
 
-// Parts are stored in the directory partsKey. The bytes are in a file named by the digest
-// of the part's name. The note of the last checkpoint is in another file beside it. A
-// later run can use the bytes only up to a checkpoint.
+// A part is the stored beginning of a transfer that can be continued after an
+// interruption. Parts are in the directory partsKey: the bytes in a file whose name is
+// the digest of the part's name, and the note (facts about the last checkpoint) in
+// another file beside it. A later run can use the bytes only up to the last checkpoint.
 const (
 	partsKey   = ours + "/parts"
 	noteSuffix = ".note"
@@ -34,16 +35,16 @@ type part struct {
 	m    *Mirror
 	name string
 	key  string
-	f    *os.File // nil after the part was closed, discarded or put
+	f    *os.File // the open file; nil after the part was closed, discarded or put
 	size int64
 	note partNote
-	err  error // error of the first write or sync that failed; the content of the file is then unknown
+	err  error // the error of the first write or sync that failed, after which the content of the file is unknown
 }
 
-// partNote is the stored note of a checkpoint.
+// partNote is the note of a part in its file: facts about the last checkpoint.
 type partNote struct {
 	Name string    `json:"name"`
-	At   int64     `json:"at"` // number of bytes that were durable at the checkpoint
+	At   int64     `json:"at"` // the number of bytes that were durable at the checkpoint
 	Note string    `json:"note"`
 	Made time.Time `json:"made"`
 }
@@ -55,9 +56,9 @@ func partKey(name string) string {
 	return partsKey + "/" + hex.EncodeToString(sum[:])
 }
 
-// Part implements transfer.Parts. When the mirror is opened, it removes bytes that were
-// written after the last checkpoint of a part, and parts whose last checkpoint is older
-// than a week.
+// Part implements transfer.Parts. When the mirror is opened, it removes the bytes of a
+// part that were written after its last checkpoint, and it removes parts whose last
+// checkpoint is more than a week old.
 func (m *Mirror) Part(ctx context.Context, name string) (transfer.Part, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
@@ -90,8 +91,9 @@ func (p *part) open(ctx context.Context) (err error) {
 	return p.dropNote(ctx)
 }
 
-// openPart opens or creates the file of a part. It creates the directory once more if
-// that is removed at the same time, together with its last file.
+// openPart opens the file of a part, and creates it if necessary. If somebody removes the
+// last other file in the directory at the same time, and the directory with it, openPart
+// tries again.
 func (m *Mirror) openPart(key string) (*os.File, error) {
 	for {
 		if err := m.makePartsDir(); err != nil {
@@ -122,8 +124,8 @@ func (m *Mirror) makePartsDir() error {
 	return nil
 }
 
-// readNote returns the note of a part. It returns the zero note if the note is missing or
-// damaged.
+// readNote returns the note (facts about the last checkpoint) of a stored beginning of a
+// transfer. It returns the zero note if the note is missing or damaged.
 func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err error) {
 	text, err := blob.ReadAll(ctx, m.bucket, key+noteSuffix, maxNote)
 	switch {
@@ -148,8 +150,8 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// usable returns an error if the part was closed, discarded or put, or if the content of
-// its file is unknown.
+// usable returns an error if the part cannot be used any more: it was closed, discarded
+// or put, or an error has made the content of its file unknown.
 func (p *part) usable() error {
 	if p.f == nil {
 		return errPartEnded
@@ -238,7 +240,7 @@ func (p *part) Discard() error {
 	return errors.Join(err, p.end())
 }
 
-// end closes the file of the part. The part can be opened again then.
+// end closes the file of the part. Then another transfer can open the part.
 func (p *part) end() (err error) {
 	if p.f != nil {
 		err = p.f.Close()
@@ -274,7 +276,8 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	return p.size, f.Close()
 }
 
-// sweepParts removes the parts that no later run can use. No part may be open.
+// sweepParts removes the stored beginnings of transfers that no later run can continue.
+// It must not be called while one of them is open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
 	for infos, err := range chunks(m.bucket.List(ctx, partsKey+"/")) {
 		if err != nil {
@@ -297,8 +300,8 @@ func (m *Mirror) sweepParts(ctx context.Context) error {
 	return nil
 }
 
-// keepsPart reports whether a file of a part is still useful: either its bytes or its
-// note.
+// keepsPart reports whether one of the files of a part, that with its bytes or that with
+// its note, can still be used to continue the transfer.
 func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
 	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
 	note, err := m.readNote(ctx, key)

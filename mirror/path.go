@@ -18,18 +18,18 @@ import (
 	"instep/internal/catalog"
 )
 
-// Limits for URIs and for the paths that are made from them, in bytes or segments.
+// Limits for URIs, and for the paths that are made from them. Lengths are in bytes.
 const (
 	maxURI      = 8 << 10
-	maxName     = 255  // bytes of a name that every common file system accepts
-	maxBase     = 200  // bytes of a name before a hash is added
-	maxNatural  = 1000 // bytes of a path before hashes are added
+	maxName     = 255  // the longest name that every common file system accepts
+	maxBase     = 200  // the longest name before a hash is added to it
+	maxNatural  = 1000 // the longest path before hashes are added to its names
 	maxSegments = 64
-	maxPath     = 4000 // bytes of a path with all hashes
+	maxPath     = 4000 // the longest path with all hashes
 )
 
-// emptyName is the file name for an empty segment, as in "a//b" and "a/". No other
-// segment has this name, since escaping writes two hex digits after each %.
+// emptyName is the name of the file for an empty segment, as in "a//b" and "a/". The name
+// for any other segment is different, since there two hex digits follow each %.
 const emptyName = "%index"
 
 // origin is the scheme, host and port of a URI. The port is never empty.
@@ -37,12 +37,12 @@ type origin struct{ scheme, host, port string }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
-// parts are the parts of a URI that determine its path in a mirror.
+// parts are the components of a URI that determine the path of its file in a mirror.
 type parts struct {
 	origin
-	path   string // the path as it is spelled in the URI
-	more   bool   // whether a query or a fragment follows the path
-	before int    // number of bytes of the URI before the path
+	path   string // the path of the URI, in its original spelling
+	more   bool   // whether a query or a fragment follows the path in the URI
+	before int    // the number of bytes in the URI before the path
 }
 
 func splitURI(uri string) (parts, error) {
@@ -78,9 +78,9 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is a fast splitURI for a URI that begins exactly with the origin o. ok is false
-// for any other URI, and for a host with brackets or escapes, which o has in another
-// spelling.
+// split does the same as splitURI, but faster, for a URI that begins with exactly the
+// text of the origin o. ok is false for any other URI. It is also false if the host has
+// brackets or escapes, since o has such a host in another spelling.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
 	if ok = ok && o.host != "" && isPlain(o.host); ok {
@@ -110,8 +110,8 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory returns the name of the top-level directory for resources of an origin that
-// is not the Source's.
+// directory returns the name of the top-level directory for the resources of this origin,
+// if the Source has another origin.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -120,21 +120,22 @@ func (o origin) directory(n *fileNames) string {
 	return name
 }
 
-// segment is one name in a path. If other files have the name, it can be lengthened by a
-// hash.
+// segment is one name in a path. If another file already has the name, a hash is added to
+// it.
 type segment struct {
 	base  string // escaped name
 	text  string // the part of the URI from which the hash is computed
-	level int    // lowest level of the name; level 0 is base without a hash
-	most  int    // largest length of a name with a hash, in bytes
-	end   int    // length of the extension in bytes, which follows the hash
+	level int    // the lowest level at which the name may be used (see name)
+	most  int    // the largest length, in bytes, of the name with a hash
+	end   int    // the length, in bytes, of the extension, which comes after the hash
 }
 
-// maxLevel is the level of a name that has the whole hash.
+// maxLevel is the level at which a name contains the whole hash.
 const maxLevel = 4
 
-// name returns the name at a level: at level 0 the base, at higher levels the shortened
-// base with 8, 16, 32 or 64 hex digits of the hash before its extension.
+// name returns the file name at a level. Level 0 is the name without a hash. At the
+// levels 1 to 4, the first 8, 16, 32 or 64 hex digits of the hash come before the
+// extension, and the rest of the name is shortened if necessary.
 func (s segment) name(level int) string {
 	if level == 0 {
 		return s.base
@@ -160,8 +161,9 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// segments returns the segments of the path for a URI in a mirror of a Source with the
-// origin home. If the URI has another origin, a directory for that origin comes first.
+// segments returns the names that make up the path for a URI, in a mirror of a Source
+// with the origin home. If the URI has another origin, the first name is that of a
+// directory for that origin.
 func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
@@ -174,7 +176,7 @@ func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	if p.origin != home {
 		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
-	end := p.before + 1 // end of the part of the URI for which there are segments
+	end := p.before + 1 // the end of that part of the URI whose segments have been handled
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		end = min(end+len(part)+1, len(uri))
 		lead := "."
@@ -205,8 +207,8 @@ func (n *fileNames) segment(base, text string) segment {
 	return s
 }
 
-// shorten removes directories before the last name of a path that is too long or too
-// deep. The hash in the last name keeps the path unique.
+// shorten removes some directories from a path that is too long or too deep, and keeps
+// the last name. The hash in that name makes the path different from all others.
 func shorten(segments []segment) []segment {
 	last := segments[len(segments)-1]
 	size := len(last.name(last.level))
@@ -258,29 +260,31 @@ func unescape(part string) string {
 const unsafeASCII = `\/:*?"<>|%`
 
 var (
-	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // ends that look like a hash; escapeSegment escapes their ~
+	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // matches a name whose end looks like a hash; escapeSegment escapes the ~ of such a name
 	suffixedStem = regexp.MustCompile(`~([0-9a-fA-F]{8}|[0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})$`)
 	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
-// isReserved reports whether a name has a special meaning: that of a Windows device, or
-// of a catalog, whose directory would look like a state directory.
+// isReserved reports whether a name has a special meaning. It may be that of a Windows
+// device. Or it may be that of a catalog, so that a directory with such a file would look
+// like a state directory.
 func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
 
 func isCatalog(s string) bool {
 	return len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
 }
 
-// isDevice reports whether Windows treats a name as that of a device. It uses the regular
-// expression only for names that may match, since nothing else on a path is as slow.
+// isDevice reports whether Windows treats a name as that of a device. The regular
+// expression is slow, so it is used only for names that may match.
 func isDevice(s string) bool {
 	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
 }
 
-// escapeSegment returns a file name, for one segment of a URI, that every common file
-// system accepts. The name is in Unicode's NFC. It escapes everything that a file system
+// escapeSegment returns the file name for one segment of a URI: a name in Unicode NFC
+// that every common file system accepts. It escapes everything that some file system
 // refuses, drops or changes, that would hide the file, or that has a meaning for the
-// mirror. It also escapes a first byte that is in lead, and all bytes that are in also.
+// mirror. It also escapes the first byte if the string lead contains it, and every byte
+// that the string also contains.
 func escapeSegment(s, lead, also string) string {
 	if s == "" {
 		return emptyName
@@ -289,7 +293,7 @@ func escapeSegment(s, lead, also string) string {
 		return s
 	}
 	s = norm.NFC.String(s)
-	var at []int // offsets of bytes that are escaped because of their position
+	var at []int // the offsets of bytes that are escaped because they are at the start or end
 	if strings.IndexByte(lead, s[0]) >= 0 || isReserved(s) {
 		at = append(at, 0)
 	}
@@ -323,9 +327,9 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape replaces runes by %XX for each of their bytes: those at the given byte offsets,
-// and those for which unsafe returns true. It calls unsafe once for each rune, from first
-// to last.
+// escape replaces some runes of s by %XX for each of their bytes: the runes at the given
+// byte offsets, and those for which the function unsafe returns true. It calls unsafe
+// once for each rune, from first to last.
 func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -356,6 +360,6 @@ func unsafeRune(r rune, size int) bool {
 	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// joins reports whether s begins with a rune that could combine with the character before
-// it, which is here the last digit of an escape.
+// joins reports whether s begins with a rune that may combine with the character before
+// it, such as an accent. Here that character would be the last digit of an escape.
 func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }

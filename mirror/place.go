@@ -8,13 +8,14 @@ import (
 	"instep/internal/catalog"
 )
 
-// natural returns the path for a URI if no other file or directory is there.
+// natural returns the path for the given segments without any added hash. A new URI gets
+// this path unless a file or directory is there.
 func natural(segments []segment) string {
 	if len(segments) == 1 {
 		return segments[0].name(segments[0].level)
 	}
 	var b strings.Builder
-	b.Grow(128) // long enough for most paths
+	b.Grow(128) // this is enough for most paths
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')
@@ -24,7 +25,8 @@ func natural(segments []segment) string {
 	return b.String()
 }
 
-// mayBeAt reports whether path is one of the possible paths for these segments.
+// mayBeAt reports whether path is one of the paths that a URI with these segments can
+// get, with or without hashes.
 func mayBeAt(segments []segment, path string) bool {
 	names := strings.Split(path, "/")
 	if len(names) != len(segments) {
@@ -46,15 +48,16 @@ func mayBeAt(segments []segment, path string) bool {
 type placer struct {
 	names   catalog.Names
 	rules   *fileNames
-	blocked func(path string, dir bool) (bool, error) // reports whether a file that does not belong to the mirror blocks a path
-	closed  func(dir string) (bool, error)            // reports whether a directory must not get new resources; nil if every directory may
-	prefer  string                                    // a path that is used if it is possible and free
+	blocked func(path string, dir bool) (bool, error) // reports whether a file that does not belong to the mirror is in the way at a path
+	closed  func(dir string) (bool, error)            // reports whether new resources must not be stored in a directory; nil means that every directory is allowed
+	prefer  string                                    // the path that is chosen if the segments allow it and it is free; "" for none
 	place   catalog.Place
 }
 
-// put returns a path for the segments. If a directory exists in another spelling, the
-// path uses that one. A name that is used by another file or directory gets a hash, which
-// is lengthened until the name is free.
+// put chooses a path for a URI with the given segments. It uses an existing directory
+// even if that is spelled differently on a file system that ignores the difference. If
+// another file or directory has a name already, put adds a hash to the name, and
+// lengthens the hash until the name is free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""
@@ -80,8 +83,8 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	return catalog.Place{}, fmt.Errorf("there is no free file name for %q in the directory %q", s.base, dir)
 }
 
-// levels yields the levels at which a segment's name is tried, beginning with that of the
-// preferred path.
+// levels yields the levels (lengths of the hash) at which to try the name of a segment.
+// The level of the name in the preferred path comes first.
 func (p *placer) levels(dir string, s segment) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := p.preferred(dir, s)
@@ -108,8 +111,8 @@ func (p *placer) preferred(dir string, s segment) int {
 	return -1
 }
 
-// checkLength returns an error for a path that is too long. That is only possible if
-// somebody has forged URIs whose hashes are equal at the beginning.
+// checkLength returns an error for a path that is too long. A path can be too long only
+// if somebody has constructed URIs whose hashes begin with the same digits.
 func checkLength(path string) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path has %d bytes, expected at most %d: %q…", len(path), maxPath, path[:80])
@@ -128,8 +131,8 @@ func (p *placer) freeForFile(path string, fold string) (bool, error) {
 	return !taken, err
 }
 
-// directory returns the path of the directory for the segment s in the directory dir.
-// Both paths end with a slash; dir may be "".
+// directory chooses the directory for a segment within the directory dir, and returns its
+// path. Both paths end with a slash, but dir may be "".
 func (p *placer) directory(dir string, s segment) (string, error) {
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)

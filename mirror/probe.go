@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// minLongest is the length, in bytes, of names that a file system must at least accept.
-// Such a name has room for the whole hash, the extension and some readable text.
+// minLongest is the length in bytes that a file system must allow for names. A name of
+// this length has room for the whole hash, the extension and some readable text.
 const minLongest = 100
 
 // punctuation has all printable ASCII characters except letters, digits, and characters
@@ -32,7 +32,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, root.RemoveAll(dir))
-		if made == nil { // otherwise the directory existed before and may be in use
+		if made == nil { // removes the directory only if probeNames has created it; otherwise it may be in use
 			err = errors.Join(err, root.Remove(tempKey))
 		}
 	}()
@@ -51,10 +51,11 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 	return n, nil
 }
 
-// prober creates files with different names in a directory of its own.
+// prober creates and removes files with different names in a directory of its own, to
+// find out which names the file system accepts.
 type prober struct {
 	root *os.Root
-	err  error // the first error whose cause was not a name
+	err  error // the first error that had another cause than the name of a file
 }
 
 func (p *prober) names() *fileNames {
@@ -79,8 +80,8 @@ func (p *prober) names() *fileNames {
 	return n
 }
 
-// takes reports whether a file can be created with a name and is then listed under this
-// name.
+// takes reports whether a file can be created with the given name, and whether a listing
+// of the directory then shows that name.
 func (p *prober) takes(name string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
@@ -90,7 +91,8 @@ func (p *prober) takes(name string) bool {
 	return slices.Contains(names, name)
 }
 
-// same reports whether a file that was created with one name can be found by another one.
+// same reports whether a file that was created with the first name can be opened by the
+// second name.
 func (p *prober) same(name, other string) bool {
 	if p.err != nil || p.make(name) != nil {
 		return false
@@ -100,8 +102,8 @@ func (p *prober) same(name, other string) bool {
 	return err == nil
 }
 
-// make creates an empty file. If that fails, it tries a plain name: if that works, the
-// name was the cause, otherwise make records the error.
+// make creates an empty file. If that fails, it tries to create a file with a plain name.
+// If that works, the name was the cause. Otherwise it records the error.
 func (p *prober) make(name string) error {
 	const plain = "plain"
 	err := p.create(name)

@@ -12,14 +12,15 @@ import (
 	"instep/resourcesync"
 )
 
-// placeAnew adapts the paths of the mirror to its file system, since the mirror may have
-// been copied to another one. It checks whether the file system still accepts and
-// distinguishes the same names. Resources whose paths are refused or clash get other
-// paths before anything else is written. The rules of a mirror only become stricter, so
-// that the names remain valid if it is copied back.
+// placeAnew adapts the paths of the mirror to its file system, in case the mirror was
+// copied from another one. It tests whether this file system accepts and distinguishes
+// the same names. If not, resources get other paths where the file system refuses a path,
+// or treats the paths of two resources as the same. This happens before anything else is
+// written. The rules for names only become stricter, so that all paths remain valid if
+// the mirror is copied back.
 //
-// If copying has made one file of two, the bytes of one are lost, and its resource
-// becomes due.
+// If two files have become one by copying, the bytes of one resource are lost, and the
+// next run fetches them again.
 func (m *Mirror) placeAnew(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
 		return nil
@@ -34,7 +35,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	}
 	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
 	if same && where != "" && where == m.marker.Where {
-		return nil // the rules were determined on this file system
+		return nil // on this file system the rules were determined already
 	}
 	found, err := m.o.probe(m.disk.root)
 	if err != nil {
@@ -60,13 +61,13 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	return m.disk.forget()
 }
 
-// namesSetting is the name of the setting with the rules by which paths in the catalog
-// are compared. A transaction changes it together with the paths. The marker, which has
-// the same rules, changes after that.
+// namesSetting is the name of the setting that stores the rules by which paths in the
+// catalog are compared. It changes in one transaction with the paths. The marker has the
+// same rules, and is written after that.
 const namesSetting = "names"
 
-// recordedNames returns the rules for the paths in the catalog, or if it has none those
-// of the marker, which may be nil.
+// recordedNames returns the rules for the paths in the catalog. If the catalog has none,
+// it returns the rules of the marker, which may be nil.
 func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	text, ok, err := m.facts.Setting(ctx, namesSetting)
 	if err != nil || !ok {
@@ -82,8 +83,8 @@ func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	return n, nil
 }
 
-// refold changes the paths of the mirror to match the rules names, and stores the rules
-// with them.
+// refold changes the paths in the catalog so that they follow the given rules, and stores
+// the rules.
 func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	text, err := json.Marshal(names)
 	if err != nil {
@@ -102,7 +103,7 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 	return m.markMissing(ctx)
 }
 
-// useNames sets the rules that the mirror and its catalog use.
+// useNames makes the mirror and its catalog use the given rules for file names.
 func (m *Mirror) useNames(n *fileNames) {
 	m.names = n
 	if m.cat != nil {
@@ -110,8 +111,8 @@ func (m *Mirror) useNames(n *fileNames) {
 	}
 }
 
-// markMissing makes resources due whose files are missing because they were not copied.
-// For example, a directory is not copied if a file has the same name.
+// markMissing makes resources due whose files are missing, since copying a mirror may
+// leave out some. For example, a directory cannot be copied if a file has the same name.
 func (m *Mirror) markMissing(ctx context.Context) error {
 	sets, err := m.facts.Sets(ctx)
 	if err != nil {
@@ -146,10 +147,10 @@ const (
 	foreignBytes  = "another file replaced that of the resource when the mirror was copied"
 )
 
-// placeLost finds another path for the resource lost. The file system refuses its path,
-// or the path now belongs to the resource holder or to a directory. placeLost moves the
-// bytes of lost if they are at the old path. If lost or holder then has no bytes, it
-// becomes due.
+// placeLost finds another path for a resource that has lost its path: the file system
+// refuses the path, or treats it as that of a directory or of another resource, the
+// holder. placeLost moves the bytes to the new path if they are at the old one. If one of
+// the two resources then has no bytes, it becomes due.
 func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {
@@ -160,9 +161,9 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
 		k, at, err := m.disk.look(path)
 		if err != nil || k == absent || at != path || dir && k == directory {
-			return false, err // a parent of the path may be the file of another resource
+			return false, err // blocks the path only if something is there; if a parent of it is a file, that may be the file of another resource
 		}
-		if k == file && !dir { // an interrupted run may have moved the file here
+		if k == file && !dir { // the file does not block its own path, if an interrupted run has moved it here
 			here, err = m.holds(ctx, path, lost.Length, sum)
 		}
 		return !here, err
@@ -191,8 +192,9 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	return p, append(due, more...), err
 }
 
-// bringFile moves the file of r to newPath if it has the bytes of r. If the old path
-// remains that of another resource, it copies the file instead.
+// bringFile moves the file of the resource r to newPath if the file has the bytes of r.
+// If the old path remains that of the other resource, the holder, it copies the file
+// instead.
 func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, newPath string) (done bool, err error) {
 	if ok, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256)); err != nil || !ok {
 		return false, err
@@ -210,7 +212,8 @@ func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, new
 	return true, b.Commit(ctx)
 }
 
-// copyFile adds a copy of the file at path, with its modification time, to a batch.
+// copyFile copies the file at path and adds the copy, with the same modification time, to
+// the batch b.
 func copyFile(ctx context.Context, files blob.Bucket, path string, b blob.Batch, p blob.Put) (err error) {
 	r, info, err := files.Get(ctx, path, 0, -1)
 	if err != nil {

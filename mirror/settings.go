@@ -13,13 +13,14 @@ type Settings struct {
 	// Values has the values of each setting by name. Newer versions of a program may have
 	// stored settings that this one does not know.
 	Values map[string][]string `json:"values"`
-	// Origin is the origin for which files with secrets were given; "" if none were
-	// given.
+	// Origin is the origin for which the user has given files with secrets, such as
+	// passwords; "" if there are none.
 	Origin string `json:"origin,omitempty"`
 }
 
-// keptSettings is the name of the setting with the Settings in JSON. No Source can
-// overwrite it, because the names of values that a Destination stores have a prefix.
+// keptSettings is the name of the setting that stores the Settings as JSON. A Source
+// cannot cause it to be overwritten, because the settings that a Destination stores have
+// names with a prefix.
 const keptSettings = "kept settings"
 
 // Settings returns the Settings that KeepSettings has stored; false if there are none, or
@@ -44,8 +45,8 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	return m.keepSetting(ctx, keptSettings, s, stored)
 }
 
-// readSetting decodes a setting in JSON into value, and returns its text; "" if there is
-// no such setting.
+// readSetting reads a setting and decodes its JSON into value. It also returns the JSON
+// itself; "" if there is no such setting.
 func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text string, err error) {
 	text, ok, err := m.facts.Setting(ctx, name)
 	if err != nil || !ok {
@@ -57,7 +58,8 @@ func (m *Mirror) readSetting(ctx context.Context, name string, value any) (text 
 	return text, nil
 }
 
-// keepSetting writes value as a setting in JSON if its text differs from the stored one.
+// keepSetting stores value as a setting in JSON, unless its JSON is equal to the stored
+// text, which readSetting has returned.
 func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored string) error {
 	text, err := json.Marshal(value)
 	if err != nil || string(text) == stored {
@@ -66,9 +68,9 @@ func (m *Mirror) keepSetting(ctx context.Context, name string, value any, stored
 	return m.facts.SetSettings(ctx, map[string]string{name: string(text)})
 }
 
-// OldestVersion returns the earliest day, in UTC, on which a state ended that the mirror
-// still has; false if there is none. It ignores impossible days, which a wrong clock
-// caused.
+// OldestVersion returns the day, in UTC, on which the oldest of the earlier states that
+// the mirror still has ended; false if it has none. It ignores days in the distant past,
+// which can only come from a wrong clock.
 func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -81,8 +83,8 @@ func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	return day, err == nil, err
 }
 
-// memoryPrefix is the prefix of settings that a Destination stores. The mirror's own
-// settings do not have it.
+// memoryPrefix begins the names of settings that a Destination stores with Remember. The
+// names of the mirror's own settings do not begin with it.
 const memoryPrefix = "memory:"
 
 // maxMemory is the largest size, in bytes, of a value that a Destination stores.

@@ -13,8 +13,8 @@ import (
 // committed is lost, and a later run continues.
 var ErrFull = errors.New("no space left")
 
-// A mirror leaves this many bytes and files free for other programs and for its own
-// catalog, but at most 1 % of the file system.
+// The number of bytes and of files that a mirror leaves free, for other programs and for
+// its own catalog. On a small file system it leaves at most 1 % free.
 const (
 	reserveBytes = 1 << 30
 	reserveFiles = 10_000
@@ -46,7 +46,8 @@ func (m *Mirror) roomAt(root *os.Root) error {
 	return nil
 }
 
-// full converts an error for a full disk to an ErrFull with the directory of the mirror.
+// full adds ErrFull and the directory of the mirror to an error that was caused by a full
+// disk. It returns other errors unchanged.
 func (m *Mirror) full(err error) error {
 	if err == nil || errors.Is(err, ErrFull) || !durable.IsFull(err) && !errors.Is(err, catalog.ErrFull) {
 		return err

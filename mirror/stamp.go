@@ -14,27 +14,28 @@ import (
 	"instep/resourcesync"
 )
 
-// fileStamp is a parsed stamp. A stamp is stored in the column stat of the catalog, and
-// shows later whether somebody has changed the file of a resource. It has up to three
-// words, separated by spaces: the time at which the bytes were stored, in microseconds
-// since 1970; the algorithm of the strongest digest that the Source gave, if any; and @
-// with the modification time that the file was given, in seconds since 1970, if any. A
-// file is changed if its modification time is another one or, without such a time, is
-// later than the time of storing.
+// fileStamp is a stamp after parsing. A stamp is text that the catalog stores for each
+// file of a resource, in the column stat, to find out later whether somebody has changed
+// the file. It has up to three words, separated by spaces: the time at which the bytes
+// were stored, in microseconds since 1970; the algorithm of the strongest digest that the
+// Source gave, if any; and, if the file was given a modification time, @ with that time
+// in seconds since 1970. A file with another modification time was changed. If it was
+// given none, it was changed if it was modified after the bytes were stored.
 type fileStamp struct {
 	stored  time.Time
 	proof   resourcesync.Algorithm
-	modTime time.Time // zero if the file was given no modification time
+	modTime time.Time // the modification time that the file was given; zero if it was given none
 }
 
 // timeSlack is the largest step between modification times that a file system can store:
 // FAT has steps of two seconds.
 const timeSlack = 2 * time.Second
 
-// modTime returns the modification time for the file of w, in whole seconds. It is that
-// of the Source, so that a web server for the directory sends the same Last-Modified.
-// Instead of a time in the future modTime returns now, and instead of a time before 1970,
-// which not every file system can store, the zero time.
+// modTime returns the modification time to give to the file of a resource, in whole
+// seconds. It is the one that the Source states, so that a web server for the directory
+// sends the same Last-Modified. If the Source states a time in the future, modTime
+// returns the present time. For a time before 1970 it returns the zero time, because some
+// file systems cannot store such a time.
 func modTime(w *harvest.Resource, now time.Time) time.Time {
 	t := w.Modified
 	if t.IsZero() && !w.LastMod.IsZero() {
@@ -49,9 +50,9 @@ func modTime(w *harvest.Resource, now time.Time) time.Time {
 	return t.Truncate(time.Second)
 }
 
-// stamp returns the stamp for the file of c, without the time of storing. An adopted file
-// has no modification time in its stamp, since the mirror cannot set the time of another
-// user's file.
+// stamp returns the stamp for the file with these bytes, without the time of storing,
+// which is added later. A file that did not belong to the mirror has no modification time
+// in its stamp, since the mirror may not be allowed to set it.
 func (c *content) stamp() string {
 	if c.modTime.IsZero() || c.found {
 		return c.proof
@@ -59,7 +60,8 @@ func (c *content) stamp() string {
 	return strings.TrimSpace(c.proof + " @" + strconv.FormatInt(c.modTime.Unix(), 10))
 }
 
-// stamp adds the time of storing to the stamps of these resources.
+// stamp completes the stamps of resources that were just stored: it adds the time of
+// storing.
 func stamp(stored []catalog.Resource, now time.Time) {
 	for i := range stored {
 		stored[i].Stat = strings.TrimSpace(strconv.FormatInt(now.UnixMicro(), 10) + " " + stored[i].Stat)
@@ -85,8 +87,8 @@ func readStamp(text string) (s fileStamp, ok bool) {
 	return s, true
 }
 
-// fits reports whether the file of s has not been changed since it was stored, judged by
-// its present modification time.
+// fits reports whether a file with this stamp is unchanged since it was stored, judging
+// by its present modification time.
 func (s *fileStamp) fits(modTime time.Time) bool {
 	if s.modTime.IsZero() {
 		return modTime.UnixMicro() <= s.stored.UnixMicro()
@@ -95,7 +97,8 @@ func (s *fileStamp) fits(modTime time.Time) bool {
 	return 0 <= off && off < timeSlack
 }
 
-// proofOf returns the algorithm of the strongest digest; "" if there is no digest.
+// proofOf returns the algorithm of the strongest digest as text; "" if there is no
+// digest.
 func proofOf(ds resourcesync.Digests) string {
 	if d := ds.Strongest(); !d.IsZero() {
 		return string(d.Algorithm())
@@ -103,8 +106,8 @@ func proofOf(ds resourcesync.Digests) string {
 	return ""
 }
 
-// Untouched implements destination.Mirror. It does not notice a change after which
-// somebody has restored the file's modification time.
+// Untouched implements destination.Mirror. If somebody changes a file and then restores
+// its modification time, Untouched does not notice the change.
 func (m *Mirror) Untouched(ctx context.Context, h *destination.Held) (bool, error) {
 	info, err := m.bucket.Stat(ctx, h.Path)
 	if err != nil {

@@ -8,25 +8,25 @@ import (
 	"instep/resourcesync"
 )
 
-// StateError is returned by Open if the directory for a new state is inside that of a
-// mirror, where a resource could have the same path. The default, or a directory
-// elsewhere, can be used instead.
+// StateError is returned by Open if a new state directory would be inside a mirror, where
+// it could be at the path of a resource. The user can choose a directory elsewhere, or
+// leave Options.State empty.
 type StateError struct {
-	State, Dir string // directories of the state, and of the mirror that contains it
+	State, Dir string // the state directory, and the directory of the mirror in which it is
 }
 
 func (e *StateError) Error() string {
 	return fmt.Sprintf("the state %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
 }
 
-// StateDir returns the state directory of the mirror in dir. That is state or, if state
-// is "", the default in dir.
+// StateDir returns the path of the state directory for the mirror in the directory dir:
+// the second parameter or, if that is "", the default within dir.
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
-// findState determines whether the state is inside the directory of the mirror. It
-// returns a *StateError for a new state that is there but not in .instep, or that is
-// inside another mirror. An existing state there, which an earlier version created, is
-// used, and the mirror stores no resources in it.
+// findState determines whether the state directory is inside the directory of the mirror.
+// It returns a *StateError for a new state directory that is inside, other than .instep,
+// or that is inside another mirror. If an earlier version has created a state directory
+// inside the mirror, it remains in use, and the mirror stores no resources in it.
 func (m *Mirror) findState() error {
 	if m.o.State == "" {
 		m.inside = ours
@@ -56,9 +56,9 @@ func (m *Mirror) findState() error {
 	return err
 }
 
-// leaveState ends the membership of resources whose files an earlier version has stored
-// in the state directory, and moves the files to the trash. The next run stores the
-// resources elsewhere.
+// leaveState moves the files of resources out of the state directory, where an earlier
+// version has stored them, to the trash. The memberships of these resources end, and the
+// next run stores them at other paths.
 func (m *Mirror) leaveState(ctx context.Context) error {
 	if m.disk.state == "" || m.flat != nil {
 		return nil
@@ -96,8 +96,8 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the memberships of these resources. It moves their files to the trash if
-// they have the recorded bytes.
+// leave ends the memberships of the given resources in a set. It moves their files to the
+// trash, unless these have other bytes than recorded.
 func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Resource) error {
 	room, err := m.trashRoom(ctx, m.o.Now())
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// facts is the store of settings, sets, resources and memberships. A call that writes is
-// atomic, and durable when it returns. Listings may be read while others write. Package
-// internal/catalog implements all stores of this file with SQLite. Its suite catalogtest
-// tests an implementation.
+// facts is the store of settings, sets, resources and memberships. Each method that
+// writes makes all its changes in one durable transaction. A listing may be read while
+// another method writes. Package internal/catalog implements all stores of this file with
+// SQLite, and its suite catalogtest tests an implementation.
 type facts interface {
 	Setting(ctx context.Context, name string) (string, bool, error)
 	SetSettings(ctx context.Context, values map[string]string) error
@@ -20,13 +20,15 @@ type facts interface {
 	// returns all sets.
 	Set(ctx context.Context, name string) (catalog.SetID, error)
 	Sets(ctx context.Context) ([]catalog.NamedSet, error)
-	// Lookup returns the resource of each URI as seen from a set, in the order of the
-	// URIs. An unknown URI has the zero Resource.
+	// Lookup returns the records of resources, in the order of their URIs in the
+	// parameter, each with its membership in the given set. For an unknown URI it is the
+	// zero Resource.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
-	// MembersByKey yields the members of a set in ascending order of their keys.
-	// MembersOf yields the members of several sets, each as seen from all sets at one
-	// moment. MembersFrom returns the first n members of a set whose ID is at least id,
-	// in ascending order of IDs. LastID returns the greatest ID.
+	// MembersByKey yields the members of a set in ascending order of the keys of their
+	// URIs. MembersOf yields the members of several sets; for each resource it reads the
+	// memberships in all these sets at one moment. MembersFrom returns the first n members
+	// of a set whose IDs are not less than the given ID, in ascending order of IDs. LastID
+	// returns the greatest ID.
 	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
 	MembersOf(ctx context.Context, sets []catalog.SetID) iter.Seq2[[]catalog.Resource, error]
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
@@ -34,7 +36,7 @@ type facts interface {
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 }
 
-// own is the store of facts that only mirrors need.
+// own has the stores that only mirrors need.
 type own interface {
 	intents
 	holdings
@@ -43,24 +45,27 @@ type own interface {
 	log
 }
 
-// intents is the store of changes that are about to be made to files. They are durable
-// before a file is changed, and are removed when the outcome is recorded.
+// intents is the store of intents: planned changes of files. An intent is durable before
+// its file is changed, and is removed when the outcome of the change is recorded.
 type intents interface {
-	// Intend records intents, and calls place to find a path for those without one.
+	// Intend records intents. For an intent without a path it calls the function place,
+	// which finds one.
 	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
 	Intents(ctx context.Context) ([]catalog.Intent, error)
-	// Settle records an outcome after ready has returned, and removes all intents.
+	// Settle calls ready, records the outcome of the changes, and removes all intents.
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
-	// Names returns the paths that are in use. Paths are compared by the function that
-	// was last given to FoldBy. Refold begins to compare all paths in another way, and
-	// finds new paths for resources whose paths are now those of others.
+	// Names returns the paths that are in use. FoldBy sets the function by which paths are
+	// compared: paths with the same result count as the same. Refold stores paths by
+	// another such function, and finds new paths for resources whose paths now count as
+	// those of others.
 	Names(ctx context.Context) catalog.Names
 	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
 	Refold(ctx context.Context, r catalog.Refolding) error
 }
 
-// holdings is the store of memberships, cursors, and evidence.
+// holdings is the store of memberships of resources in sets, of cursors, and of evidence
+// (what the Source last stated about a URI in a change).
 type holdings interface {
 	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
 	FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (catalog.Resource, bool, error)
@@ -74,14 +79,15 @@ type holdings interface {
 	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
 }
 
-// plans is the store of withheld plans and their approvals.
+// plans is the store of plans of deletions that were withheld, and of their approvals.
 type plans interface {
 	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
 	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
 	Approved(ctx context.Context, hash string) (bool, error)
 }
 
-// history is the store of runs, and of the states of resources that they ended.
+// history is the store of runs, and of earlier states of resources, which these runs
+// replaced or deleted.
 type history interface {
 	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
 	Known(ctx context.Context) (time.Time, bool, error)
@@ -98,37 +104,40 @@ type history interface {
 	ForgetVersions(ctx context.Context, day, since string) error
 }
 
-// log is the store of the states of resources after each commit, for programs that
-// publish the mirror. It is complete while the function given to LogIf returns true.
+// log is the store of changes for programs that publish the mirror: the states of the
+// changed resources after each commit. A commit writes the log if the function given to
+// LogIf returns true. If it always does, the log is complete.
 type log interface {
 	LogIf(wanted func() (bool, error))
-	// LogEnd returns the position of the end of the log. LogHas reports whether the log
-	// has all changes after a position. Log yields the changes between two numbers.
+	// LogEnd returns the position of the last change in the log. LogHas reports whether
+	// the log has all changes after a position. Log yields the changes whose numbers are
+	// greater than the first parameter and not greater than the second.
 	LogEnd(ctx context.Context) (catalog.LogPosition, error)
 	LogHas(ctx context.Context, p catalog.LogPosition) (bool, error)
 	Log(ctx context.Context, after, through int64) iter.Seq2[catalog.Logged, error]
-	// TrimLog removes the changes up to a number. CutLog removes all changes, and ends
-	// the log.
+	// TrimLog removes the changes with numbers up to the given one. CutLog removes all
+	// changes, so that the log is no longer complete.
 	TrimLog(ctx context.Context, seq int64) error
 	CutLog(ctx context.Context) error
 }
 
-// contentNames is the store of the names of bytes in a mirror with the flat layout.
+// contentNames is the store of names in a mirror with the layout Flat. A name is the path
+// of a resource, or a path in the trash, under which bytes can be found.
 type contentNames interface {
 	Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error)
 	HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	NameContents(ctx context.Context, names []catalog.ContentName) error
 	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
 	TrashDays(ctx context.Context) ([]string, error)
-	// Loosen records that bytes may have no name; it is called before a name is added or
-	// removed. Fasten records that bytes have a name or were removed. Loose returns some
-	// of the bytes that may have no name.
+	// Loosen records that some bytes may have no name; it is called before a name is added
+	// or removed. Fasten records the opposite: that they have a name, or that their file
+	// was removed. Loose returns some of the bytes that may have no name.
 	Loosen(ctx context.Context, sums []resourcesync.Digest) error
 	Fasten(ctx context.Context, sums []resourcesync.Digest) error
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
-// stores are the stores of a mirror, which are all in one database.
+// stores has the stores of a mirror, which are all in one database.
 type stores struct {
 	cat      *catalog.Catalog // nil if there is no mirror, which is only possible after OpenReadOnly
 	facts    facts

@@ -20,10 +20,11 @@ import (
 var _ destination.Adopter = (*Mirror)(nil)
 
 // Stray implements destination.Adopter. It never returns a file of another resource.
-// Without Options.Adopt, it only returns a file at the path of the resource that has the
-// resource's bytes, which is possible if the catalog is older than the files.
+// Without Options.Adopt, it returns only a file that is at the path of the resource and
+// has its bytes. Such a file can exist if the catalog is older than the files, for
+// example after it was restored from a backup.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
-	if m.disk == nil { // without a directory there are no files
+	if m.disk == nil { // the directory of the mirror does not exist
 		return "", false, nil
 	}
 	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
@@ -33,7 +34,7 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	}
 	for path, err := range candidates {
 		if errors.Is(err, destination.ErrNoPlace) {
-			return "", false, nil // the error is reported after the bytes were fetched
+			return "", false, nil // not an error here: the resource is fetched, and then the error is reported
 		}
 		if err != nil {
 			return "", false, err
@@ -49,8 +50,9 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	return "", false, nil
 }
 
-// ownPlaces yields the paths at which this mirror may have stored the bytes of w without
-// its catalog knowing them. It yields none if no digest can prove the bytes.
+// ownPlaces yields the paths at which this mirror itself may have stored the bytes of w,
+// if its catalog has lost the record of that. It yields none if the Source gives no
+// digest that can prove the bytes.
 func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		switch {
@@ -75,8 +77,8 @@ func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2
 	}
 }
 
-// touched reports whether the file of a stored resource has been written to since it was
-// stored.
+// touched reports whether somebody has written to the file of a resource since the mirror
+// has stored it.
 func (m *Mirror) touched(row *catalog.Resource) bool {
 	info, err := m.strayInfo(row.Path)
 	s, ok := readStamp(row.Stat)
@@ -93,8 +95,8 @@ func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource)
 	return how == "" && proves(w, digests), nil
 }
 
-// isStray reports whether the file at path may have the bytes of w and belongs to no
-// other resource.
+// isStray reports whether the file at path may have the bytes of w and is not the file of
+// another resource.
 func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, own string) (bool, error) {
 	info, err := m.strayInfo(path)
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
@@ -110,8 +112,8 @@ func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, 
 	return !known, err
 }
 
-// strayInfo returns the FileInfo of the regular file at path; nil if there is none that a
-// mirror may adopt. It does not follow links.
+// strayInfo returns facts about the file at path. It returns nil if there is none that a
+// mirror may adopt: it does not follow links, and the file must be a regular one.
 func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	if first, _, _ := strings.Cut(path, "/"); blob.ValidKey(path) != nil || strings.EqualFold(first, ours) {
 		return nil, nil
@@ -127,16 +129,17 @@ func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// timely reports whether length and modification time of a file match w. Without a digest
-// from the Source they are the only evidence. Other mirroring programs, too, give a file
-// the modification time of the Source.
+// timely reports whether a file has the length and the modification time that the Source
+// states. If the Source gives no digest, there is no other evidence for the bytes. Other
+// programs that copy a Source also give files the modification times of the Source.
 func timely(w *harvest.Resource, info fs.FileInfo) bool {
 	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
 		info.ModTime().Unix() == w.LastMod.Time().Unix()
 }
 
-// candidates yields the paths at which the bytes of w may be: those that a mirror of
-// either layout may have given them, and those of other programs.
+// candidates yields the paths at which the bytes of w may be: first the resource's own
+// path, then those that a mirror of either layout may have used, and then those that
+// other programs use.
 func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if own != "" && !yield(own, nil) {
@@ -172,8 +175,9 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 	}
 }
 
-// ownSegments returns the segments of the path of a URI by the rules n. Before the first
-// Bind, it takes the origin of the URI for that of the Source.
+// ownSegments returns the names that make up the path for a URI by the given rules.
+// Before the first call of Bind the origin of the Source is unknown. Then ownSegments
+// assumes that it is the origin of the URI.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
@@ -185,9 +189,9 @@ func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	return n.segments(home, uri)
 }
 
-// ownName returns the path of the file below dir that a mirror would have created for
-// segments; "" if there is none. It prefers names with a hash, which are stronger
-// evidence.
+// ownName looks in a directory for the file that a mirror would have created for the
+// given segments, and returns its path; "" if there is none. It tries the name with a
+// hash first, since such a name is stronger evidence.
 func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	s := segments[0]
 	for level := max(s.level, 1); level >= s.level; level-- {
@@ -208,11 +212,11 @@ func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	return "", nil
 }
 
-// foreignNames yields the paths at which other programs store the bytes of a URI: wget,
-// with or without a directory for the host; the ResourceSync client in Python, which does
-// not escape URIs; and programs that copy files of the server. If cut is set, it also
-// yields these paths without their first directories, which programs have options to
-// omit.
+// foreignNames yields the paths at which other programs may have stored the bytes of a
+// URI. These programs are wget, with or without a directory for the host; the
+// ResourceSync client in Python, which does not escape URIs; and programs that copy the
+// files of a server. If cut is set, it also yields the paths without their first
+// directories, since some programs have options to leave these out.
 func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		query, _, _ := strings.Cut(uri[p.before+len(p.path):], "#")
@@ -243,17 +247,17 @@ func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	}
 }
 
-// hostDirectories returns the possible names of a directory for the origin; "" means that
-// there is no such directory.
+// hostDirectories returns the names that programs give to a directory for an origin. One
+// of them is "", for programs that create no such directory.
 func (o origin) hostDirectories() []string {
 	return []string{"", o.host + "/", o.host + ":" + o.port + "/", o.host + "+" + o.port + "/"}
 }
 
-// indexName is the name of the file for the URI of a directory.
+// indexName is the file name for a URI that ends with a slash.
 const indexName = "index.html"
 
-// forms returns the ways in which programs write the path and query of a URI as the path
-// of a file.
+// forms returns the paths of files that different programs make of the path and query of
+// a URI.
 func forms(path, query string) []string {
 	path = strings.TrimPrefix(path, "/")
 	var all []string
@@ -300,8 +304,8 @@ func wgetQuote(s, unsafe string) string {
 	return b.String()
 }
 
-// Strangers yields the paths of files in the directory that do not belong to the mirror,
-// in any order.
+// Strangers yields the paths of the files in the directory that do not belong to the
+// mirror. The order is not defined.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for infos, err := range chunks(m.files.List(ctx, "")) {
@@ -326,7 +330,7 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// filesOf returns which of the paths are those of files of the mirror.
+// filesOf returns those of the paths that are files of the mirror.
 func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bool, err error) {
 	own = make(map[string]bool, len(paths))
 	var folds []string
@@ -352,7 +356,8 @@ func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bo
 	return own, err
 }
 
-// proves reports whether one of the digests of w is among the digests have.
+// proves reports whether one of the digests of w is also among those in the second
+// parameter.
 func proves(w *harvest.Resource, have resourcesync.Digests) bool {
 	for _, d := range w.Digests {
 		if have.Get(d.Algorithm()) == d {

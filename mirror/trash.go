@@ -11,11 +11,11 @@ import (
 	"instep/blob"
 )
 
-// trashRoom returns the path of a new directory in the trash, whose name has the time of
-// a commit and a number.
+// trashRoom returns the path of a new directory in the trash. Its name has the given time
+// and a number.
 func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // a random name, as testing whether a directory is in use takes long
+	if m.flat != nil { // a random text instead of a number, as it takes long to test here whether a directory is in use
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {
@@ -29,10 +29,11 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	}
 }
 
-// PurgeTrash removes the states that ended more than keep days ago, and their bytes. It
-// computes the age from the latest date that two consecutive runs have reached, so that a
-// single run with a wrong clock removes nothing. A crash can leave bytes without a state,
-// which the next purge removes, but never a state whose bytes were removed.
+// PurgeTrash removes earlier states, with their bytes, that ended more than the given
+// number of days ago. It counts the days up to the latest date that two consecutive runs
+// have reached, so that a single run with a wrong clock removes nothing. If it is
+// interrupted by a crash, some bytes may remain whose states were removed; the next purge
+// removes them. The opposite, a state without its bytes, cannot occur.
 func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -41,7 +42,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 		return err
 	}
 	defer m.unlockCommit()
-	if err := m.undoLeftovers(ctx); err != nil { // first, since undoing may need bytes from the trash
+	if err := m.undoLeftovers(ctx); err != nil { // done first, since it may need bytes from the trash
 		return err
 	}
 	clock, stored, err := m.trashClock(ctx)
@@ -65,8 +66,8 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	return m.keepSetting(ctx, clockSetting, clock, stored)
 }
 
-// daysOutside returns the days before first or after last that have a directory in the
-// trash or on which states ended.
+// daysOutside returns the days that have a directory in the trash, or on which states
+// ended, and that are before the day first or after the day last.
 func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string, error) {
 	list := m.disk.trashDays
 	if m.flat != nil {

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// undoLeftovers undoes a commit of this run that was interrupted. The caller holds
-// m.commit.
+// undoLeftovers undoes an earlier commit of this run, if that was interrupted. The caller
+// must hold m.commit.
 func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	if !m.undone {
 		return nil
@@ -23,14 +23,15 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// undo restores the files of all remaining intents to the state in the catalog. It can be
-// interrupted and repeated.
+// undo restores files to the state that the catalog records, for all intents (planned
+// changes of files) that remain after an interruption. It can be interrupted and
+// repeated.
 func (m *Mirror) undo(ctx context.Context) error {
 	intents, err := m.own.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories may have been created or removed
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // cached directories are forgotten, since some may have been created or removed
 	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
@@ -48,8 +49,9 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	}
 	var outcome catalog.Outcome
 	var lost []catalog.Resource
-	// In a commit, taken files are moved first. Here they are moved last, when their old
-	// paths have become free.
+	// A commit first moves existing files that become files of resources, which makes
+	// their old paths free. When this is undone they are moved last, since only then are
+	// their old paths free again.
 	for _, taken := range []bool{false, true} {
 		gone, err := m.undoFiles(ctx, intents, rows, taken)
 		if err != nil {
@@ -68,8 +70,9 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	return m.own.Settle(ctx, outcome, nil)
 }
 
-// undoFiles undoes either the intents that take files from elsewhere, or all others. It
-// returns the resources whose bytes are lost.
+// undoFiles undoes intents (planned changes of files). With the parameter taken it undoes
+// those in which an existing file becomes that of a resource, and otherwise all others.
+// It returns the resources whose bytes are lost.
 func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []catalog.Resource, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
@@ -97,8 +100,8 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 	return lost, files.Commit(ctx)
 }
 
-// restore moves the bytes that row describes back to their path. It returns false if the
-// bytes are lost.
+// restore moves the bytes of a resource, which its record in the catalog describes, back
+// to their path. It returns false if the bytes are lost.
 func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Intent, row *catalog.Resource) (bool, error) {
 	sum := row.Digests.Get(resourcesync.SHA256)
 	there, err := m.holds(ctx, in.Path, row.Length, sum)
@@ -132,9 +135,9 @@ func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return there || kept, nil
 }
 
-// retract removes new bytes from a new path, or moves them back to the path from which
-// they were taken. If the path has other bytes, they do not belong to the mirror and
-// remain.
+// retract undoes storing new bytes at a path: it removes them, or moves them back to the
+// path of the file from which they came. If other bytes are at the path, they do not
+// belong to the mirror, and remain.
 func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.SHA256.IsZero() || in.Taken == in.Path {
 		return nil
@@ -157,8 +160,8 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return m.restoreStray(ctx, files, in)
 }
 
-// giveBack moves new bytes from their path back to the path from which they were taken.
-// It returns false if they are not there, or if something else is at the old path now.
+// giveBack moves new bytes back to the path of the file from which they came. It returns
+// false if the bytes are missing, or if something else is at the old path now.
 func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 	if err != nil || !came {
@@ -189,15 +192,15 @@ func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog
 	return err
 }
 
-// holds reports whether the file at key has this length, if it is known, and this
-// SHA-256.
+// holds reports whether the file at key has the given SHA-256 and, if the given length is
+// known, that length.
 func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Length, sum resourcesync.Digest) (bool, error) {
 	digests, found, err := hashFile(ctx, m.bucket, key, length, resourcesync.SHA256)
 	return found && digests.Get(resourcesync.SHA256) == sum, err
 }
 
-// hashFile returns digests of the bytes at key. found is false if there are no bytes, or
-// bytes of another length than the known one.
+// hashFile computes digests of the bytes at key. It returns false if there are no bytes,
+// or if the given length is known and theirs is different.
 func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesync.Length, algorithms ...resourcesync.Algorithm) (_ resourcesync.Digests, found bool, err error) {
 	r, info, err := b.Get(ctx, key, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
@@ -217,7 +220,8 @@ func hashFile(ctx context.Context, b blob.Bucket, key string, length resourcesyn
 	return h.Digests(), true, nil
 }
 
-// settleLost makes resources due, for a reason, whose bytes are lost.
+// settleLost records that the bytes of the given resources are lost: the resources become
+// due for the given reason.
 func (m *Mirror) settleLost(ctx context.Context, lost []catalog.Resource, reason string) error {
 	due, err := m.makeDue(ctx, lost, reason)
 	if err != nil || len(due) == 0 {
@@ -226,8 +230,8 @@ func (m *Mirror) settleLost(ctx context.Context, lost []catalog.Resource, reason
 	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
 }
 
-// makeDue returns the memberships of resources, changed to be due for a reason. It omits
-// those that are due already.
+// makeDue returns memberships of the given resources as they are after the resources have
+// become due for the given reason. It leaves out memberships that are due already.
 func (m *Mirror) makeDue(ctx context.Context, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	uris := make([]string, len(rows))
 	known := map[string]*catalog.Resource{}

@@ -15,18 +15,20 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrOvertaken is returned by Refused if a later run has changed the resource again.
+// ErrOvertaken is the reason why Revert skips a step if a later run has changed the
+// resource again.
 var ErrOvertaken = errors.New("a later run has changed the resource again")
 
-// Reversal is a step of Revert. Any Version of History, At or Ended that has ended can be
-// used in a step.
+// Reversal is one step of Revert: it restores an earlier state of a resource, or removes
+// the resource. The Version can be any earlier state that History, At or Ended has
+// yielded.
 type Reversal struct {
-	Version      // the state to restore or, with Remove, the present state whose file is moved to the trash
-	Remove  bool // whether the resource is removed, because it did not exist before the run that is undone
+	Version      // the state to restore; with Remove, the present state, whose file is moved to the trash
+	Remove  bool // whether to remove the resource, because it did not exist before the run that is being undone
 }
 
-// Refused returns the reason for which Revert skips the step, ErrFound or ErrOvertaken;
-// nil if there is none.
+// Refused returns the reason why Revert will skip this step: ErrFound or ErrOvertaken. It
+// returns nil if Revert will try the step.
 func (r *Reversal) Refused() error {
 	switch {
 	case r.SetURI == FoundSet:
@@ -37,16 +39,16 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// always is a time that is later than every time that a Source states.
+// always is used as a time of change that is later than any that a Source can state.
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// DeletedSince yields the steps for Revert that restore the resources which were deleted
-// at or after start and do not exist again.
+// DeletedSince yields steps for Revert that restore deleted resources: those that were
+// deleted at the time start or later and do not exist again.
 func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, start) })
 		for v, err := range deleted {
-			if v.SetURI == KeptSet { // Release has removed the resource from KeptSet
+			if v.SetURI == KeptSet { // left out, since this was not a deletion by the Source: Release has removed the resource from KeptSet
 				continue
 			}
 			if !yield(Reversal{Version: v}, err) {
@@ -56,8 +58,9 @@ func (m *Mirror) DeletedSince(ctx context.Context, start time.Time) iter.Seq2[Re
 	}
 }
 
-// Undoing yields the steps for Revert that undo a run: they restore states that the run
-// replaced or deleted, and move resources that it created to the trash.
+// Undoing yields the steps for Revert that undo a run: they restore the states that the
+// run replaced or deleted, and remove the resources that it created, whose files are
+// moved to the trash.
 func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		if m.cat == nil {
@@ -86,27 +89,29 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 
 // RevertOptions are the options of Revert.
 type RevertOptions struct {
-	// Keep keeps the restored states until Release, whatever the Source states. Without
-	// Keep, the next run synchronizes the resources with the Source again: it fetches the
-	// newer state of a restored resource, and if the Source has no such resource any
-	// more, it compares the whole set.
+	// Keep makes the restored states last until Release is called, whatever the Source
+	// states. Without Keep, the next run synchronizes the resources with the Source again:
+	// it fetches the newer state of a restored resource. If the Source does not have a
+	// restored resource any more, the next run compares the whole set.
 	Keep bool
-	// Done is called for each step, with nil when the step is durable, or with the reason
-	// for which it is skipped. Done may be nil.
+	// Done is called for each step: with nil when the step is durable, or with the reason
+	// why it was skipped. Done may be nil.
 	Done func(Reversal, error)
 }
 
-// Limits of a batch: those of a batch that a Destination fills.
+// Largest number of resources and bytes in one batch, the same as in the batches of a
+// Destination.
 const (
 	revertResources = 250
 	revertBytes     = 32 << 20
 )
 
-// Revert restores earlier states, with their bytes and metadata. The states that they
-// replace become earlier states. It skips a step that is Refused, whose bytes do not
-// exist any more (fs.ErrNotExist) or are damaged (*resourcesync.MismatchError), or whose
-// path is occupied (destination.ErrOccupied), and calls o.Done with the reason. If Revert
-// returns an error, the steps for which it has called o.Done with nil are durable.
+// Revert restores earlier states of resources, with their bytes and metadata. The states
+// that they replace become earlier states. It skips a step if Refused returns an error,
+// if the bytes do not exist any more (fs.ErrNotExist) or are damaged
+// (*resourcesync.MismatchError), or if the path is occupied (destination.ErrOccupied). It
+// calls o.Done with the reason, and continues. If Revert returns an error, the steps for
+// which it has called o.Done with nil remain done.
 func (m *Mirror) Revert(ctx context.Context, steps iter.Seq2[Reversal, error], o RevertOptions) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -128,9 +133,9 @@ type reverter struct {
 	m     *Mirror
 	o     RevertOptions
 	batch *batch
-	steps []Reversal // the steps whose changes are in the batch
+	steps []Reversal // the steps that have been added to the batch
 	bytes int64
-	stale map[catalog.SetID]bool // sets that the next run already has to compare completely
+	stale map[catalog.SetID]bool // the sets for which it is recorded already that the next run compares them completely
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
@@ -167,13 +172,13 @@ func (r *reverter) begin(ctx context.Context) error {
 		return err
 	}
 	r.batch = b.(*batch)
-	r.batch.Consent() // the caller of Revert has asked for the deletions
+	r.batch.Consent() // calling Revert is the consent to deletions
 	return nil
 }
 
 func (r *reverter) discard() {
 	if r.batch != nil {
-		_ = r.batch.Discard() // files that remain are removed when the mirror is opened again
+		_ = r.batch.Discard() // the error is ignored, since files that remain are removed when the mirror is opened again
 	}
 }
 
@@ -199,8 +204,7 @@ func (r *reverter) commit(ctx context.Context) error {
 	return nil
 }
 
-// take adds the changes of a step to the batch, and returns the number of bytes that it
-// restores.
+// take adds a step to the batch, and returns the number of bytes that the step restores.
 func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	if step.Remove {
 		if err := r.recompare(ctx, step.set); err != nil {
@@ -229,7 +233,7 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 		if err := r.batch.add(step.URI, c, cl); err != nil {
 			return 0, err
 		}
-		c = nil // one claim is enough to add the content
+		c = nil // the content is added only with the first claim
 	}
 	if replaces && !r.o.Keep {
 		err = r.othersDue(ctx, step, &row)
@@ -238,7 +242,8 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 }
 
 // othersDue makes the resource of a step due in its other sets, since the step replaces
-// their bytes, too. It leaves out sets for which the batch has a step.
+// the bytes for these sets, too. It leaves out sets for which the batch has a step of
+// their own.
 func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
 	kept, err := r.m.set(ctx, KeptSet)
 	if err != nil {
@@ -266,11 +271,11 @@ func (b *batch) claims(uri string, set catalog.SetID) bool {
 	return e != nil && e.claims[set] != nil
 }
 
-// bytesOf verifies the bytes of a state and adds them to the batch.
+// bytesOf copies the bytes of an earlier state to the batch, and verifies them.
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
 	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
 	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
-		w.Modified = info.ModTime // the modification time that the Source stated
+		w.Modified = info.ModTime // the modification time that the Source stated for these bytes
 	}
 	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
 		return nil, err
@@ -284,21 +289,21 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 		return nil, err
 	}
 	if c.verified = step.Verified; !c.verified {
-		c.proof = "" // the Source gave no digests
+		c.proof = "" // the bytes are not verified, since the Source gave no digests
 	}
 	return c, nil
 }
 
-// restoredReason is the reason for which a restored resource is due when the Source has a
-// newer state.
+// restoredReason is recorded as the reason for which a restored resource is due, so that
+// the next run fetches its newer state from the Source.
 const restoredReason = "an earlier state of the resource was restored"
 
-// claims returns the claims for a restored state. replaces reports whether the step
-// changes the bytes of the resource.
+// claims returns the changes of memberships by which a state is restored. replaces says
+// whether the step replaces the bytes of the resource.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
-		state.Changed = row.Changed // the recorded time of a state must not decrease
+		state.Changed = row.Changed // keeps the recorded time of change, which must not become earlier
 	}
 	if r.o.Keep {
 		kept, err := r.m.makeSet(ctx, KeptSet)
@@ -328,8 +333,8 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 	return []*claim{{state: state}}, nil
 }
 
-// recompare makes the next run compare a set with everything that the Source lists. It
-// must be called before the change that requires this.
+// recompare makes the next run compare the whole set with the lists of the Source. It
+// must be called before the change because of which this is necessary.
 func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
 	if r.stale[set] {
 		return nil
@@ -396,8 +401,9 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	return b.Commit(ctx, nil)
 }
 
-// release makes a resource due in a set of the Source, since the stored bytes may not be
-// those that the Source last stated. It removes the resource from KeptSet.
+// release undoes the effect of KeptSet on one membership of a resource. If the set is
+// KeptSet, the membership ends. In a set of the Source, the resource becomes due, since
+// the stored bytes may not be the last ones that the Source stated.
 func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
 	if set == KeptSet {
 		return b.Delete(ctx, set, v.URI, time.Time{})

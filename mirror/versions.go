@@ -7,10 +7,10 @@ import (
 	"instep/resourcesync"
 )
 
-// BeginRun begins a run of a command. Changes that are committed after it belong to this
-// run, so that Undoing it does not affect earlier runs. Without BeginRun, one run lasts
-// from Open to Close. The run gets the given number or, if that is not greater than all
-// earlier numbers, the next one.
+// BeginRun begins a new run for a command. Changes that are committed from now on belong
+// to this run, so that Undoing can undo it without the runs before. Without BeginRun,
+// everything from Open to Close is one run. The run gets the given number if that is
+// greater than the numbers of all earlier runs, and otherwise the next free number.
 func (m *Mirror) BeginRun(ctx context.Context, command string, number int64) error {
 	if err := m.lockCommit(ctx); err != nil {
 		return err
@@ -29,10 +29,11 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 	return m.run.ID, nil
 }
 
-// counts are the numbers of memberships that a batch begins, changes and ends.
+// counts has the numbers of memberships that a batch begins, changes and ends.
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun returns the current run with the counts of a batch. The caller holds m.commit.
+// thisRun returns the current run, with the counts of a batch added. The caller must hold
+// m.commit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
 		m.run.Begun = micros(m.o.Now())
@@ -41,8 +42,8 @@ func (m *Mirror) thisRun(c counts) *catalog.Run {
 	return &m.run
 }
 
-// count adds the effect of a claim on a set to the counts: a new member, new bytes, or
-// only new metadata.
+// count counts a change of a membership as created if the resource is a new member, and
+// as updated if it gets new bytes or only new metadata.
 func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
 	before := memberOf(held, c.state.Set)
 	if before == nil || !row.Stored {
@@ -61,8 +62,8 @@ func (w *work) count(c *claim, content *content, row *catalog.Resource, held []c
 	case c.noted:
 		typ = c.typ
 	}
-	// A first Remainder alone does not end the state, since catalogs of earlier versions
-	// have no Remainders.
+	// If a Remainder is recorded for the first time, this alone does not end the state,
+	// since earlier versions of the program recorded none.
 	relinked := c.state.Remainder != before.Remainder && before.Remainder != ""
 	if c.state.LastMod != before.LastMod || typ != row.Type || relinked {
 		c.state.Relabel = true

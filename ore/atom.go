@@ -42,8 +42,8 @@ type atomEntry struct {
 	Authors    []atomPerson   `xml:"http://www.w3.org/2005/Atom author"`
 }
 
-// Names of two blank nodes: statements about the map and the Aggregation are about
-// these until the end of the document, where the URIs are known.
+// Names of two blank nodes, for the map and for the Aggregation. Statements use them
+// until the end of the document is reached, when the URIs are known.
 const (
 	atomMap         = "_: map"
 	atomAggregation = "_: aggregation"
@@ -56,11 +56,11 @@ type atomReader struct {
 	s scope
 	g *graph
 
-	aggregation string // URI of the Aggregation
-	author      string // node whose creators are the authors in the root element
+	aggregation string // the URI of the Aggregation
+	author      string // the node to which the authors in the root element are added as creators
 }
 
-// readAtom reads an Atom map whose root element, start, has been read.
+// readAtom reads the rest of an Atom map, after the start tag of its root element.
 func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string) error {
 	m.Format, m.Feed = FormatAtom, start.Name.Local == "feed"
 	r := &atomReader{d: d, m: m, s: newScope(uri).within(start), g: newGraph(), author: atomAggregation}
@@ -109,7 +109,7 @@ func (r *atomReader) child(start *xml.StartElement) error {
 		err := r.d.DecodeElement(&p, start)
 		r.creators(r.author, p)
 		return err
-	case "source": // its authors are those of the map (1.0 Atom §4.2.11)
+	case "source": // the authors in this element are those of the map (1.0 Atom §4.2.11)
 		var e atomEntry
 		err := r.d.DecodeElement(&e, start)
 		r.creators(atomMap, e.Authors...)
@@ -174,7 +174,8 @@ func (r *atomReader) aggregate(uri, title string, l *atomLink) {
 	r.g.literal(uri, nsDCTerms+"extent", l.Length)
 }
 
-// category adds the statement of a category about the Aggregation: its type, or a time.
+// category adds a statement about the Aggregation that an atom:category makes: a type, or
+// the time of creation or modification.
 func (r *atomReader) category(c *atomCategory) {
 	switch t := typeOf(c); {
 	case c.Scheme == nsOREAtom+"modified":
@@ -186,7 +187,8 @@ func (r *atomReader) category(c *atomCategory) {
 	}
 }
 
-// typeOf returns the type URI of a category; "" if the category is not a type.
+// typeOf returns the URI of the type that a category states; "" if the category states
+// something else.
 func typeOf(c *atomCategory) string {
 	switch {
 	case c.Scheme == nsORE && !strings.Contains(c.Term, ":"):
@@ -225,7 +227,7 @@ func (r *atomReader) entry(e *atomEntry) {
 	r.g.literal(uri, nsDCTerms+"modified", e.Updated)
 }
 
-// end fills the map from its statements.
+// end fills the Map by the statements that were read.
 func (r *atomReader) end(uri string) error {
 	if r.aggregation == "" {
 		if !r.m.Feed {

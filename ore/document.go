@@ -19,7 +19,7 @@ import (
 	"instep/resourcesync"
 )
 
-// kind is what a document turned out to be.
+// kind is the kind of a document, as recognised by its content.
 type kind uint8
 
 const (
@@ -28,30 +28,31 @@ const (
 	kindMap
 	kindSitemap
 	kindFeed
-	kindRepository // an OAI-PMH response without a record
+	kindRepository // a response of an OAI-PMH repository that is not a record
 )
 
-// answer is the result of reading a document: the map, or URIs that may lead to maps.
+// answer is the result of reading a document: a map, or URIs that may lead to maps.
 type answer struct {
 	kind     kind
-	m        *Map // of kindMap
+	m        *Map // the map; only if kind is kindMap
 	leads    []lead
 	problems []Problem
-	notes    []string // messages about parts that were skipped
+	notes    []string // messages about parts of the document that were skipped
 }
 
-// scan reads one document of a search.
+// scan has what is needed to read one document during a search, and the result.
 type scan struct {
 	uri    string
-	served string // media type in the response
+	served string // the media type that the response states
 	goal   goal
-	site   string // URL below which a Sitemap may list URLs; "" is the directory of the Sitemap
+	site   string // the URL below which a Sitemap may list URLs; "" means the directory of the Sitemap
 	in     Reader
-	cut    bool // there are more leads than maxLeads
+	cut    bool // whether leads were skipped because there were more than maxLeads
 	doc    answer
 }
 
-// read recognises the kind of a document, and reads the map or collects the leads.
+// read recognises the kind of a document. Then it reads the map, or collects the leads
+// (URIs that may lead to maps).
 func (s *scan) read(body io.Reader) error {
 	b := bufio.NewReaderSize(body, headSize)
 	head, err := b.Peek(headSize)
@@ -82,16 +83,17 @@ func (s *scan) read(body io.Reader) error {
 // recognised.
 const headSize = 64 << 10
 
-// marked matches text before the first entry of an Atom feed that is itself a map.
+// marked matches text that shows, before the first entry of an Atom feed, that the feed
+// itself is a map.
 var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
-// recognise returns the kind of a document by its root element, or else by its media
-// type.
+// recognise returns the kind of a document. It decides by the root element or, if that is
+// not enough, by the media type.
 func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
 	case root == "urlset" || root == "sitemapindex", s.goal == toListing && bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return kindSitemap // of the listings only Sitemaps are compressed with gzip
+		return kindSitemap // assumed for every document compressed with gzip, since feeds are not
 	case root == "rss" && space == "":
 		return kindFeed
 	case space == nsOAI && root == "OAI-PMH" && bytes.Contains(head, []byte("GetRecord")) && !bytes.Contains(head, []byte("<error")):
@@ -108,15 +110,15 @@ func (s *scan) recognise(head []byte) kind {
 	case s.served == "text/html" || s.served == "application/xhtml+xml":
 		return kindPage
 	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
-		return kindPage // reported as a page, although its media type is another one
+		return kindPage // HTML instead of a map is recognised even if the response states another media type
 	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
 		return kindMap
 	}
 	return kindOther
 }
 
-// rootName returns the name of the XML root element if the first bytes of a document,
-// head, contain its start tag.
+// rootName returns the name of the root element, if its start tag is within the given
+// first bytes of the document.
 func rootName(head []byte) (space, local string) {
 	if first(head) != '<' {
 		return "", ""
@@ -140,7 +142,7 @@ func beforeEntries(head []byte) []byte {
 	return head
 }
 
-// tell stores a problem, unless there are too many of the same rule.
+// tell stores a problem, unless there are already many problems with the same rule.
 func (s *scan) tell(p Problem) {
 	n := 0
 	for i := range s.doc.problems {
@@ -159,8 +161,8 @@ func (s *scan) note(format string, args ...any) {
 	}
 }
 
-// add stores a lead. Leads above maxLeads and those with very long URIs are skipped
-// with a note.
+// add stores a lead (a URI that may lead to a map). If there are already maxLeads, or if
+// the URI is very long, it skips the lead and stores a note.
 func (s *scan) add(l lead) {
 	const longestTime = 100
 	if len(l.id) > fetch.MaxURL {
@@ -183,7 +185,7 @@ func (s *scan) add(l lead) {
 	}
 }
 
-// mapped reads the map in a document.
+// mapped reads a document that was recognised as a map.
 func (s *scan) mapped(b io.Reader) error {
 	m, err := s.in.Read(s.uri, b)
 	if err != nil {
@@ -196,7 +198,7 @@ func (s *scan) mapped(b io.Reader) error {
 	return nil
 }
 
-// page collects the leads in an HTML page.
+// page collects the leads (URIs that may lead to maps) in an HTML page.
 func (s *scan) page(b *bufio.Reader) error {
 	p := pageScan{uri: s.uri}
 	in := &io.LimitedReader{R: b, N: maxPage}
@@ -214,7 +216,8 @@ func (s *scan) page(b *bufio.Reader) error {
 	return err
 }
 
-// sitemap collects the leads in a Sitemap or an index of Sitemaps.
+// sitemap collects the leads (URIs that may lead to maps) in a Sitemap or an index of
+// Sitemaps.
 func (s *scan) sitemap(b io.Reader) error {
 	at := s.uri
 	if s.site != "" {
@@ -236,8 +239,8 @@ func (s *scan) sitemap(b io.Reader) error {
 	return nil
 }
 
-// listed adds the lead in an entry of a Sitemap. The Sitemap may list URLs below the
-// directory of the URL at.
+// listed adds the lead in an entry of a Sitemap. The given URL is the one below whose
+// directory the Sitemap may list URLs.
 func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) {
 	l := lead{uri: newScope(s.uri).resolve(e.Loc), way: WaySitemap, page: s.uri, line: e.Line, maybe: true}
 	if root == resourcesync.SitemapIndex {
@@ -262,15 +265,15 @@ func mayBeMap(t string) bool {
 	return slices.Contains(mapTypes, t) || strings.HasSuffix(t, "xml") || strings.HasSuffix(t, "json")
 }
 
-// feed collects the leads in a feed that lists maps.
+// feed collects the leads (URIs that may lead to maps) in a feed that lists maps.
 func (s *scan) feed(b io.Reader) error {
 	at := newScope(s.uri)
 	h, err := feed.Read(b, func(e *feed.Entry) error {
 		l := lead{way: WayAtom, page: s.uri, line: e.Line, id: e.ID, updated: e.Updated, maybe: true}
 		href := e.Link("alternate")
 		if e.Link(nsORE+"describes") != "" && e.Link("self") != "" {
-			// Since version 1.0 the entries of such a feed are maps, whose
-			// ids are their own.
+			// If an entry of such a feed is itself a map, as since version 1.0, its id is
+			// that of the map, and does not identify something else.
 			href, l.id = e.Link("self"), ""
 		}
 		if href == "" {
@@ -292,20 +295,20 @@ func (s *scan) feed(b io.Reader) error {
 			s.tell(l.problem(ruleSeparate, "the feed that lists maps lists itself"))
 		}
 	}
-	if err != nil { // entries before the error are used
+	if err != nil { // the entries before the error are used
 		return fmt.Errorf("read %q: %w", s.uri, err)
 	}
 	return nil
 }
 
-// nowhere is the base URL for documents without a URI. Its host never exists (RFC 6761
-// §6.4).
+// nowhere is used as the base URL of a document without a URI. Its host can never exist
+// (RFC 6761 §6.4).
 const nowhere = "http://file.invalid/"
 
-// Inspect reads a document that was not fetched, such as a file, and returns the
-// problems in it. uri is a URI or a file name; for a file name, rules about the URI are
-// not checked. served is the media type; "" if unknown. The error says why the document
-// cannot be read.
+// Inspect checks a document that was not fetched, such as a file, and returns the
+// problems that it finds. The parameter uri may also be the name of a file; rules about
+// the URI of the document are then not checked. The parameter served is the media type,
+// or "" if that is unknown. The error is the reason why the document cannot be read.
 func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	s := scan{uri: uri, served: mediaType(served), goal: toListing}
 	if !isHTTP(uri) {
@@ -313,7 +316,7 @@ func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	}
 	err := s.read(body)
 	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
-		err = nil // there are no rules for documents of other kinds
+		err = nil // not an error, since there are no rules for documents of other kinds
 	}
 	if s.uri == uri {
 		return s.doc.problems, err

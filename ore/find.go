@@ -23,20 +23,21 @@ type Finder struct {
 	Client *fetch.Client
 	Limits Limits // limits for reading each map
 
-	Depth    int // largest number of links between the given URI and a map; 0 is 10
-	Requests int // largest number of requests in a search; 0 is 20,000
-	// Pages is the number of maps that are also requested as HTML, because one URI
-	// must not be both a map and a page: 0 is 100, negative is none.
+	Depth    int // the largest number of links from the given URI to a map; 0 means 10
+	Requests int // the largest number of requests in a search; 0 means 20,000
+	// Pages is the largest number of maps for which Find also requests an HTML page at the
+	// same URI, because one URI must not be both a map and a page. 0 means 100; if it is
+	// negative, there are no such requests.
 	Pages int
 
 	// Found is called once for each map. If it returns an error, the search ends.
 	Found func(*Found) error
-	// Problem is called for each violation of a rule; may be nil.
+	// Problem is called for each violation of a rule; it may be nil.
 	Problem func(Problem)
-	// Note is called for each part of a document that was skipped, and for each
-	// oddity of a map; may be nil.
+	// Note is called for each part of a document that was skipped, and for each oddity of
+	// a map; it may be nil.
 	Note func(uri, text string)
-	// Failed is called for each linked document that could not be read; may be nil.
+	// Failed is called for each linked document that could not be read; it may be nil.
 	Failed func(uri string, err error)
 }
 
@@ -44,8 +45,8 @@ type Finder struct {
 type Found struct {
 	URI   string // URI of the map
 	Way   Way
-	Page  string // the document that contains the link; "" for the given URI
-	Depth int    // number of links followed from the given URI
+	Page  string // the document with the link to the map; "" if the map is at the given URI
+	Depth int    // the number of links from the given URI to the map
 
 	// Record is the URI of the OAI-PMH record that contains the map, if a gateway
 	// returned the map (ORE alpha §2.4).
@@ -58,14 +59,14 @@ type Report struct {
 	Maps   int64 // number of maps that were found
 	Failed int64 // number of linked documents that could not be read
 	TooFar int64 // number of links that were not followed because of Depth
-	Cut    bool  // the search ended at a limit of requests or memory
+	Cut    bool  // whether the search has ended early, at a limit of requests or memory
 }
 
 const (
 	defaultDepth    = 10
 	defaultRequests = 20_000
 	defaultPages    = 100
-	maxQueue        = 64 << 20 // largest size of all queued leads in bytes
+	maxQueue        = 64 << 20 // the largest total size, in bytes, of the leads that wait to be followed
 	maxListing      = 200 << 20
 )
 
@@ -74,18 +75,18 @@ type search struct {
 	f     Finder
 	rep   Report
 	queue []lead
-	seen  map[string]*target // visited URIs, without fragment
-	room  int64              // how many bytes of leads may still be queued
-	left  int                // number of requests that may still be sent
+	seen  map[string]*target // the targets of the URIs that were visited, without fragments
+	room  int64              // the number of bytes of leads that may still be queued
+	left  int                // the number of requests that may still be sent
 	pages int
 }
 
-// target is what was found at a URI.
+// target is what a request for a URI has found.
 type target struct {
 	kind  kind
-	goal  goal // what the lead promised
-	m     *Map // short form of the map; nil if the target is not a map
-	whole bool // m contains all aggregated resources
+	goal  goal // the kind of target that the lead (the link that was followed) promises
+	m     *Map // the map in a short form; nil if the target is not a map
+	whole bool // whether m has all aggregated resources of the map
 	err   error
 	told  bool // err was reported
 }
@@ -129,8 +130,8 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// failed reports an error of reading the target of a lead. If the target need not be a
-// map, only errors of the transfer are reported as failures.
+// failed reports that the target of a lead could not be read. If a lead does not promise
+// a map, only errors of the transfer count as failures; for other errors there is a note.
 func (s *search) failed(ctx context.Context, l *lead, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
@@ -158,7 +159,8 @@ func (s *search) tell(found ...Problem) {
 	}
 }
 
-// visit follows a lead, unless its target was visited before.
+// visit requests the target of a lead (a URI that may lead to a map), unless it was
+// visited before.
 func (s *search) visit(ctx context.Context, l *lead) error {
 	l.uri = withoutFragment(l.uri)
 	if t, ok := s.seen[l.uri]; ok && !t.unlisted(l) {
@@ -171,8 +173,8 @@ func (s *search) visit(ctx context.Context, l *lead) error {
 	return t.err
 }
 
-// unlisted reports whether to visit the target again as a list: it was visited as a
-// map, but is the list that the lead promises.
+// unlisted reports whether the target must be read again as a list of maps, because it
+// was first read as a map, but is a list, as this lead says.
 func (t *target) unlisted(l *lead) bool {
 	return l.goal == toListing && t.goal == toMap && (t.kind == kindFeed || t.kind == kindSitemap)
 }
@@ -188,7 +190,7 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // an open response occupies a slot of its host, which the next request may need
+	_ = resp.Body.Close() // closed now, since a host has only a few slots for open responses, and the next request may need one
 	for _, n := range doc.notes {
 		s.note(l.uri, n)
 	}
@@ -200,9 +202,9 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	return s.follow(ctx, l, doc)
 }
 
-// again checks a lead whose target was visited before: a map with another link to it, a
-// cycle of pages, or a target that is not a map. An error of the target is reported
-// only once.
+// again handles a lead whose target was visited before. It may be a map to which a second
+// link leads, a page in a cycle of links, or no map at all. An error of the target is
+// reported only once.
 func (s *search) again(l *lead, t *target) error {
 	switch {
 	case t.m != nil:
@@ -239,7 +241,7 @@ const (
 func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	r := fetch.Request{URL: l.uri, Accept: acceptMap, MaxBytes: maxListing}
 	if l.goal == toPage {
-		r.MaxBytes = math.MaxInt64 // only the Link header of a large resource is read
+		r.MaxBytes = math.MaxInt64 // of a large resource only the header is used, for the sake of its Link fields
 		if l.way != WayGiven {
 			r.Accept = acceptPage
 		}
@@ -255,7 +257,7 @@ func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
 	return resp, err
 }
 
-// read reads the response to a request for the target of a lead.
+// read reads the response to the request for a lead's target.
 func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answer, error) {
 	in := scan{
 		uri: resp.URL, served: mediaType(resp.ContentType), goal: l.goal, site: l.site,
@@ -282,13 +284,14 @@ func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answ
 	return &in.doc, nil
 }
 
-// header adds the leads in the Link header fields of a response.
+// header collects the leads (URIs that may lead to maps) in the Link header fields of a
+// response.
 func (s *scan) header(resp *fetch.Response) {
 	at := newScope(resp.URL)
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // the link is one of another resource
+			continue // skipped, since this is a link from another resource
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
 			found = append(found, linked(&h, WayHeader, resp.URL)...)
@@ -297,7 +300,7 @@ func (s *scan) header(resp *fetch.Response) {
 	s.doc.leads = append(found, s.doc.leads...)
 }
 
-// context loads a JSON-LD context during a search.
+// context loads a JSON-LD context during a search, and counts this as a request.
 func (s *search) context(ctx context.Context, uri string) ([]byte, error) {
 	s.left--
 	return loadContext(ctx, s.f.Client, uri)
@@ -359,9 +362,9 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	return nil
 }
 
-// selfOfRecord returns the URI that a map in an OAI-PMH record states for itself, if it
-// is on the same origin as the record. Otherwise a record could claim the URI of a map
-// on another site.
+// selfOfRecord returns the URI that a map in an OAI-PMH record states for itself. It
+// returns "" if that URI is not of the same origin as the record, since otherwise a
+// record could pretend to be a map of another site.
 func selfOfRecord(m *Map, at string) string {
 	if !m.Wrapped || m.Self == "" {
 		return ""
@@ -377,8 +380,8 @@ func selfOfRecord(m *Map, at string) string {
 	return withoutFragment(self.String())
 }
 
-// others queues the maps that a map links: other maps of its Aggregation, and maps of
-// Aggregations that it aggregates.
+// others queues the other maps that a map mentions: further maps of its Aggregation, and
+// maps of Aggregations that it aggregates.
 func (s *search) others(l *lead, m *Map) {
 	named := slices.Clone(m.Aggregation.Maps)
 	for i := range m.Resources {
@@ -389,7 +392,7 @@ func (s *search) others(l *lead, m *Map) {
 	}
 }
 
-// push queues the lead next, which was found at the target of l.
+// push queues a new lead, the second parameter, which was found at the target of l.
 func (s *search) push(l *lead, next lead) {
 	next.uri = withoutFragment(next.uri)
 	next.depth = l.depth + 1
@@ -409,7 +412,8 @@ func (s *search) push(l *lead, next lead) {
 	}
 }
 
-// follow queues the leads in a document that is not a map.
+// follow queues the leads (URIs that may lead to maps) in a document that is not itself a
+// map.
 func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	switch {
 	case doc.kind == kindRepository && l.goal != toMap:
@@ -435,8 +439,9 @@ func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	return nil
 }
 
-// ended reports a problem if a link promised a way to a map, but the document does not
-// lead to one. onward is the number of links in the document that promise a map.
+// ended reports a problem if a link promises that its target leads to a map, but the
+// document does not. onward is the number of links in the document that promise a map or
+// a way to one.
 func (s *search) ended(l *lead, doc *answer, onward int) {
 	switch {
 	case l.goal == toAggregation && !l.maybe && onward == 0:
@@ -449,8 +454,8 @@ func (s *search) ended(l *lead, doc *answer, onward int) {
 	}
 }
 
-// conflated returns the problems of a map whose URI also returns an HTML page (ORE
-// alpha §5.2). The URI of an Aggregation may do so.
+// conflated checks that the URI of a map does not also return an HTML page (ORE alpha
+// §5.2), and returns the problems. For the URI of an Aggregation this is allowed.
 func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
 	if l.goal == toAggregation || l.way == WayOAIPMH || l.way == WayGiven && len(resp.Redirects) > 0 {
 		return nil
@@ -466,7 +471,7 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	page, err := s.f.Client.Get(ctx, fetch.Request{URL: l.uri, Accept: "text/html, application/xhtml+xml;q=0.9, */*;q=0.1", MaxBytes: math.MaxInt64})
 	s.left--
 	if err != nil {
-		return found // there is no page
+		return found // no problem, since there is no page
 	}
 	defer page.Body.Close()
 	if t := mediaType(page.ContentType); t != "text/html" && t != "application/xhtml+xml" || mediaType(resp.ContentType) == t {
@@ -499,7 +504,7 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 	}
 }
 
-// repository queues the records of an OAI-PMH repository that are maps (ORE alpha
+// repository queues those records of an OAI-PMH repository that contain maps (ORE alpha
 // §2.1).
 func (s *search) repository(ctx context.Context, l *lead) error {
 	base := repositoryOf(l.uri)
@@ -528,8 +533,8 @@ func (s *search) repository(ctx context.Context, l *lead) error {
 	return nil
 }
 
-// repositoryOf returns the base URL of a repository: the URI of a request to the
-// repository, without OAI-PMH arguments.
+// repositoryOf returns the base URL of an OAI-PMH repository, given the URI of any
+// request to it: the URI without the arguments of OAI-PMH.
 func repositoryOf(uri string) string {
 	base, query, _ := strings.Cut(uri, "?")
 	var own []string

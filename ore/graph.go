@@ -24,8 +24,8 @@ const (
 	nsOAI     = "http://www.openarchives.org/OAI/2.0/"
 )
 
-// term is the object of a statement: a literal, or a node, which is a URI or the name
-// of a blank node. Names of blank nodes begin with "_:".
+// term is the object of a statement: a text, or a node. A node is given by its URI or, if
+// it is a blank node, by a name that begins with "_:".
 type term struct {
 	value   string
 	literal bool
@@ -36,19 +36,19 @@ type statement struct {
 	object    term
 }
 
-// graph holds the statements of a map by subject.
+// graph has the statements of a map, sorted by their subjects.
 type graph struct {
-	subjects []string // all subjects, in the order of their first statements
+	subjects []string // all subjects, in the order in which they were first added
 	about    map[string][]statement
 	size     int
-	blank    int   // number of blank nodes named so far
-	err      error // set when there are too many statements, of which the rest is ignored
+	blank    int   // the number of names that anonymous has returned
+	err      error // the error for too many statements; the statements above the limit are ignored
 }
 
 func newGraph() *graph { return &graph{about: map[string][]statement{}} }
 
-// anonymous returns a new name for a blank node. The space distinguishes it from names
-// in documents.
+// anonymous returns a new name for a blank node. The name has a space in it, so that no
+// name in a document can be equal to it.
 func (g *graph) anonymous() string {
 	g.blank++
 	return fmt.Sprintf("_: %d", g.blank)
@@ -77,15 +77,16 @@ func (g *graph) state(subject string, s statement) {
 	g.about[subject] = append(g.about[subject], s)
 }
 
-// rename moves the statements about a blank node to the node uri, before any statements
-// about that node.
+// rename moves all statements about a blank node to the node with the given URI, and puts
+// them before other statements about that node.
 func (g *graph) rename(blank, uri string) {
 	g.subjects = append(g.subjects, uri)
 	g.about[uri] = append(g.about[blank], g.about[uri]...)
 	delete(g.about, blank)
 }
 
-// nodes returns the nodes that are objects of a subject and a predicate.
+// nodes returns the nodes that are objects in statements with the given subject and
+// predicate.
 func (g *graph) nodes(subject, predicate string) []string {
 	var found []string
 	for _, s := range g.about[subject] {
@@ -96,8 +97,8 @@ func (g *graph) nodes(subject, predicate string) []string {
 	return found
 }
 
-// text returns the first value of a subject that is not empty, for the first of the
-// predicates that has one.
+// text returns a value of the subject that is not empty. It tries the predicates in their
+// order, and returns the first value that it finds.
 func (g *graph) text(subject string, predicates ...string) string {
 	for _, p := range predicates {
 		for _, s := range g.about[subject] {
@@ -113,7 +114,8 @@ func isBlank(node string) bool { return strings.HasPrefix(node, "_:") }
 
 func isURI(node string) bool { return node != "" && !isBlank(node) }
 
-// moment returns the time of a subject that Dublin Core states under a local name.
+// moment returns a time that is stated about the subject by a term of Dublin Core. local
+// is the name of the term, without its namespace.
 func (g *graph) moment(m *Map, subject, local string) resourcesync.Datetime {
 	return m.datetime(g.text(subject, nsDCTerms+local, nsDC+local))
 }
@@ -164,8 +166,9 @@ func (g *graph) creators(subject string) []string {
 	return names
 }
 
-// fill fills the map at uri from the statements. self is the node of the map, or "",
-// and aggregation is the node of the Aggregation.
+// fill sets the fields of a Map by the statements. uri is the URL from which the map was
+// read, and self is the node of the map; "" if there is none. aggregation is the node of
+// the Aggregation.
 func (g *graph) fill(m *Map, uri, self, aggregation string) error {
 	if g.err != nil {
 		return g.err
@@ -202,7 +205,8 @@ func (g *graph) describe(m *Map, a *Aggregation) {
 	a.Maps = g.maps(m, uri)
 }
 
-// maps returns the URIs of the maps that describe a node, without the map m.
+// maps returns the URIs of the maps that describe a node, except that of the map m
+// itself.
 func (g *graph) maps(m *Map, node string) []string {
 	var uris []string
 	for _, uri := range g.nodes(node, nsORE+"isDescribedBy") {
@@ -227,8 +231,9 @@ func (g *graph) resource(m *Map, uri string) Resource {
 	return r
 }
 
-// described returns the node of the map and that of its Aggregation. If the document
-// describes several maps, it returns the one at uri, or else the first.
+// described returns the node of a map and the node of the Aggregation that it describes.
+// If the document has several maps, it chooses the one with the given URI, or else the
+// first.
 func (g *graph) described(uri string) (self, aggregation string) {
 	for _, s := range g.subjects {
 		for _, a := range g.nodes(s, nsORE+"describes") {

@@ -33,7 +33,7 @@ const (
 	maxContexts = 100     // largest number of contexts in one document
 	maxTerms    = 2_000   // largest number of terms in the contexts of one document
 	maxValues   = 500_000 // largest number of objects, lists and values in one document
-	maxScoped   = 200_000 // largest product of the numbers of terms and values if contexts are inside terms, which takes seconds to expand
+	maxScoped   = 200_000 // largest product of terms and values in a document with contexts inside terms; a document at this limit takes seconds to expand
 	maxRemote   = 8       // largest number of contexts that are loaded for one document
 )
 
@@ -86,9 +86,9 @@ func parseJSON(text []byte) (any, error) {
 	return doc, nil
 }
 
-// measure counts what makes a document expensive to expand. The library processes a
-// context for each object to which it applies. A context inside a term (JSON-LD 1.1
-// §4.1.8) may apply to all objects.
+// measure counts what makes it expensive to expand a document. The library processes a
+// context again for each object to which the context applies. A context inside the
+// definition of a term (JSON-LD 1.1 §4.1.8) may apply to all objects.
 type measure struct{ contexts, scoped, terms, values int }
 
 func (m *measure) of(v any, depth int, inContext bool) error {
@@ -158,8 +158,8 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	}()
 	o := ld.NewJsonLdOptions(uri)
 	o.DocumentLoader, o.Ordered = c, true
-	// Converting to RDF by the library takes quadratic time: each value of a
-	// property is compared with all others.
+	// The document is only expanded. The library could also convert it to RDF, but in
+	// quadratic time: it compares each value of a property with all others.
 	nodes, err := ld.NewJsonLdProcessor().Expand(doc, o)
 	if err != nil {
 		return nil, jsonError(err)
@@ -173,8 +173,9 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	return e.graph, nil
 }
 
-// expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements of one graph,
-// whatever graphs the document has. Each element of a list is a value.
+// expanded converts expanded JSON-LD (JSON-LD API §5.1) to statements. It puts the
+// statements of all graphs in the document together, and treats each element of a list as
+// a separate value.
 type expanded struct{ *graph }
 
 // node adds the statements about a node, and returns the URI or blank name of the node.
@@ -202,8 +203,9 @@ func (e expanded) node(node map[string]any) string {
 	return id
 }
 
-// values adds the values of a property of a node, and the statements about the values.
-// The properties @graph and @included only serve to contain nodes.
+// values adds the values of one property of a node, and what is stated about these
+// values. It adds no statement with the properties @graph and @included, which only
+// contain nodes.
 func (e expanded) values(id, property string, values []any) {
 	for _, v := range values {
 		value, ok := v.(map[string]any)
@@ -222,7 +224,8 @@ func (e expanded) values(id, property string, values []any) {
 	}
 }
 
-// reverse adds the statements under @reverse, in which the node id is the object.
+// reverse adds the statements that are written backwards, under @reverse: in them the
+// node with the given id is the object.
 func (e expanded) reverse(id string, properties any) {
 	all, _ := properties.(map[string]any)
 	for _, property := range slices.Sorted(maps.Keys(all)) {

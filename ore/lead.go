@@ -20,27 +20,27 @@ const (
 	WayRSS         Way = "rss"            // an RSS feed that lists maps, §2.3
 	WayOAIPMH      Way = "oai-pmh"        // a record of an OAI-PMH repository, §2.1
 	WayLink        Way = "html-link"      // link rel="resourcemap", §3.1
-	WayIndirect    Way = "html-indirect"  // linked by a page that is the target of rel="indirectresourcemap", §3.1
+	WayIndirect    Way = "html-indirect"  // a link in a page to which another page links with rel="indirectresourcemap", §3.1
 	WayAttribute   Way = "html-attribute" // the attribute resourcemap of an a or img element, §3.2
 	WayRel         Way = "html-rel"       // rel="resourcemap=URI" on an a element, §3.2
 	WayText        Way = "html-text"      // a URI in the visible text of a page, §3.4
 	WayHeader      Way = "link-header"    // Link: rel="resourcemap", §4.1
 	WayAggregation Way = "aggregation"    // a link to an Aggregation, whose URI leads to the map (1.0 Discovery §1.2)
-	WayMap         Way = "resource-map"   // a link in another map to this map
+	WayMap         Way = "resource-map"   // a link to this map in another map
 	WaySimpleFile  Way = "simple-file"    // a page that lists maps, §5.1
-	WayConflated   Way = "conflated-uri"  // a URI that is both a map and a page, §5.2
+	WayConflated   Way = "conflated-uri"  // a URI that returns the map or an HTML page, depending on the request, §5.2
 )
 
 // Discouraged reports whether the ORE alpha advises against this way of publishing a
 // map.
 func (w Way) Discouraged() bool { return w == WaySimpleFile || w == WayConflated }
 
-// goal is what the target of a lead is expected to be.
+// goal is what a lead (a URI that may lead to a map) promises about its target.
 type goal uint8
 
 const (
 	toMap         goal = iota // a Resource Map
-	toPage                    // a page or any resource whose links are followed
+	toPage                    // a page, or another resource, whose links lead to a map
 	toListing                 // a feed, a Sitemap or an OAI-PMH repository
 	toAggregation             // an Aggregation, whose URI leads to its map
 )
@@ -50,17 +50,17 @@ type lead struct {
 	uri   string
 	way   Way
 	goal  goal
-	page  string // URI of the document with the lead
+	page  string // the URI of the document in which the lead is
 	line  int
-	depth int // number of links followed from the given URI
+	depth int // the number of links from the given URI to this one
 
-	maybe    bool   // the target may be something else than a map, so that a failure is not reported as a problem
-	indirect bool   // a link with rel="indirectresourcemap", from a page to another page
-	id       string // id of the map in a listing: atom:id or an OAI-PMH identifier
-	updated  string // time of the map in a listing, as written there
-	mime     string // media type of the map that the link states
-	site     string // for a Sitemap in robots.txt: URL of the site, below which the Sitemap may list URLs
-	cites    string // resource to which the element with the URI of the map links; the map should aggregate the resource
+	maybe    bool   // whether the target need not be a map, so that it is no problem if it is not
+	indirect bool   // whether the link has rel="indirectresourcemap" and leads to another page
+	id       string // the id of the map in a list of maps: its atom:id, or its OAI-PMH identifier
+	updated  string // the time of the map in a list of maps, as it is written there
+	mime     string // the media type that the link states for the map
+	site     string // for a Sitemap that robots.txt names: the URL of the site, below which the Sitemap may list URLs
+	cites    string // the resource for which the page names the map: the target of the a or img element; the map should aggregate it
 }
 
 const (
@@ -83,14 +83,14 @@ var (
 // mapTypes are media types of maps.
 var mapTypes = []string{"application/atom+xml", "application/rdf+xml", "application/ld+json"}
 
-// size estimates the memory of a lead in bytes.
+// size estimates how much memory a lead needs, in bytes.
 func (l *lead) size() int64 {
 	const frame = 250
 	return int64(frame + len(l.uri) + len(l.id) + len(l.updated) + len(l.cites) + len(l.mime))
 }
 
-// linked returns the leads in a link element or in a Link header field, whose href is
-// absolute.
+// linked returns the leads (URIs that may lead to a map) in a link element of a page or
+// in a Link header field. The href of the link must be absolute.
 func linked(l *weblink.Link, way Way, page string) []lead {
 	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}
 	switch {
@@ -123,18 +123,19 @@ func mediaType(s string) string {
 	return strings.ToLower(strings.TrimSpace(s))
 }
 
-// pageScan collects the leads in an HTML page.
+// pageScan collects the leads (URIs that may lead to a map) in an HTML page.
 type pageScan struct {
 	uri  string
-	page weblink.Page // the page with its base URL
+	page weblink.Page // the HTML page, which knows its base URL
 
 	links, cited, texts, anchors []lead
 
-	anchor *lead // the a element whose text is being read
+	anchor *lead // the lead in the a element whose text is being read; nil outside such elements
 	words  strings.Builder
 }
 
-// tag collects the leads in a tag, or in the text between two tags.
+// tag collects the leads in the next piece of a page: a tag, or the text between two
+// tags.
 func (p *pageScan) tag(t *weblink.Tag) {
 	switch t.Name {
 	case "base":
@@ -155,7 +156,7 @@ func (p *pageScan) tag(t *weblink.Tag) {
 	}
 }
 
-// whole returns the absolute URI of a reference in the page; "" if it cannot be
+// whole makes a reference in the page an absolute URI. It returns "" if the URI cannot be
 // fetched.
 func (p *pageScan) whole(ref string) string {
 	uri, err := p.page.Resolve(p.uri, ref)
@@ -181,8 +182,8 @@ func (p *pageScan) link(t *weblink.Tag) {
 	}
 }
 
-// element collects the leads in an a or img element. The map that the element names
-// should aggregate the target of the element.
+// element collects the leads in an a or img element. An attribute of the element can name
+// a map. That map should aggregate the resource to which the element links.
 func (p *pageScan) element(t *weblink.Tag) {
 	p.endAnchor()
 	target := p.whole(t.Attr("href"))
@@ -212,8 +213,8 @@ var mapName = regexp.MustCompile(`(?i)\bReMs?\b|resource ?maps?\b`)
 // mapExtensions are usual extensions of the file names of maps.
 var mapExtensions = []string{".atom", ".rdf", ".jsonld", ".rem", ".ore"}
 
-// endAnchor ends the a element that is being read, and stores its lead if it looks like
-// a link to a map.
+// endAnchor is called at the end of an a element. If the element looks like a link to a
+// map, it stores the lead.
 func (p *pageScan) endAnchor() {
 	if p.anchor == nil {
 		return
@@ -253,9 +254,9 @@ func (p *pageScan) leads() []lead {
 	return slices.Concat(p.links, p.cited, p.texts, p.anchors)
 }
 
-// getRecord returns the URI of the OAI-PMH GetRecord request in the query of a gateway
-// URI (ORE alpha §2.4); "" if the URI is not one of a gateway. The query may contain
-// the URI escaped, or unescaped up to the end of the query.
+// getRecord returns the URI of an OAI-PMH GetRecord request that is part of the query of
+// a gateway's URI (ORE alpha §2.4). It returns "" if uri is not the URI of a gateway. The
+// inner URI is either escaped, or unescaped and then extends to the end of the query.
 func getRecord(uri string) string {
 	_, query, ok := strings.Cut(uri, "?")
 	if !ok {

@@ -13,15 +13,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Listing presents the aggregated resources of Resource Maps as a Source of one set: a
-// Source Description at the URI of the search, a Capability List and a Resource List. A
-// Client with the Listing as its cache ([fetch.Client.WithCache]) reads these documents
-// without a request, so every reader of Sources can read maps. Resources are fetched as
-// usual.
+// Listing presents the aggregated resources of Resource Maps as a Source with one set. It
+// consists of three documents: a Source Description at the URI of the search, a
+// Capability List and a Resource List. A Client that has the Listing as its cache
+// ([fetch.Client.WithCache]) reads these documents without sending a request. So a
+// program that reads Sources can also read maps. It fetches the resources as usual.
 //
-// The time of the Resource List is the start of the search. The list has what maps
-// state reliably: the URI, the time of modification and the media type. The length in
-// Atom is only a hint (RFC 4287 §4.2.7.6), so the list has no lengths.
+// The time of the Resource List is the start of the search. Each entry has the URI, the
+// time of modification and the media type, which maps state reliably. It has no length,
+// since the length in Atom is only a hint (RFC 4287 §4.2.7.6).
 type Listing struct {
 	URI  string // URI of the Source Description
 	Maps []string
@@ -33,7 +33,7 @@ type Listing struct {
 	documents map[string][]byte
 }
 
-// maxListed is the largest number of resources in a Listing: those of two Resource
+// maxListed is the largest number of resources in a Listing. They fit into two Resource
 // Lists.
 const maxListed = 2 * resourcesync.MaxEntries
 
@@ -56,10 +56,11 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns the cause.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Listing finds the maps at a URI and lists their aggregated resources, each once. It
-// omits Aggregations that have a map, because an Aggregation is not a document. The
-// error is that of Find, an *IncompleteError, or one that wraps ErrNotMap if there is
-// no map. Found, Problem, Note and Failed are called as by Find.
+// Listing searches for maps from a URI, as Find does, and lists the resources that they
+// aggregate, each once. It leaves out an Aggregation that has a map of its own, because
+// an Aggregation is not a document. It calls Found, Problem, Note and Failed as Find
+// does. The error is an error of Find, an *IncompleteError or, if there is no map, an
+// error that wraps ErrNotMap.
 func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	at := resourcesync.DatetimeOf(f.Client.Now().UTC())
 	u, err := fetch.Parse(uri)
@@ -106,7 +107,7 @@ func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 // collector collects the entries of a Listing.
 type collector struct {
 	list      []resourcesync.Entry
-	entries   map[string]int // indexes in list by URI
+	entries   map[string]int // the index in list of the entry with a URI
 	described map[string]bool
 	skipped   int64
 }
@@ -154,8 +155,9 @@ func (c *collector) listed() []resourcesync.Entry {
 	return kept
 }
 
-// beside returns the URI of a document of the Listing: the URI of the search with the
-// name as an argument. It is never requested from a server.
+// beside returns the URI for a document of the Listing: the URI of the search with an
+// additional argument that contains the given name. No server ever gets a request for
+// this URI.
 func (l *Listing) beside(name string) string {
 	if strings.Contains(l.URI, "?") {
 		return l.URI + "&instep=" + name
@@ -189,7 +191,8 @@ func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) 
 	return nil
 }
 
-// lists returns the Resource List, or its index and its parts.
+// lists returns the Resource List or, if there are too many entries for one, an index and
+// several Resource Lists.
 func (l *Listing) lists(entries []resourcesync.Entry, at resourcesync.Datetime, capabilities string) []listedDocument {
 	uri := l.beside("resourcelist")
 	head := headerOf(resourcesync.CapabilityResourceList, link(resourcesync.RelUp, capabilities))

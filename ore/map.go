@@ -37,7 +37,7 @@ func (f Format) MediaType() string {
 // Map is a Resource Map (ORE model §4): a document that describes one Aggregation. A
 // field is zero if the document does not state it.
 type Map struct {
-	URI    string // URI of the map (URI-R): Self, or else the URL from which the map was read
+	URI    string // the URI of the map (URI-R): the one that the map states in Self, or else the URL from which it was read
 	Self   string // URI that the map states for itself: its self link, or the subject of ore:describes; "" if it states none
 	ID     string // atom:id of the feed or entry; "" in other formats
 	Format Format
@@ -63,7 +63,7 @@ type Map struct {
 type Aggregation struct {
 	URI               string // URI of the Aggregation (URI-A)
 	Title             string
-	Types             []string // URIs of the types
+	Types             []string // the URIs of the Aggregation's types
 	Creators          []string
 	Created, Modified resourcesync.Datetime
 	Maps              []string // URIs of other Resource Maps that describe the Aggregation
@@ -74,14 +74,14 @@ type Resource struct {
 	URI       string // URI of the resource (URI-AR)
 	Title     string
 	MediaType string
-	Types     []string // URIs of the types
+	Types     []string // the URIs of the resource's types
 	Creators  []string
 	Modified  resourcesync.Datetime
 	Length    int64    // length of the resource in bytes; 0 if the map does not state it
 	Maps      []string // if the resource is an Aggregation, URIs of the Resource Maps that describe it
 }
 
-// Limits are limits for reading a map. A limit that is zero has its default.
+// Limits are limits for reading a map. For a limit that is zero, the default applies.
 type Limits struct {
 	Bytes     int64 // largest document in bytes; default 64 MiB, for JSON-LD always at most 4 MiB
 	Resources int   // largest number of aggregated resources; default 100,000
@@ -124,8 +124,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// brief returns a map of limited size that is enough to check further leads to m. whole
-// reports whether it has all aggregated resources.
+// brief returns a short form of the map, of limited size. It has what is needed to check
+// other leads to the map. whole reports whether it still has all aggregated resources.
 func (m *Map) brief() (b *Map, whole bool) {
 	const mostResources, mostBytes = 100, 16 << 10
 	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
@@ -141,8 +141,9 @@ func (m *Map) brief() (b *Map, whole bool) {
 	return b, true
 }
 
-// keep removes aggregated resources that occur twice, or that are the Aggregation or
-// the map itself. It returns an error if there are too many, or if a URI is too long.
+// keep removes an aggregated resource that is listed twice, or that is the Aggregation or
+// the map itself. It returns an error if too many resources remain, or if a URI is too
+// long.
 func (m *Map) keep(l Limits) error {
 	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
 		if len(uri) > fetch.MaxURL {

@@ -51,16 +51,17 @@ const (
 	mostProblems      = 100 // largest number of problems that are reported for one rule in one document
 )
 
-// problem returns a problem at the position of the lead in its document.
+// problem returns a problem about a lead. Its position is that of the lead in the
+// document with the lead.
 func (l *lead) problem(rule, format string, args ...any) Problem {
 	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: clip(fmt.Sprintf(format, args...))}
 }
 
-// identification has the rules of one table in ORE alpha §2: how a listing must
-// identify a map. A rule is "" if the table does not have it.
+// identification has the rules by which one kind of list identifies a map: a table in ORE
+// alpha §2. A field for a rule is "" if the table has no such rule.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
-	what, when                            string // how messages name the URI and the time in the listing
+	what, when                            string // the names, for messages, of the URI and of the time in the list
 }
 
 var tables = map[Way]identification{
@@ -70,8 +71,8 @@ var tables = map[Way]identification{
 	WayOAIPMH:  {idNotSelf: ruleOAIIdentifier, idNotID: ruleOAIIdentifier, time: ruleOAIDatestamp, when: "datestamp"},
 }
 
-// check returns the problems of a lead: contradictions between what it states about a
-// map and the map m.
+// check compares what a lead states about a map with the map itself, and returns the
+// contradictions.
 func (l *lead) check(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) {
@@ -83,7 +84,7 @@ func (l *lead) check(m *Map) []Problem {
 	isID := func(uri string) bool { return uri != "" && (uri == m.ID || uri == m.Aggregation.URI) }
 	gateway := getRecord(l.uri) != ""
 	switch {
-	case gateway: // a map does not know the URIs of gateways
+	case gateway: // not compared, since a map does not know by which gateway it can be requested
 	case m.Self == "":
 		tell(t.self, "the map %q has no self link, which %s should be equal to", l.uri, t.what)
 	case m.Self != l.uri:
@@ -104,8 +105,8 @@ func (l *lead) check(m *Map) []Problem {
 	return append(found, l.checkLink(m)...)
 }
 
-// checkTime returns a problem if the time in a listing is not that of the map. Times
-// are compared at the lower one of their precisions.
+// checkTime returns a problem if a list states another time for a map than the map
+// itself. If one time is less precise, only its precision is compared.
 func (l *lead) checkTime(m *Map, t identification) *Problem {
 	if t.time == "" || l.updated == "" || m.Modified.IsZero() {
 		return nil
@@ -122,7 +123,7 @@ func (l *lead) checkTime(m *Map, t identification) *Problem {
 	return nil
 }
 
-// time parses the time in a listing.
+// time parses the time that a list of maps states for this map.
 func (l *lead) time() (resourcesync.Datetime, error) {
 	if l.way != WayRSS {
 		return resourcesync.ParseDatetime(strings.TrimSpace(l.updated))
@@ -134,8 +135,8 @@ func (l *lead) time() (resourcesync.Datetime, error) {
 	return resourcesync.DatetimeOf(t), nil
 }
 
-// checkLink returns the problems of a link: contradictions between what it states about
-// a map and the map m.
+// checkLink compares what a link states about a map with the map itself, and returns the
+// contradictions.
 func (l *lead) checkLink(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) { found = append(found, l.problem(rule, format, args...)) }
@@ -153,8 +154,7 @@ func (l *lead) checkLink(m *Map) []Problem {
 	return found
 }
 
-// checkCite returns a problem if a page cites a map in a form that the rules
-// discourage.
+// checkCite returns a problem if a page names the map in a way that the rules discourage.
 func (l *lead) checkCite() (Problem, bool) {
 	switch l.way {
 	case WayAttribute:
@@ -174,7 +174,7 @@ func inScope(base, uri string) bool {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
-		return true // an invalid URI is not a problem of its directory
+		return true // no problem here, since the rule is only about the directory, and another rule is about invalid URIs
 	}
 	dir := b.Path[:strings.LastIndexByte("/"+b.Path, '/')]
 	dir = strings.TrimSuffix(dir, "/") + "/"

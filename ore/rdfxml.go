@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// rdfReader turns RDF/XML into statements. It reads node and property elements,
-// property attributes, rdf:about, ID, nodeID, resource, li and parseType, and xml:base.
-// It ignores reification and languages.
+// rdfReader turns RDF/XML into statements. Of RDF/XML it understands node and property
+// elements, property attributes, the attributes about, ID, nodeID, resource and
+// parseType, the element rdf:li, and xml:base. It ignores reification and languages.
 type rdfReader struct {
 	d     *xml.Decoder
 	g     *graph
 	depth int
 }
 
-// scope has the base URI that applies within an element.
+// scope has the base URI for relative references within an element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {
@@ -188,8 +188,8 @@ func (r *rdfReader) property(s scope, subject, predicate string, start *xml.Star
 	return r.content(s, subject, predicate, start, parse != "")
 }
 
-// collection adds a statement for each member of a list, because the order of a list
-// has no meaning in maps.
+// collection reads the members of a list, and adds one statement for each of them. It
+// does not keep their order, which has no meaning in maps.
 func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	members, err := r.nodes(s)
 	if err != nil {
@@ -201,8 +201,8 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	return nil
 }
 
-// content reads the content of a property element: text or node elements. If asText is
-// true, tags are ignored (rdf:parseType="Literal").
+// content reads the content of a property element, which is either text or node elements.
+// With asText, it reads the text and ignores all tags (rdf:parseType="Literal").
 func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
 	var text strings.Builder
 	nodes := 0
@@ -238,9 +238,9 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 	}
 }
 
-// literal adds the statement of a property element that contains only text. If the text
-// is empty and the element has property attributes, the object is a blank node that
-// these describe.
+// literal adds the statement of a property element that contains only text. If that text
+// is empty and the element has property attributes, the object of the statement is not
+// the text but a new blank node with these attributes.
 func (r *rdfReader) literal(s scope, subject, predicate string, start *xml.StartElement, text string) {
 	if strings.TrimSpace(text) != "" || !hasProperties(start) {
 		r.g.literal(subject, predicate, text)

@@ -51,7 +51,7 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	case '<':
 		err = r.xml(uri, b, m)
 	default:
-		err = notMap("it is neither XML nor JSON")
+		err = notMap("the document is neither XML nor JSON")
 	}
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 // sniffed is the number of bytes by which the format is recognised.
 const sniffed = 4 << 10
 
-// first returns the first byte that is not white space.
+// first returns the first byte that is not white space; 0 if there is none.
 func first(head []byte) byte {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	if len(head) == 0 {
@@ -71,8 +71,8 @@ func first(head []byte) byte {
 	return head[0]
 }
 
-// bounded is a reader that returns ErrTooLarge after a number of bytes. It stores its
-// first error.
+// bounded is a reader that returns ErrTooLarge if more than a number of bytes are read.
+// It remembers the first error that it has returned.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -113,7 +113,7 @@ func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	case start.Name.Space == nsRDF && start.Name.Local == "RDF":
 		err = readRDF(d, &start, m, uri)
 	default:
-		return notMap("its root element is %q", start.Name.Local)
+		return notMap("the root element is %q", start.Name.Local)
 	}
 	if err != nil {
 		return xmlError(err)
@@ -146,9 +146,9 @@ func root(d *xml.Decoder) (xml.StartElement, error) {
 	}
 }
 
-// unwrap skips to the metadata of the first record in an OAI-PMH response (OAI-PMH
-// §2.5). It returns the start tag of the metadata, and the number of elements that are
-// open around it.
+// unwrap reads an OAI-PMH response up to the metadata of the first record (OAI-PMH §2.5).
+// It returns the start tag of the element in the metadata, and the number of elements
+// around it that are still open.
 func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	open, within := 1, false
 	for {
@@ -175,8 +175,9 @@ func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	}
 }
 
-// ended reads to the end of the document. open is the number of elements that are open
-// before that.
+// ended reads the rest of a document, in which the given number of elements are still
+// open. It returns an error if the document is not complete, or has more than one root
+// element.
 func ended(d *xml.Decoder, open int) error {
 	for {
 		tok, err := d.Token()
@@ -215,7 +216,7 @@ func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of syntax names the line
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // the message of syntax has the line number
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}

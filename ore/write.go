@@ -27,9 +27,10 @@ func (m *Map) Write(w io.Writer, f Format) error {
 	})
 }
 
-// WriteStream writes the map like Write, with resources instead of m.Resources. Atom
-// needs constant memory: it ranges over the resources twice, which must yield the same
-// both times, and uses each only until the next one. JSON-LD is built in memory.
+// WriteStream writes the map like Write, but with the given resources instead of
+// m.Resources. In Atom it needs constant memory. It iterates over the resources twice,
+// and they must be the same both times. It does not use a resource after the next one is
+// yielded. In JSON-LD it first builds the whole map in memory.
 func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, error]) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":
@@ -46,15 +47,15 @@ func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, 
 	return fmt.Errorf("write a Resource Map: the format %q is not supported", f)
 }
 
-// atomWriter writes XML elements. After an error it writes nothing, and keeps the
-// error.
+// atomWriter writes XML elements. After the first error, which it stores, it writes
+// nothing.
 type atomWriter struct {
 	w   *bufio.Writer
 	err error
 }
 
-// tag writes an element with attributes, given as alternating names and values. It
-// omits attributes with an empty value. If text is "" the element has no content.
+// tag writes an element. Its attributes are given as names and values in turn; those with
+// an empty value are left out. If the text is "", the element is written without content.
 func (a *atomWriter) tag(indent, name, text string, attrs ...string) {
 	a.raw(indent + "<" + name)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -85,7 +86,7 @@ func (a *atomWriter) escaped(s string) {
 	}
 }
 
-// optional writes an element if it has text.
+// optional writes an element, unless the text is empty.
 func (a *atomWriter) optional(indent, name, text string, attrs ...string) {
 	if text != "" {
 		a.tag(indent, name, text, attrs...)
@@ -159,7 +160,8 @@ func optionalInt(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// triples writes the statements about resources that links in Atom cannot express.
+// triples writes what the map states about its resources and a link in Atom cannot
+// express.
 func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
 	for r, err := range all {
@@ -236,8 +238,8 @@ func (m *Map) writeJSON(w io.Writer, resources iter.Seq2[*Resource, error]) erro
 	return e.Encode(&doc)
 }
 
-// shortTypes returns types in which URIs of ORE are replaced by their terms in the ORE
-// context.
+// shortTypes shortens types: it replaces URIs of ORE by the terms that the ORE context
+// defines for them.
 func shortTypes(types []string) []string {
 	var short []string
 	for _, t := range types {

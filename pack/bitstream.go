@@ -23,18 +23,21 @@ type Bitstream struct {
 
 func (b Bitstream) member() *member { return &b.p.members[b.i] }
 
-// Name returns the name of the bitstream as written in the directory. It is for people
-// only, because a path made of it could lead to any file of the system.
+// Name returns the name of the bitstream as it is written in the directory of the
+// package. It is only for showing it to people: if it were used as a path, it could lead
+// to any file of the system.
 func (b Bitstream) Name() string { return b.member().name }
 
-// Size returns the length of the bitstream in bytes, as stated in the directory.
+// Size returns the length of the bitstream in bytes, as the directory of the package
+// states it.
 func (b Bitstream) Size() int64 { return b.member().size }
 
-// Checksum returns the CRC-32 (IEEE) of the bitstream, as stated in the directory.
+// Checksum returns the CRC-32 (IEEE) of the bitstream, as the directory of the package
+// states it.
 func (b Bitstream) Checksum() uint32 { return b.member().crc }
 
-// Span returns the range of bytes of the package that contains the member and the
-// headers needed to read it.
+// Span returns which bytes of the package are needed to read the bitstream: its
+// compressed bytes, and the headers before and after them.
 func (b Bitstream) Span() (offset, length int64) {
 	m := b.member()
 	return m.offset, m.next - m.offset
@@ -51,10 +54,10 @@ func (p *Package) Find(path string) (Bitstream, bool) {
 	return Bitstream{p, i}, true
 }
 
-// FindBelow finds the bitstream for a path that is relative to a directory other than the
-// root of the package. It finds the member whose name ends with the path, or whose name the
-// path ends with, if there is only one. The caller must verify by a digest that this is the
-// right bitstream.
+// FindBelow finds a bitstream if the path in the manifest is not relative to the root of
+// the package. Either the path ends with the name of the member, or the name ends with
+// the path. If this is true for several members, it finds none. The caller must verify by
+// a digest that this is the right bitstream.
 func (p *Package) FindBelow(path string) (Bitstream, bool) {
 	path = plainName(path)
 	i, ok := p.byBase()[base(path)]
@@ -94,8 +97,8 @@ func (b Bitstream) Open(limit int64) (io.ReadCloser, error) {
 	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), limit)
 }
 
-// OpenSpan is like Open, for a caller that has a copy of the bytes of the package that Span
-// describes. r reads exactly these bytes.
+// OpenSpan is like Open, but reads from r, which has a copy of those bytes of the package
+// that Span returns.
 func (b Bitstream) OpenSpan(r io.ReaderAt, limit int64) (io.ReadCloser, error) {
 	m := b.member()
 	opening, err := b.p.openMember(m, r, limit)
@@ -105,8 +108,8 @@ func (b Bitstream) OpenSpan(r io.ReaderAt, limit int64) (io.ReadCloser, error) {
 	return &opened{opening}, nil
 }
 
-// opened is the reader of a bitstream. Close makes its memberReader available for other
-// bitstreams.
+// opened is the reader that Open returns. Its Close lets other bitstreams use the
+// memberReader, which has large buffers.
 type opened struct{ r *memberReader }
 
 func (o *opened) Read(b []byte) (int, error) {
@@ -116,7 +119,7 @@ func (o *opened) Read(b []byte) (int, error) {
 	return o.r.Read(b)
 }
 
-// Close returns the buffers to the pool.
+// Close gives the memberReader back, so that other bitstreams can use it.
 func (o *opened) Close() error {
 	if o.r != nil {
 		o.r.release()
@@ -159,14 +162,14 @@ var readers sync.Pool // of *memberReader
 type memberReader struct {
 	m       *member
 	strict  bool
-	span    *io.SectionReader // section of the package from the local header of the member to the next member
+	span    *io.SectionReader // reads the package from the local header of this member to the start of the next member
 	in      *bufio.Reader     // over span
-	data    int64             // offset in span at which the member's bytes end
-	from    io.Reader         // yields the decompressed bytes of the member
-	deflate io.ReadCloser     // decompressor, created when it is first needed
-	n       int64             // number of decompressed bytes read
+	data    int64             // the offset, within the bytes of span, of the end of the member's compressed bytes
+	from    io.Reader         // yields the member's bytes after decompression
+	deflate io.ReadCloser     // the decompressor, which is created when it is needed for the first time
+	n       int64             // the number of decompressed bytes that were read
 	crc     uint32
-	err     error // error that every further Read returns
+	err     error // the error that Read has returned and will return again
 }
 
 // open reads the local header and returns an error if it contradicts the directory.
@@ -241,8 +244,8 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 	return nil
 }
 
-// followedBy reports whether n bytes may follow the compressed bytes of a member: none, or
-// a data descriptor.
+// followedBy reports whether there may be n more bytes after the compressed bytes of a
+// member. There may be none, or as many as a data descriptor has.
 func (m *member) followedBy(n int64) bool {
 	if m.flags&flagDescriptor == 0 {
 		return n == 0
@@ -258,7 +261,7 @@ func (r *memberReader) decompress() {
 	case r.deflate == nil:
 		r.deflate = flate.NewReader(r.in)
 	default:
-		// Reset without a dictionary never returns an error.
+		// The error is ignored: without a dictionary, Reset never returns one.
 		_ = r.deflate.(flate.Resetter).Reset(r.in, nil)
 	}
 	r.from = r.deflate
@@ -284,8 +287,8 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reason marks an error of the decompressor as a damaged package. It returns read errors
-// unchanged.
+// reason converts an error of the decompressor to the error for a damaged package. It
+// returns other errors, which come from reading, unchanged.
 func (r *memberReader) reason(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError
@@ -312,7 +315,7 @@ func (r *memberReader) atEnd() error {
 	return io.EOF
 }
 
-// position returns how many bytes of the span have been read.
+// position returns how many bytes have been read since the local header of the member.
 func (r *memberReader) position() int64 {
 	at, err := r.span.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -341,8 +344,8 @@ func (r *memberReader) descriptor() error {
 	return fmt.Errorf("%w: the data descriptor after %q contradicts the directory", ErrAmbiguous, r.m.name)
 }
 
-// cutOff returns the error for a package that ends within a member. It returns read errors
-// unchanged.
+// cutOff converts the error for the end of a file to one that says that the package ends
+// within a member. It returns other errors unchanged.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("the package ends within a member")

@@ -34,7 +34,8 @@ const (
 	maxDescriptor = 24
 )
 
-// Numbers that mean that the real number is in a record or field of 64-bit numbers.
+// Largest values of the usual fields. They mean that the real number is in a record or
+// field for 64-bit numbers.
 const (
 	in64entries = math.MaxUint16
 	in64        = math.MaxUint32
@@ -50,23 +51,22 @@ const (
 	methodStore   = 0
 	methodDeflate = 8
 
-	newestVersion = 45 // 4.5, the version of the format that introduced 64-bit numbers
+	newestVersion = 45 // version 4.5 of the ZIP format, which introduced 64-bit numbers
 )
 
-// end has the content of the records at the end of a ZIP file, and the offset at which
-// these records begin.
+// end has the content of the records after the directory of a ZIP file.
 type end struct {
 	entries uint64
-	size    int64 // size of the directory in bytes
-	offset  int64 // offset of the directory, as written
-	at      int64 // offset of the first record after the directory
+	size    int64 // the size of the directory in bytes
+	offset  int64 // the offset of the directory that the end record states
+	at      int64 // the real offset of the first record after the directory
 }
 
 // member is an entry of the directory of a ZIP file.
 type member struct {
 	name         string // as written
-	offset, next int64  // offset of the member's local header, and offset of the next record
-	packed, size int64  // number of bytes of the member, compressed and decompressed
+	offset, next int64  // the offset of the member's local header, and the offset of what comes after the member
+	packed, size int64  // the number of the member's bytes when compressed and when decompressed
 	crc          uint32
 	flags        uint16
 	method       uint16
@@ -74,13 +74,13 @@ type member struct {
 
 func (m *member) isDirectory() bool { return strings.HasSuffix(m.name, "/") }
 
-// damaged returns the error for a file that is not a ZIP file, or that is damaged.
+// damaged returns an error that wraps ErrNotZIP, with a message about what is wrong.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrNotZIP, fmt.Errorf(format, args...))
 }
 
-// read reads n bytes of the file at the offset off. It returns an error if the file ends
-// earlier.
+// read returns n bytes of the file, beginning at the offset off. It returns an error if
+// the file ends too early.
 func (p *Package) read(off, n int64) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := p.r.ReadAt(b, off)
@@ -93,7 +93,7 @@ func (p *Package) read(off, n int64) ([]byte, error) {
 	return nil, err
 }
 
-// readEnd reads the records at the end of the file.
+// readEnd reads the records after the directory, at the end of the file.
 func (p *Package) readEnd(size int64) (end, error) {
 	window := min(size, endSize+maxComment)
 	if window < endSize {
@@ -139,8 +139,8 @@ func (p *Package) readEnd(size int64) (end, error) {
 // unless the file has a long comment, which is rare.
 const smallTail = 1 << 10
 
-// tail reads the last bytes of a file. It reads as many as it needs to find the end record,
-// but at most window bytes.
+// tail returns the last bytes of a file: only a few if these have the end record, and
+// otherwise as many as window says.
 func (p *Package) tail(size, window int64) ([]byte, error) {
 	n := min(window, smallTail)
 	b, err := p.read(size-n, n)
@@ -150,8 +150,8 @@ func (p *Package) tail(size, window int64) ([]byte, error) {
 	return p.read(size-window, window)
 }
 
-// readEnd64 reads the end record of 64-bit numbers, which has the numbers that are too
-// large for the usual end record e.
+// readEnd64 reads the end record for 64-bit numbers. It has those numbers that are too
+// large for e, the usual end record.
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
@@ -188,7 +188,7 @@ func (p *Package) readDirectory(e end) error {
 	case e.entries > uint64(e.size)/centralSize:
 		return damaged("a directory of %d bytes has no room for %d members", e.size, e.entries)
 	}
-	shift := e.at - e.size - e.offset // difference between the real and the stated offsets
+	shift := e.at - e.size - e.offset // the difference between the real offset of the directory and the stated one
 	if shift > 0 {
 		if err := p.flaw("%d unused bytes are before the members or before the end record", shift); err != nil {
 			return err
@@ -198,7 +198,7 @@ func (p *Package) readDirectory(e end) error {
 	if err != nil {
 		return err
 	}
-	text := string(b) // the names of the members are substrings of text
+	text := string(b) // the names of all members are substrings of this text, so that they need no other memory
 	p.members = make([]member, 0, e.entries)
 	var total uint64
 	pos := 0
@@ -226,8 +226,8 @@ func (p *Package) readDirectory(e end) error {
 	return nil
 }
 
-// readLine reads the first entry of the directory in b, and returns the length of the entry
-// as n. text has the same bytes as b.
+// readLine reads one entry of the directory, at the start of b. It returns the length of
+// the entry as n. text must have the same bytes as b.
 func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	if len(b) < centralSize || !bytes.HasPrefix(b, []byte(centralSignature)) {
 		return m, 0, damaged("the directory lacks %d entries", cap(p.members)-len(p.members))
@@ -287,8 +287,9 @@ func (p *Package) checkMember(m *member, ex extra) error {
 	return nil
 }
 
-// Limits of compression: a member larger than hugeSize must be smaller than maxRatio
-// times its compressed size, and no DEFLATE stream can exceed bestRatio.
+// Limits for the ratio of the decompressed to the compressed size. It must be less than
+// maxRatio for a member of more than hugeSize. It can never be more than bestRatio if
+// DEFLATE was used.
 const (
 	hugeSize  = 1 << 30
 	maxRatio  = 200
@@ -315,9 +316,9 @@ func (p *Package) addName(name string, i int) error {
 	return nil
 }
 
-// checkLayout checks that the members fill the file from its start to the directory. The
-// length of a local header is known only when its member is read, so checkLayout allows a
-// gap of about 64 KiB after each member.
+// checkLayout checks that the members fill the file without gaps, from its start to the
+// directory. It allows a gap of about 64 KiB after each member, because the length of a
+// member's local header is not known until the member is read.
 func (p *Package) checkLayout(e end) error {
 	order := make([]*member, len(p.members))
 	for i := range p.members {
@@ -347,8 +348,9 @@ func (p *Package) checkLayout(e end) error {
 	return p.checkGap(from, directory, slack, before, "the directory")
 }
 
-// checkGap checks the gap between two records, from the end of one to the start of the
-// next. The gap must be at most slack bytes. The names of both records are for the message.
+// checkGap checks that two records do not overlap, and that there are at most slack bytes
+// between them. The first record ends at the offset from, and the second one begins at
+// the offset to. Their names are used in the message.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:
@@ -359,8 +361,7 @@ func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	return nil
 }
 
-// extra has the values of a header's extra fields that this package uses (APPNOTE.TXT
-// §4.5).
+// extra has the values of those extra fields that this package uses (APPNOTE.TXT §4.5).
 type extra struct {
 	zip64 []byte // 64-bit values
 	name  string // the Unicode name, or "" if the member has none
@@ -385,7 +386,7 @@ func parseExtra(b []byte) (ex extra, err error) {
 			return ex, fmt.Errorf("the extra field %#04x occurs twice", id)
 		case id == extraZIP64:
 			ex.zip64 = b[:n:n]
-		case id == extraUnicode && n > 5: // 5 bytes are a version number and a checksum
+		case id == extraUnicode && n > 5: // skips the 5 bytes before the name, a version number and a checksum
 			ex.name = string(b[5:n])
 		}
 		b = b[n:]
@@ -393,8 +394,8 @@ func parseExtra(b []byte) (ex extra, err error) {
 	return ex, nil
 }
 
-// take replaces each value that is marked as too large for 32 bits by the next 64-bit
-// value.
+// take replaces those of the values that say that the real number needs 64 bits. It takes
+// the real numbers from the extra field, in their order.
 func (ex *extra) take(values ...*int64) error {
 	rest := ex.zip64
 	for _, v := range values {

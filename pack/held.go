@@ -21,15 +21,15 @@ import (
 // members are streamed.
 const heldSize = 256 << 10
 
-// held is a member that is read ahead into memory, unless the member is to be streamed. Its
-// buffers are reused for later members.
+// held is a member that is waiting to be written. It was read ahead into memory, unless
+// it will be streamed. Its buffers are used again for later members.
 type held struct {
 	m     *Member
-	ready chan error // receives the result of reading the member; has a buffer for one result
+	ready chan error // receives the result when the member has been read; has room for it, so that sending never blocks
 
-	bytes    []byte       // the bytes of the resource, uncompressed
-	packed   bytes.Buffer // the bytes of the resource, compressed
-	deflated bool         // the package gets the compressed bytes
+	bytes    []byte       // the member's bytes before compression
+	packed   bytes.Buffer // the member's bytes after compression
+	deflated bool         // whether the package gets the compressed bytes, since they are fewer
 	crc      uint32
 }
 
@@ -87,7 +87,7 @@ func (h *held) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer src.Close() // the error is ignored because the member was only read
+	defer src.Close() // the error is ignored, since closing cannot damage what was only read
 	n := int(h.m.Length.Int64())
 	if cap(h.bytes) < n {
 		h.bytes = make([]byte, n, max(n, 16<<10))
@@ -96,15 +96,15 @@ func (h *held) fill(ctx context.Context) error {
 	if _, err := io.ReadFull(src, h.bytes); err != nil {
 		return h.m.failed(err)
 	}
-	var one [1]byte // the reader verifies the bytes only when it reaches their end
+	var one [1]byte // tries to read one byte more, because the reader verifies the bytes only at their end
 	if _, err := io.ReadFull(src, one[:]); err != io.EOF {
 		return h.m.failed(err)
 	}
 	return nil
 }
 
-// pack compresses the bytes of a member. It keeps the compressed bytes only if they are
-// fewer.
+// pack compresses the bytes of a member. The compressed bytes are used only if they are
+// fewer than the original ones.
 func (r *reader) pack(h *held) error {
 	h.packed.Reset()
 	if r.deflate == nil {
@@ -126,12 +126,12 @@ func (r *reader) pack(h *held) error {
 	return nil
 }
 
-// Bounds of the times in MS-DOS format, in which zero is not a valid date, and the start of
-// the extra field for a timestamp in UTC.
+// The first time that the MS-DOS format can express, the first one that is too late for
+// it, and the start of the extra field for a time in UTC.
 var (
 	firstDOS   = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS   = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
-	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // id and size of the field, and the flag for the modification time
+	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // the id and the size of the field, and a flag for the modification time
 )
 
 // newHeader returns the header of a member that is compressed with DEFLATE. It includes the

@@ -31,12 +31,12 @@ var (
 	ErrLimit      = errors.New("limit reached")
 )
 
-// Limits bound the reading of a package. A field that is 0 takes its default.
+// Limits are limits for reading a package. For a field that is 0, the default applies.
 type Limits struct {
-	Directory int64 // size in bytes of the directory of the members; default 16 MiB
+	Directory int64 // the size of the directory in bytes; default 16 MiB
 	Members   int   // default 100,000
-	Total     int64 // total decompressed size of all members, as stated in the directory; default 64 GiB
-	Manifest  int64 // decompressed size of the manifest; default 200 MiB
+	Total     int64 // the total size of all members after decompression, as the directory states it; default 64 GiB
+	Manifest  int64 // the size of the manifest after decompression; default 200 MiB
 
 	// Tolerant makes Open accept a package that programs could read in different ways, for
 	// a caller that only inspects the package. [Package.Flaws] lists the problems. The
@@ -60,10 +60,10 @@ type Package struct {
 	r       io.ReaderAt
 	lim     Limits
 	members []member       // all members in the order of the directory
-	names   map[string]int // index of a member by its plainName
+	names   map[string]int // the index of each member, by its name in the form that plainName returns
 	flaws   []error
 
-	byBase func() map[string]int // index of a member by the last segment of its name; -1 if several members share it
+	byBase func() map[string]int // returns a map from the last segments of names to the indexes of members; the index is -1 if several names have the same last segment
 }
 
 // Open reads the directory of the package in r, which is size bytes long. The error wraps
@@ -88,11 +88,11 @@ func (p *Package) open(size int64) error {
 	return p.checkLayout(end)
 }
 
-// maxFlaws bounds the number of flaws listed for a package.
+// maxFlaws is the largest number of flaws that are listed for one package.
 const maxFlaws = 20
 
-// flaw returns the error for an ambiguous package. With Limits.Tolerant it records the
-// error instead and returns nil.
+// flaw handles a flaw that makes programs read the package in different ways. It returns
+// an error, or with Limits.Tolerant records the error and returns nil.
 func (p *Package) flaw(format string, args ...any) error {
 	err := fmt.Errorf("%w: %w", ErrAmbiguous, fmt.Errorf(format, args...))
 	if !p.lim.Tolerant {
@@ -171,8 +171,8 @@ func (p *Package) FindManifest() (Bitstream, error) {
 
 func (p *Package) rank(i int) int { return rank(p.members[i].name) }
 
-// alike counts the members whose names match the name of the manifest as closely as the
-// name of member i.
+// alike counts the members that have the same rank as member i: their names are as
+// similar to the standard name of the manifest.
 func (p *Package) alike(i int) (n int) {
 	for j := range p.members {
 		if p.rank(j) == p.rank(i) {
@@ -182,7 +182,8 @@ func (p *Package) alike(i int) (n int) {
 	return n
 }
 
-// Ranks of a member's name as the name of a manifest, best first.
+// Ranks of names, from the standard name of the manifest to names that cannot be that of
+// a manifest.
 const (
 	asWritten      = iota // manifest.xml, the name in the standard
 	rooted                // manifest.xml with a slash or backslash at the start

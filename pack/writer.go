@@ -18,13 +18,13 @@ import (
 // Writer writes packages. The zero value is usable. It may write several packages
 // concurrently.
 type Writer struct {
-	StoreOnly bool // compress no members; by default members of a text type are compressed
-	Readers   int  // number of goroutines that read members ahead; 0 means the number of processors, but at most 4
+	StoreOnly bool // whether no member is compressed; by default those of a text type are
+	Readers   int  // the number of goroutines that read members ahead; 0 means the number of processors, but at most 4
 }
 
-// Sizes that bound the memory used for writing a package.
+// Sizes that limit the memory for writing a package.
 const (
-	aheadEach  = 8 // number of members read ahead by each reader
+	aheadEach  = 8 // the number of members that each reader reads ahead
 	bufferSize = 256 << 10
 )
 
@@ -77,8 +77,8 @@ type packing struct {
 	buffered  *bufio.Writer // under zip
 	buffer    []byte        // buffer for copying streamed members
 
-	level   int              // compression level for the next member
-	streams [2]*flate.Writer // one compressor for each level, which is reused
+	level   int              // the compression level for the member that is written next
+	streams [2]*flate.Writer // the compressors by level; each is used for many members
 }
 
 func (p *packing) manifest(write func(io.Writer) error) error {
@@ -128,8 +128,9 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute passes each member to the readers and to the writer. The number of buffers in
-// free limits how many members are read ahead.
+// distribute sends each member to the readers and, in the same order, to the writer. For
+// each it first takes an unused buffer from free. So the number of buffers limits how
+// many members are read ahead.
 func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
 	for i := range members {
 		m := &members[i]
@@ -142,7 +143,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // does not block, because the channel has room for every buffer
+			work <- h // this never blocks, because the channel has room for all buffers
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()
@@ -178,7 +179,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() // the error is ignored because the member was only read
+	defer r.Close() // the error is ignored, since closing cannot damage what was only read
 	for {
 		n, err := r.Read(p.buffer)
 		if _, failed := f.Write(p.buffer[:n]); failed != nil {

@@ -8,12 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// builder appends the elements of a document to b and validates every value.
+// builder appends the XML of a document to the field b. It checks every value that it
+// writes.
 type builder struct {
 	b     []byte
-	err   error // the error of the first invalid value
+	err   error // the error for the first invalid value
 	rules ruleBook
-	place string // "root" or "entry", which ids of rules contain
+	place string // what is being written, "root" or "entry"; ids of rules contain this word
 
 	checker foreignChecker
 }
@@ -116,7 +117,8 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends those attributes of an rs:md or rs:ln that describe bytes.
+// representation appends the attributes of an rs:md or rs:ln that describe a bitstream:
+// hash, length, type, encoding and path. It leaves out absent ones.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)
@@ -147,7 +149,7 @@ func (w *builder) date(name string, d Datetime) {
 	}
 }
 
-// attr appends an attribute unless it is absent.
+// attr appends an attribute, unless its value is empty.
 func (w *builder) attr(name, value string) {
 	if value != "" {
 		w.b = append(append(append(w.b, ' '), name...), `="`...)
@@ -156,7 +158,7 @@ func (w *builder) attr(name, value string) {
 	}
 }
 
-// element appends an element of the Sitemap protocol unless it is absent.
+// element appends an element of the Sitemap protocol, unless its value is empty.
 func (w *builder) element(name, value string) {
 	if value != "" {
 		w.b = append(append(append(w.b, "    <"...), name...), '>')
@@ -193,7 +195,8 @@ func (w *builder) checkName(name string) {
 	}
 }
 
-// escaped appends s so that a parser reads it back unchanged.
+// escaped appends a text with the escapes that XML needs. It refuses a text that XML
+// cannot express.
 func (w *builder) escaped(field, s string, attribute bool) {
 	var ok bool
 	if w.b, ok = appendEscaped(w.b, s, attribute); !ok {
@@ -240,7 +243,7 @@ var escapes = func() (t [utf8.RuneSelf]string) {
 	return t
 }()
 
-// verbatim appends XML elements of other vocabularies without change.
+// verbatim appends XML elements of other vocabularies exactly as they are given.
 func (w *builder) verbatim(indent, xml string) {
 	if xml == "" {
 		return
@@ -264,15 +267,16 @@ func (w *builder) ruleOfURI(field, s string) string {
 	return "ln-href-absolute-uri"
 }
 
-// refuse stores the error of the first value that cannot be written.
+// refuse stores an error for a value that cannot be written, unless an earlier error is
+// stored.
 func (w *builder) refuse(rule, field, value, expected string) {
 	if w.err == nil {
 		w.err = &EncodeError{field, clip(value), rule, expected}
 	}
 }
 
-// relation validates a link relation. It accepts any short name, since the registry
-// grows (1.1 §14.1).
+// relation checks a link relation: it must be an absolute URI or a short name. It accepts
+// unknown names, since new ones may be registered (1.1 §14.1).
 func (w *builder) relation(rel string) {
 	switch {
 	case rel == "":

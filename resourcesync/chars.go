@@ -30,9 +30,9 @@ const (
 	allLines  = '\n' * eachByte
 )
 
-// plainLines returns the number of bytes at the start of b that are ASCII and no control
-// characters other than line feeds. It counts in steps of 32, so up to 31 further bytes may
-// be such characters, too.
+// plainLines returns how many bytes at the start of b are plain: ASCII characters, but no
+// control characters except line feeds. It counts in steps of 32 bytes, so up to 31
+// further bytes may also be plain.
 func plainLines(b []byte) int {
 	i := 0
 	for ; i <= len(b)-32; i += 32 {
@@ -46,24 +46,26 @@ func plainLines(b []byte) int {
 	return i
 }
 
-// oddBytes returns a number in which the highest bit of some byte is set if x contains a
-// non-ASCII byte, or a control character other than a line feed.
+// oddBytes examines the 8 bytes of x. If one of them is not ASCII, or is a control
+// character other than a line feed, the highest bit of at least one byte of the result is
+// set. Otherwise no highest bit is set.
 func oddBytes(x uint64) uint64 {
 	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
-	// If all bytes of x are ASCII, no addition carries into the next byte.
+	// These additions affect only the byte itself if all bytes of x are ASCII. Otherwise
+	// some highest bit is set in x already.
 	printable, other := x+toBlank, (x^allLines)+toOne
 	return x | other&^printable
 }
 
-// plainRun returns the number of bytes in b before the first <, &, control character or
-// stop byte.
+// plainRun returns the number of bytes at the start of b before the first one that is <,
+// &, a control character or the given stop byte.
 func plainRun(b []byte, stop byte) int {
 	stops := uint64(stop) * eachByte
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest bit that is set in hit marks the first byte that stops the run, or a
-		// non-ASCII byte.
+		// The lowest bit that is set in hit belongs to the first byte that ends the run, or
+		// that is not ASCII.
 		hit := (x - allSpaces) | ((x ^ '<'*eachByte) - eachByte) | ((x ^ '&'*eachByte) - eachByte) | ((x ^ stops) - eachByte)
 		if hit &= highBits; hit != 0 {
 			i += bits.TrailingZeros64(hit) / 8
@@ -78,22 +80,22 @@ func plainRun(b []byte, stop byte) int {
 	return i
 }
 
-// plainURI returns the number of bytes at the start of b that may occur unescaped in a URI.
-// It stops at %.
+// plainURI returns the number of bytes at the start of b that need no escape in a URI. It
+// does not count a % or what follows it.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // added to a byte, sets the highest bit for { | } ~ and higher bytes
+		toBrace = (0x80 - '{') * eachByte // a byte plus this has its highest bit set if the byte is { | } ~ or greater
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte
-		mask    = 0x1d * eachByte // with this mask, the bytes < > ^ \ | and ~ are equal to those of sign
+		mask    = 0x1d * eachByte // the bytes < > ^ \ | and ~, and no other printable ones, are equal to those of sign after a bitwise AND with this
 		sign    = 0x1c * eachByte
 	)
 	i := 0
 	for ; i <= len(b)-8; i += 8 {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
-		// The lowest bit that is set in hit marks the first byte that is not allowed, or a
-		// ~.
+		// The lowest bit that is set in hit belongs to the first byte that is not allowed,
+		// or is a ~.
 		hit := x | (x + toBrace) | (x - '!'*eachByte) | (((x & mask) ^ sign) - eachByte) |
 			((x ^ quote) - eachByte) | ((x ^ percent) - eachByte) | ((x ^ tick) - eachByte)
 		if hit &= highBits; hit != 0 {
@@ -123,8 +125,8 @@ const (
 	nameStart             // the character may begin a name
 )
 
-// nameClass classifies the ASCII characters of names in XML (XML 1.0 §2.3). It excludes the
-// colon, which separates the namespace prefix from the name.
+// nameClass says which ASCII characters a name in XML may contain or begin with (XML 1.0
+// §2.3). The colon is not among them, since it separates the prefix from the name.
 var nameClass = func() (t [utf8.RuneSelf]byte) {
 	for c := range byte(utf8.RuneSelf) {
 		switch {
@@ -153,7 +155,8 @@ func scanName(b []byte) int {
 	return scanLongName(b, i)
 }
 
-// scanLongName continues a name after its first i bytes, which are ASCII.
+// scanLongName returns the length of the name at the start of b, of which the first i
+// bytes are known to be ASCII characters of the name.
 func scanLongName(b []byte, i int) int {
 	for i < len(b) {
 		if b[i] < utf8.RuneSelf && nameClass[b[i]] == 0 {

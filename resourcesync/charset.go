@@ -15,7 +15,7 @@ import (
 // mark, and the original encoding. It finds the encoding by the byte order mark, or else by
 // the first bytes of the text, or else by the XML declaration.
 func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
-	head, _ := br.Peek(1024) // the next read returns the error again
+	head, _ := br.Peek(1024) // the error is ignored, since the next read returns it again
 	for _, m := range [...]struct {
 		start    string
 		discard  int
@@ -45,16 +45,16 @@ func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 	case "windows-1252":
 		return newTextReader(br, &tableDecoder{high: &windows1252}), encoding, nil
 	case "", "utf-8", "utf-16":
-		// If the declaration says UTF-16 although it was read as ASCII, the text was
-		// converted without changing the declaration.
+		// A declaration of UTF-16 was read as ASCII here, so it is wrong: somebody has
+		// converted the text without changing the declaration.
 		return br, "utf-8", nil
 	}
 	return nil, "", &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
 		"encoding %q is not supported; expected UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252", clip(encoding))}
 }
 
-// canonicalEncoding returns the name that this package uses for an encoding, of which some
-// have several names.
+// canonicalEncoding returns the name by which this package calls an encoding, since some
+// encodings have several names.
 func canonicalEncoding(name string) string {
 	switch name = strings.ToLower(name); name {
 	case "utf8":
@@ -88,18 +88,19 @@ func isXMLDecl(b []byte) bool {
 	return len(b) > 5 && bytes.HasPrefix(b, []byte("<?xml")) && isSpace(b[5])
 }
 
-// textDecoder converts the complete characters in src to UTF-8, appends them to dst,
-// and returns how many bytes of src it used.
+// textDecoder converts text to UTF-8: it appends the characters in src to dst, and
+// returns the number of bytes of src that it used. It does not use an incomplete
+// character at the end of src.
 type textDecoder interface {
 	decode(dst, src []byte) (out []byte, used int, err error)
 }
 
-// textReader reads text of another encoding and converts it to UTF-8.
+// textReader is a reader of text in another encoding, which it converts to UTF-8.
 type textReader struct {
 	r   io.Reader
 	dec textDecoder
-	in  []byte // bytes that were read, but are not decoded yet
-	out []byte // text that was decoded, but is not returned yet
+	in  []byte // the bytes that were read and not converted yet
+	out []byte // the text that was converted and not returned yet
 	err error
 
 	inBuf, outBuf []byte
@@ -135,8 +136,8 @@ func (t *textReader) Read(p []byte) (int, error) {
 
 // tableDecoder decodes encodings that have one byte for each character.
 type tableDecoder struct {
-	ascii bool      // bytes above 127 are errors
-	high  *[32]rune // characters for 0x80 to 0x9f; nil for ISO-8859-1
+	ascii bool      // whether the encoding is US-ASCII, in which bytes above 127 are errors
+	high  *[32]rune // the characters for the bytes 0x80 to 0x9f; nil for ISO-8859-1
 }
 
 func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {

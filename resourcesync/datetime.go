@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Datetime is a W3C Datetime (1.1 §7) with the precision and the offset with which it was
-// written. The zero value means absence. Two values are == if they are spelled alike. To
-// compare moments use [Datetime.Before] and [Datetime.After].
+// Datetime is a W3C Datetime (1.1 §7) with the precision and the offset from UTC that it
+// was written with. The zero value means that there is no time. The operator == compares
+// the spelling; to compare the times themselves, use [Datetime.Before] and
+// [Datetime.After].
 //
-// A value of reduced precision is the interval it denotes: "2024-05" is the whole
-// of May 2024 in UTC. A complete value is a single moment. Up to 18 digits of a
-// second's fraction are kept.
+// A Datetime without seconds means a whole interval: "2024-05" is all of May 2024 in UTC.
+// With seconds it means a single moment. Fractions of a second have up to 18 digits.
 type Datetime struct {
-	sec  int64 // first moment, in seconds since 1970 (UTC)
-	frac int64 // fraction of the second, in units of 1e-18 seconds
-	off  int16 // offset from UTC in minutes as written, or offPlusZero or offMinusZero
-	prec uint8 // precision: precYear to precSecond, or precSecond plus the number of fraction digits
+	sec  int64 // the start of the time, in seconds since 1970 (UTC)
+	frac int64 // the fraction of the second, in units of 1e-18 seconds
+	off  int16 // the offset from UTC in minutes, as it was written; offPlusZero and offMinusZero are special values
+	prec uint8 // the precision, from precYear to precSecond; with a fraction, precSecond plus the number of its digits
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	perSecond   = 1_000_000_000_000_000_000 // units of a fraction
 )
 
-// Spellings of a zero offset other than "Z", which is stored as 0.
+// Values of Datetime.off for the spellings +00:00 and -00:00. For the spelling Z it is 0.
 const (
 	offPlusZero  int16 = 1<<15 - 1
 	offMinusZero int16 = -1 << 15
@@ -70,11 +70,11 @@ func DatetimeOf(t time.Time) Datetime {
 	return d
 }
 
-// IsZero reports whether d is absent.
+// IsZero reports whether d is the zero value, which means that there is no time.
 func (d Datetime) IsZero() bool { return d.prec == 0 }
 
-// Time returns the first moment of d in UTC, truncated to nanoseconds. It returns the zero
-// Time if d is absent.
+// Time returns the first moment of d in UTC, truncated to nanoseconds. For the zero value
+// it returns the zero Time.
 func (d Datetime) Time() time.Time {
 	if d.IsZero() {
 		return time.Time{}
@@ -82,10 +82,10 @@ func (d Datetime) Time() time.Time {
 	return time.Unix(d.sec, d.frac/1_000_000_000).UTC()
 }
 
-// End returns the first moment after d, in UTC: the start of the next year, month, day or
-// minute for a value of that precision. For a complete value, which is a single moment, End
-// returns the moment one nanosecond after [Datetime.Time]. It returns the zero Time if d is
-// absent.
+// End returns the first moment in UTC that is after the whole of d. If d has no seconds,
+// that is the start of the next minute, day, month or year. If it has seconds, it is the
+// moment one nanosecond after [Datetime.Time]. For the zero value End returns the zero
+// Time.
 func (d Datetime) End() time.Time {
 	t := d.Time()
 	switch d.prec {
@@ -106,11 +106,12 @@ func (d Datetime) End() time.Time {
 // Complete reports whether d has seconds, which the standard recommends (1.1 §7).
 func (d Datetime) Complete() bool { return d.prec >= precSecond }
 
-// UTC reports whether d was written in UTC with "Z", or has no time of day.
+// UTC reports whether d was written with the offset "Z", which means UTC, or without a
+// time of day.
 func (d Datetime) UTC() bool { return d.off == 0 }
 
-// Before reports whether every moment of d is before every moment of o. It is
-// false if one of them is absent.
+// Before reports whether the whole of d is before the whole of o. It returns false if one
+// of them is the zero value.
 func (d Datetime) Before(o Datetime) bool {
 	if d.IsZero() || o.IsZero() {
 		return false
@@ -121,21 +122,22 @@ func (d Datetime) Before(o Datetime) bool {
 	return !d.End().After(o.Time())
 }
 
-// After reports whether every moment of d is after every moment of o. It is
-// false if one of them is absent.
+// After reports whether the whole of d is after the whole of o. It returns false if one
+// of them is the zero value.
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
-// String returns d with the precision, the fraction and the offset as they were written, or
-// "" if d is absent.
+// String returns d as it was written, with the same precision, fraction and offset; ""
+// for the zero value.
 func (d Datetime) String() string {
-	var short [48]byte // large enough for every value, to avoid an allocation on the heap
+	var short [48]byte // has room for every Datetime, so that no memory needs to be allocated for it
 	return string(d.appendTo(short[:0]))
 }
 
 // MarshalText returns the same text as [Datetime.String].
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
-// UnmarshalText parses text like [ParseDatetime]. An empty text means absence.
+// UnmarshalText parses text like [ParseDatetime]. From an empty text it makes the zero
+// value.
 func (d *Datetime) UnmarshalText(text []byte) error { return unmarshalText(d, text, ParseDatetime) }
 
 // unmarshalText sets a value to the parsed text, or to the zero value if the text is empty.
@@ -196,7 +198,7 @@ func (d Datetime) appendOffset(b []byte) []byte {
 	return appendDigits(append(b, ':'), off%60, 2)
 }
 
-// offset returns the offset of the written time from UTC, in minutes.
+// offset returns the offset from UTC with which the time was written, in minutes.
 func (d Datetime) offset() int16 {
 	if d.off == offPlusZero || d.off == offMinusZero {
 		return 0
@@ -323,8 +325,8 @@ func (d *Datetime) scanOffset(s string, lenient bool) (why string) {
 	return ""
 }
 
-// digits parses the n decimal digits of s that begin at index i. ok is false if there are
-// fewer.
+// digits returns the number that n decimal digits of s express, beginning at index i. ok
+// is false if there are not n digits.
 func digits[T string | []byte](s T, i, n int) (v int, ok bool) {
 	if len(s) < i+n {
 		return 0, false

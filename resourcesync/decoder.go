@@ -23,48 +23,48 @@ type Decoder struct {
 	form   form
 	header Header
 	state  state
-	err    error // error that ended the document early
+	err    error // the error because of which reading has ended early
 
 	// Facts about the root element.
 	rootLine, rootColumn int
-	hasMD                bool     // the root has an rs:md
-	unread               []string // names of the attributes in the rs:md of the root that could not be read
+	hasMD                bool     // whether the root has an rs:md
+	unread               []string // the names of those attributes of the root's rs:md whose values could not be read
 	ups                  []draftUp
-	hasTop               bool   // the root has a link with the relation "top"
-	modified             bool   // the root has a time "modified" outside of its rs:md
-	linkBytes            int    // length of the rs:ln elements of the root
-	rootForeign          []byte // elements of other vocabularies in the root
-	related              bool   // an element of ResourceSync was found, perhaps only in an entry
+	hasTop               bool   // whether the root has a link with the relation "top"
+	modified             bool   // whether the root has a time "modified" that is not in its rs:md
+	linkBytes            int    // the total length in bytes of the root's rs:ln elements
+	rootForeign          []byte // the root's elements of other vocabularies, as XML
+	related              bool   // whether the document has an element of ResourceSync, in the root or in an entry
 
 	// Notes so far.
-	told    bool         // a note about the dialect was sent
-	aliased bool         // a note about the ResourceSync namespace without its slash was sent
-	refused *DecodeError // error for the first deviation that was not tolerated
+	told    bool         // whether a note about the dialect was sent
+	aliased bool         // whether a note was sent about the ResourceSync namespace without its last slash
+	refused *DecodeError // the error for the first deviation from the standard that is not tolerated
 
 	// The entry being read.
-	entries   int // entries so far
+	entries   int // the number of entries so far, with the current one
 	current   Entry
 	seenEntry Seen
-	inside    bool   // the Decoder is inside an entry
-	badChange bool   // the attribute change of the entry could not be read
-	foreign   int    // number of elements from other vocabularies in the entry, or in the root
-	inLinks   int    // length of the rs:ln elements of the entry
-	inEntry   []byte // buffer for the elements of an entry from other vocabularies
+	inside    bool   // whether the Decoder is reading the content of an entry
+	badChange bool   // whether the value of the entry's attribute change could not be read
+	foreign   int    // the number of elements of other vocabularies, in the entry or in the root
+	inLinks   int    // the total length in bytes of the entry's rs:ln elements
+	inEntry   []byte // a buffer for the entry's elements of other vocabularies
 
 	// Scratch.
 	kept      foreignWriter
-	digests   Digests // array that several entries share for their digests
-	padded    bool    // the last text read had white space around it
-	mediaType string  // the last media type read
+	digests   Digests // the array in which several entries store their digests
+	padded    bool    // whether there was white space around the last text that was read
+	mediaType string  // the last media type that was read, to use the same string again
 	words     map[string]string
 }
 
 type state uint8
 
 const (
-	fresh   state = iota // nothing read
-	inRoot               // inside the root element, before, between or after entries
-	atEntry              // the start tag of an entry was read, but not its content
+	fresh   state = iota // nothing was read yet
+	inRoot               // the Decoder is inside the root element, but not inside an entry
+	atEntry              // the start tag of an entry was read, and its content not yet
 	ended                // the whole document was read
 )
 
@@ -74,19 +74,19 @@ type Option func(*Decoder)
 // WithLimits sets the limits of the document.
 func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
 
-// WithNotes makes the Decoder call fn with each [Note]: on every deviation from the
-// standard, and on everything unusual that the standard allows (Note.Legal). The Decoder
-// calls fn while it reads, in the goroutine that reads.
+// WithNotes makes the Decoder call fn with each [Note]. There is a note for every
+// deviation from the standard, and also for every unusual thing that the standard allows
+// (Note.Legal). The calls happen during reading, in the same goroutine.
 func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 
 // WithTolerance sets which deviations from the standard are tolerated; the default is
 // [Lenient].
 func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
 
-// AsDialect makes the Decoder read the document in the given dialect, and mark notes about
-// features of that dialect as legal. It is needed because a document of edition 1.0 looks
-// like a document of 1.1. If the document clearly has another dialect, the Decoder uses
-// that one; see [Header.Dialect].
+// AsDialect makes the Decoder read the document in the given dialect. Notes about
+// features of this dialect are then marked as legal. This is needed because documents of
+// the editions 1.0 and 1.1 look the same. If a document is clearly in another dialect,
+// the Decoder uses that one; see [Header.Dialect].
 func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
 // NewDecoder returns a Decoder for the document in r. The document may be compressed
@@ -105,10 +105,10 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	return d
 }
 
-// Header returns the header of the document. Before a loop over Entries has ended, Header
-// reads up to the first entry. After the loop, the header also has the elements that come
-// after the entries, so base decisions only on that second result. The error is a
-// [*DecodeError].
+// Header returns the header of the document. It reads the document up to the first entry.
+// After a loop over Entries has ended, the header also has the elements that come after
+// the entries. So only the header after the loop is complete, and decisions should be
+// based on it. The error is a [*DecodeError].
 func (d *Decoder) Header() (Header, error) {
 	if d.state == fresh && d.err == nil {
 		if d.err = d.start(); d.err == nil {
@@ -123,12 +123,13 @@ func (d *Decoder) Header() (Header, error) {
 	return h, nil
 }
 
-// Entries returns the entries in document order. The document was complete, with nothing
-// after its end tag, if and only if the loop ends by itself without an error. Each error is
-// a [*DecodeError]. An error of kind [BadEntry] concerns a single entry, of which only the
-// Line is set, and the loop may continue. Any other error ends the sequence. A caller that
-// skips a bad entry does not know the whole list, because the Source lists the resource of
-// that entry, too. To continue after leaving the loop early, call Entries again.
+// Entries returns the entries in document order. If the loop ends by itself without an
+// error, the document was complete, with nothing after its end tag; otherwise this is
+// unknown. Each error is a [*DecodeError]. An error of kind [BadEntry] is about a single
+// entry, of which only the Line is set, and the loop may continue. A caller that skips
+// such an entry does not know the whole list, because the entry is about a resource, too.
+// Any other error ends the sequence. If the caller leaves the loop early, a new call of
+// Entries continues with the next entry.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		_, err := d.Header()
@@ -193,8 +194,8 @@ func (d *Decoder) noteBytes(packed bool) {
 	}
 }
 
-// verdict returns the error for the first deviation that was not tolerated, or nil if there
-// is none.
+// verdict returns the error for the first deviation from the standard that is not
+// tolerated; nil if there is none.
 func (d *Decoder) verdict() error {
 	if d.refused == nil {
 		return nil
@@ -202,7 +203,7 @@ func (d *Decoder) verdict() error {
 	return d.refused
 }
 
-// openError returns the error for a document whose first bytes are unusable.
+// openError returns the error for a document that cannot be read from its first bytes on.
 func openError(err error) error {
 	e := &DecodeError{Kind: Incomplete, Line: 1, Column: 1, Msg: "the document can't be read", Err: err}
 	if known, ok := errors.AsType[*DecodeError](err); ok {
@@ -252,7 +253,8 @@ func (d *Decoder) keepRootAttrs() {
 	}
 }
 
-// ruleRoot is the id of the rule about the root element.
+// ruleRoot is the id of the rule that the root element must be a urlset or a
+// sitemapindex.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
 // reject returns the error for a document that is not a ResourceSync document.
@@ -262,7 +264,7 @@ func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	return err
 }
 
-// fail returns an error at the element whose start tag was last read.
+// fail returns an error with the position of the element whose start tag was read last.
 func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	d.s.locate()
 	el := &d.s.elem
@@ -272,8 +274,8 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate sends a note about a deviation from the standard. If the deviation is not
-// tolerated it stores the error for it.
+// tolerate sends a note about a deviation from the standard. If this deviation is not
+// tolerated, it also stores an error, which verdict returns.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
@@ -298,8 +300,8 @@ func (d *Decoder) remark(n Note) {
 	d.tolerate(n)
 }
 
-// toEntry reads children of the root until the start tag of an entry or the end of the
-// document.
+// toEntry reads children of the root up to the start tag of the next entry, or to the end
+// of the document.
 func (d *Decoder) toEntry() error {
 	d.state = inRoot
 	for {
@@ -310,7 +312,7 @@ func (d *Decoder) toEntry() error {
 		case tok == tokEOF:
 			return d.finish()
 		case tok == tokEnd:
-			continue // this is the end tag of the root, and the next token shows whether anything follows
+			continue // after the end tag of the root, the next token shows whether more follows
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {
@@ -326,8 +328,8 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag inside an element that the standard defines. It sends a
-// note about text between tags, which is ignored.
+// nextChild returns the next tag inside an element that the standard defines. There
+// should be no text between the tags; it ignores such text and sends a note about it.
 func (d *Decoder) nextChild() (token, error) {
 	d.s.loose = loose{}
 	tok, err := d.s.next()
@@ -337,8 +339,8 @@ func (d *Decoder) nextChild() (token, error) {
 	return tok, err
 }
 
-// rootChild handles the start tag of a child of the root. Unless the child is an entry,
-// rootChild reads it to its end.
+// rootChild handles a child of the root whose start tag was read. It reads the child to
+// its end, unless the child is an entry.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	switch d.form {
 	case formAtom:
@@ -382,7 +384,8 @@ func (d *Decoder) foreignRootChild() error {
 	return err
 }
 
-// countEntry counts an entry. root is the root element in which such entries belong.
+// countEntry counts an entry, and checks that the root of the document is the one in
+// which an element such as this entry belongs. That one is given as root.
 func (d *Decoder) countEntry(root Root) error {
 	if root != d.header.Root {
 		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "a url element in a sitemapindex, or a sitemap element in a urlset"})
@@ -398,8 +401,8 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem returns the namespace of the element. It returns the namespace of
-// ResourceSync for its variants, too.
+// spaceOfElem returns the namespace of the element whose start tag was read last. For a
+// variant of the ResourceSync namespace it returns the correct one, and sends a note.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
@@ -453,16 +456,16 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if rule, why := in.verdict(); why != "" {
-		d.current = Entry{Line: start.line} // the rest of the entry cannot be trusted
+		d.current = Entry{Line: start.line} // only the line remains, since the rest of the entry cannot be trusted
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil
 }
 
-// skip skips the content of the element whose start tag was last read.
+// skip skips the content of the element whose start tag was read last.
 func (d *Decoder) skip() error { return d.skipTo(len(d.s.opens)) }
 
-// skipTo skips everything up to the end tag of the open element at the given depth.
+// skipTo skips to the end tag of an open element. The depth of the root element is 1.
 func (d *Decoder) skipTo(depth int) error {
 	for len(d.s.opens) >= depth {
 		tok, err := d.s.next()
@@ -476,8 +479,8 @@ func (d *Decoder) skipTo(depth int) error {
 	return nil
 }
 
-// foreignChild stores an element of another vocabulary in d.kept. It skips an element of a
-// known vocabulary, which is not allowed there.
+// foreignChild stores an element of another vocabulary in d.kept. It skips an element of
+// ResourceSync or of the Sitemap protocol, which is not allowed here.
 func (d *Decoder) foreignChild() error {
 	if err := d.countForeign(); err != nil {
 		return err
@@ -496,8 +499,9 @@ func (d *Decoder) countForeign() error {
 	return nil
 }
 
-// text returns the trimmed text of the element whose start tag was last read. ok is false
-// if the element contains other elements. The text is valid until the next call.
+// text returns the text of the element whose start tag was read last, without white space
+// around it. ok is false if the element contains other elements. The text is valid until
+// the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
 	if text, ok := d.s.plainText(); ok {
 		return d.trimmed(text), true, nil
@@ -518,8 +522,8 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 	return d.trimmed(d.s.text), true, nil
 }
 
-// trimmed returns the text without surrounding white space. It sets d.padded if there was
-// white space.
+// trimmed returns the text without white space around it, and records in d.padded whether
+// there was any.
 func (d *Decoder) trimmed(text []byte) []byte {
 	t := trimSpace(text)
 	d.padded = len(t) < len(text)
