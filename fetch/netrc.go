@@ -39,9 +39,9 @@ func ReadNetrc(r io.Reader) (*Netrc, error) {
 	return &p.out, nil
 }
 
-// Header returns the Authorization header field (Basic, RFC 7617) for a host, by the
-// first entry for the host; nil if there is none. With fallback the default entry
-// counts too.
+// Header returns the Authorization header field (Basic, RFC 7617) for a host, from the
+// first entry for the host; nil if there is none. If fallback is set, the default entry
+// is for every host.
 func (n *Netrc) Header(host string, fallback bool) http.Header {
 	host = asciiHost(host)
 	for _, m := range n.machines {

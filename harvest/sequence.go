@@ -505,7 +505,7 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // earlier runs have applied all changes before this list
+		if !cur.Left.IsZero() { // Left is set only if earlier runs have applied all changes before the list that the Position names
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {

@@ -68,7 +68,7 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	return values
 }
 
-// names returns the last parts of the URIs of values, separated by spaces.
+// names returns the URIs of the values without their host, separated by spaces.
 func names[T any](values []T, uri func(T) string) string {
 	var b strings.Builder
 	for _, v := range values {
