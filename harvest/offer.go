@@ -30,7 +30,7 @@ type Offer struct {
 	since   [Tracks]time.Time // for each of the chains, the start of the period for which it was opened
 	stands  *window           // the Change List that the Position names, if it was read again and has changed
 	current *sequence         // a sequence that has only the Change List that the Position names; nil if it was not opened alone
-	Changes [Tracks]*Changes  // for each track that Follow has read, the changes after the Position
+	Changes [Tracks]*Changes  // for each Track that Follow has read, the changes after the Position
 	Heard   *Changes          // the changes that were read last, from which Rhythm estimates how often the set changes
 	dropped string            // URI of the Change List that has dropped changes after the Position; "" if none has
 	unread  error             // error because of which the changes after the last snapshot cannot be read now; nil if there was none
@@ -58,7 +58,7 @@ func (o *Offer) Close() {
 	o.reader.Close()
 }
 
-// Follow reads the changes of a track after the Position.
+// Follow reads the changes after the Position from the documents of a Track.
 func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error) {
 	c, err := o.from(ctx, tr)
 	if err != nil {
@@ -79,7 +79,7 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	return ch, found, err
 }
 
-// from finds the documents of a track that contain the changes after the Position.
+// from finds the documents of a Track that list the changes after the Position.
 func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	if tr != ChangeLists {
 		return o.chain(ctx, tr, o.Position.At)
@@ -97,8 +97,8 @@ func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	return c, err
 }
 
-// chain finds the documents of a track that contain the changes since a moment, or the
-// newest part of these changes.
+// chain finds the documents of a Track that list the changes since a moment, or at
+// least the newest of these changes.
 func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	if c := o.chains[tr]; c != nil {
 		if !since.Before(o.since[tr]) {
@@ -160,9 +160,9 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined adds the changes of the tracks that were read earlier to ch, if ch contains
-// all changes from the Position on. It returns the given Outcome, or one that describes
-// a gap if changes between the tracks are missing.
+// joined adds to ch the changes that were read earlier from other kinds of documents,
+// if ch has all changes from the Position on. It returns the given Outcome, or one that
+// describes a gap if changes between the two are missing.
 func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
@@ -175,17 +175,18 @@ func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	return found, nil
 }
 
-// after reads the changes after the moment at from the first track that has all of
-// them. If no track has, it returns the changes of the first track, and describes the
-// missing ones in gap. It does not request Change Lists again that were already found.
-// If at is unknown (zero), latest is the latest time that it can be.
+// after reads the changes after the given moment (at), from the first kind of document
+// (Track) that has all of them. If none has, it returns the changes of the first Track,
+// and describes the missing ones in gap. It does not request Change Lists again that
+// were already found. If at is unknown (zero), latest is the latest time that it can
+// be.
 func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
 	for _, tr := range o.Order(o.DumpsFirst) {
 		ch, lacks, err := o.along(ctx, tr, at, latest)
 		switch {
 		case err == nil:
-		case OfSource(err) && ctx.Err() == nil: // the snapshot can be used even if the documents of a track cannot be read
+		case OfSource(err) && ctx.Err() == nil: // the snapshot can be used even if some documents with changes cannot be read
 			gap, o.unread = cmp.Or(gap, unknownSince(at, err.Error())), cmp.Or(o.unread, err)
 			continue
 		default:
@@ -202,15 +203,15 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 			first = ch
 		}
 		gap = cmp.Or(gap, lacks)
-		if ch != nil && at.IsZero() { // since the moment is unknown, no track can be known to have all changes, so reading packages would be useless
+		if ch != nil && at.IsZero() { // the moment is unknown, so no documents can be known to have all changes after it, and reading packages would be useless
 			break
 		}
 	}
 	return first, gap, nil
 }
 
-// along reads the changes of one track after the moment at. lacks describes missing
-// changes; "" if there are none.
+// along reads the changes after the given moment (at) from the documents of one Track.
+// lacks describes missing changes; "" if there are none.
 func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
@@ -244,8 +245,8 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	return ch, c.gapAfter(ch, at), nil
 }
 
-// gapAfter describes which changes after the moment at are missing from the lists. It
-// returns "" if nothing shows that changes are missing.
+// gapAfter describes which changes after the given moment are missing from the lists.
+// It returns "" if nothing shows that changes are missing.
 func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {

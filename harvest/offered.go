@@ -30,7 +30,7 @@ const (
 	SnapshotKinds                           // number of the values above
 )
 
-// trackDocuments maps each track to the capability of its documents.
+// trackDocuments maps each Track to the capability of its documents.
 var trackDocuments = [Tracks]resourcesync.Capability{
 	resourcesync.CapabilityChangeList, resourcesync.CapabilityChangeListArchive,
 	resourcesync.CapabilityChangeDump, resourcesync.CapabilityChangeDumpArchive,
@@ -67,7 +67,8 @@ func (f *Offered) First(some ...SnapshotKind) (SnapshotKind, bool) {
 	return some[i], true
 }
 
-// Order returns the offered tracks in the order in which they are tried.
+// Order returns the offered values of Track, in the order in which their documents are
+// tried.
 func (f *Offered) Order(dumpsFirst bool) []Track {
 	order := []Track{ChangeLists, ChangeListArchive, ChangeDumps, ChangeDumpArchive}
 	if dumpsFirst {
@@ -83,6 +84,6 @@ func (s SnapshotKind) String() string {
 // Outcome is the result of Offer.Follow, which reads the changes of a track after a
 // Position.
 type Outcome struct {
-	Reaches bool   // the track contains all changes after the Position
+	Reaches bool   // the documents contain all changes after the Position
 	Why     string // why Reaches is true or false, in one sentence
 }

@@ -99,18 +99,18 @@ func (l *changeList) follow(c *ChangeEntry) {
 }
 
 // ordering describes the order of the entries of a list, as far as their times show it.
-// An anchor is an entry whose time is certain (see ChangeEntry.anchor).
+// Here, an anchor is an entry whose time is certain.
 type ordering struct {
-	anchors  int       // number of anchors
-	loose    int       // the number of entries that are not anchors
-	at       time.Time // time of the last anchor
-	of       string    // URI of the last anchor
-	up, down bool      // whether some anchor is later (up) or earlier (down) than the anchor before it
-	several  bool      // the anchors belong to more than one resource
-	back     [2]string // URIs of the first two neighbouring anchors of which the second one is earlier
+	anchors  int       // number of anchors, that is, of entries whose time is certain
+	loose    int       // number of the other entries, whose time is not certain
+	at       time.Time // time of the last entry whose time is certain
+	of       string    // URI of the last entry whose time is certain
+	up, down bool      // whether some entry has a later (up) or earlier (down) time than the one before it, among the entries whose time is certain
+	several  bool      // the entries whose time is certain belong to more than one resource
+	back     [2]string // URIs of the first two consecutive entries, among those whose time is certain, of which the second one is earlier
 	mixed    bool      // the list is neither in forward nor in backward order
 	backward bool      // the list begins with its newest entry
-	straight [2]bool   // for each of the two resources in back: without its entries, the times of the anchors ascend
+	straight [2]bool   // for each of the two resources in back: without its entries, the times that are certain ascend
 	claims   *spool.Table[*claim]
 }
 
@@ -144,7 +144,7 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	switch {
 	case !l.down:
 		return nil
-	case !l.up && (l.anchors > 2 || l.loose == 0): // if there are only two anchors, one of them may just have a wrong time
+	case !l.up && (l.anchors > 2 || l.loose == 0): // if only two entries have a certain time, one of the times may just be wrong
 		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 	default:
@@ -158,7 +158,7 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 // times and in the order of the list.
 type claim struct {
 	URI     string
-	Loose   bool         // some entry of the resource is not an anchor (see ordering)
+	Loose   bool         // the time of some entry of the resource is not certain
 	Latest  time.Time    // the time From of the entry for which that is latest
 	Gone    bool         // the last entry of the resource in the list is a deletion
 	Late    bool         // the entry that has the time Latest is a deletion
@@ -177,7 +177,7 @@ func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	var last [2]time.Time // for each of the two resources in back, the time of the last anchor that belongs to another resource
+	var last [2]time.Time // for each of the two resources in back: the last time that is certain, of an entry of another resource
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
 		if err != nil {
@@ -284,8 +284,7 @@ func (l *changeList) versions(s *storedChange, c *claim, rivals *spool.Log[Resou
 }
 
 // bounded yields the entries. If the list is in order and the time of an entry is
-// unknown, it limits that time by those of the last anchor before and the first anchor
-// after the entry.
+// unknown, it limits that time by the nearest certain times before and after the entry.
 func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	switch {
 	case l.entries == nil: // nothing was read
@@ -307,7 +306,7 @@ func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 			switch n++; {
 			case n == after.n:
 				before = after
-				after, err, _ = next() // after the last anchor this is the zero place
+				after, err, _ = next() // the zero place, if no further entry has a certain time
 			case l.backward:
 				e.Entry.bound(after.from, before.to)
 			default:
@@ -327,8 +326,7 @@ type place struct {
 	from, to time.Time
 }
 
-// anchorsOf yields the place of each anchor, that is, of each entry with a certain
-// time.
+// anchorsOf yields the place of each entry whose time is certain.
 func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		n := 0

@@ -55,7 +55,7 @@ type window struct {
 	pkg         *Package              // the package of the manifest; nil for a Change List
 	dump        bool                  // the document is a Change Dump that lists changes instead of packages
 	told        resourcesync.Datetime // for the last package of a Change Dump: the end (until) that the dump states; else zero
-	place       int                   // position in the index
+	place       int                   // number by which the lists are sorted in the order of their index
 	paged       bool                  // the list has further pages
 	next        resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }

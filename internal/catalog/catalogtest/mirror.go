@@ -95,20 +95,20 @@ func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 // RunMirror runs the suite of Mirror.
 func RunMirror(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"intents are durable until they are settled":                   intents,
-		"an outcome whose files are not ready is not recorded":         unready,
-		"a path belongs to one resource, whatever its set and case":    paths,
-		"a directory is recorded as long as a file is in it":           directories,
-		"a content is found if it is not due in any set":               found,
-		"Holders returns the membership of each set":                   holders,
-		"a cursor moves with the outcome, and a list removes evidence": cursors,
-		"states that end are stored with their runs":                   states,
-		"an approval is valid for its plan, for a day":                 approvals,
-		"a loss is counted until the resource comes back":              losses,
-		"resources whose paths become equal get new ones, all or none": refolded,
-		"a log has the states of all sets after each commit":           logged,
-		"a log is written while it has readers, without a gap":         followed,
-		"contents are loose before they lose their last name":          contents,
+		"intents stay recorded until Settle":                                               intents,
+		"an outcome whose files are not ready is not recorded":                             unready,
+		"two resources cannot have paths that differ only in case, even in different sets": paths,
+		"a directory is recorded as long as a file is in it":                               directories,
+		"FindContent skips resources that are due in some set":                             found,
+		"Holders returns the membership of each set":                                       holders,
+		"an outcome stores a cursor, and a statement of a list removes evidence":           cursors,
+		"earlier states of resources are stored with the runs that ended them":             states,
+		"an approval is valid for its plan, for a day":                                     approvals,
+		"a deletion counts as a loss until the resource comes back":                        losses,
+		"Refold gives new paths to resources whose paths became equal, all or none":        refolded,
+		"the log has the state of a resource in each of its sets after a commit":           logged,
+		"the log is written only while somebody reads it, and lacks no change":             followed,
+		"Loose returns bytes that may have no name any more":                               contents,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := begin(t, make)
