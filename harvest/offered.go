@@ -81,8 +81,8 @@ func (s SnapshotKind) String() string {
 	return [SnapshotKinds]string{"the Resource List", "the Resource Dump", "the newest archived Resource List", "the newest archived Resource Dump"}[s]
 }
 
-// Outcome is the result of Offer.Follow, which reads the changes of a track after a
-// Position.
+// Outcome is the result of Offer.Follow, which reads the changes after a Position from
+// the documents of a Track.
 type Outcome struct {
 	Reaches bool   // the documents contain all changes after the Position
 	Why     string // why Reaches is true or false, in one sentence

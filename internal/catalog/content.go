@@ -15,8 +15,8 @@ type ContentName struct {
 	SHA256 resourcesync.Digest // SHA-256 of the bytes; NameContents removes the name if it is zero
 }
 
-// Contents returns, for each of the paths of files, the SHA-256 of the bytes. It omits
-// paths that no file has.
+// Contents returns, for each of the given paths, the SHA-256 of the bytes of the file.
+// It omits paths that no file has.
 func (c *Mirror) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
 	found := make(map[string]resourcesync.Digest, len(paths))
 	var i int

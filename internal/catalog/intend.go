@@ -166,7 +166,7 @@ func (n names) Directory(fold string) (path string, ok bool, err error) {
 	return path, ok, err
 }
 
-// Files returns, for each of the given folded paths that a resource has, true.
+// Files returns which of the given folded paths belong to a resource.
 func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
 	taken := make(map[string]bool, len(folds))
 	var i int
