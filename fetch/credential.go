@@ -18,7 +18,7 @@ import (
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // header fields, such as Authorization
-	Certificate *tls.Certificate // client certificate, sent if the server requests one; only for an https origin, which can have one
+	Certificate *tls.Certificate // client certificate, sent if the server requests one; an https origin can have one, an http origin none
 }
 
 // reserved has the header fields that cannot be credentials, because the client sets
@@ -71,7 +71,7 @@ func (c *Client) addCredential(cr *Credential) error {
 	return nil
 }
 
-// addCertificate gives the origin separate connections, which alone use the
+// addCertificate gives the origin connections of its own, and only these use the
 // certificate.
 func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	origin := Origin(u)
@@ -89,7 +89,8 @@ func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	return nil
 }
 
-// roundTripper returns the transport with the connections for an origin.
+// roundTripper returns the transport for an origin. An origin with a client certificate
+// has a transport of its own.
 func (c *Client) roundTripper(origin string) *http.Transport {
 	if t := c.certified[origin]; t != nil {
 		return t

@@ -13,7 +13,7 @@ type Kind uint8
 // Values of Kind.
 const (
 	Temporary Kind = iota + 1 // the host is unreachable, too slow or busy (429, 5xx), or a body is truncated: a later attempt may succeed
-	Refused                   // the Client does not accept the scheme, address, redirect or certificate, and read nothing
+	Refused                   // the Client does not accept the scheme, address, redirect or certificate, and has read no body
 	NotFound                  // the resource does not exist (404 or 410)
 	Denied                    // the host denies access (401, 403, 407 or 451)
 	TooLarge                  // the response is larger than allowed
@@ -36,11 +36,11 @@ type Error struct {
 	Hint   string // advice for the user; may be empty
 	Err    error  // the cause, or nil
 
-	RetryAfter   time.Duration // how long the host asks clients to wait; 0 if it does not
-	AllowOrigin  string        // origin that the user has to allow for the redirect; "" if the cause is another one
-	AllowPrivate string        // host:port that the user has to allow, since its address is private; "" if the cause is another one
+	RetryAfter   time.Duration // time for which the host asks clients to wait; 0 if it does not ask
+	AllowOrigin  string        // origin that the user would have to allow because a redirect leads to it; "" if the request failed for another reason
+	AllowPrivate string        // host:port that the user would have to allow because its address is private; "" if the request failed for another reason
 	Requests     int           // number of requests that were sent, including those without response
-	Restart      bool          // a body broke off and cannot be continued, but may be requested again from its beginning
+	Restart      bool          // whether a body broke off and cannot be continued, but may be requested again from its beginning
 
 	delay time.Duration // pause before the request is sent again
 	retry bool          // whether to send the request again

@@ -70,7 +70,7 @@ type Event struct {
 // newer version answers 304.
 type Validators struct {
 	ETag         string
-	LastModified string // the date, spelled as the server sent it
+	LastModified string // text of the Last-Modified header field, exactly as the server sent it
 }
 
 // Request describes one GET.
@@ -79,9 +79,9 @@ type Request struct {
 	Accept     string // accepted media types; "" is */*
 	Validators Validators
 	MaxBytes   int64 // largest body in bytes; 0 is Options.MaxBytes
-	Fresh      bool  // proxies must ask the server (Cache-Control: no-cache)
-	Once       bool  // the request is not retried, because the caller can ask other servers
-	Gzip       bool  // the server may compress with gzip, as Content-Encoding then says; the caller decompresses
+	Fresh      bool  // caches must not answer without asking the server (Cache-Control: no-cache)
+	Once       bool  // do not retry the request, because the caller can ask other servers
+	Gzip       bool  // the server may compress the body with gzip; then Header has a Content-Encoding, and the caller decompresses
 
 	// Datetime asks a TimeGate for the state of the resource at this time (RFC 7089
 	// §2.1.1); zero asks for the current state.
@@ -99,9 +99,10 @@ type Request struct {
 }
 
 // Response is a response with status 200, 206 if a part was requested, or 304 if the
-// request was conditional. It occupies a slot of its host and one of Options.Total
-// until Body has returned an error (including io.EOF) or was closed. So a program with
-// an open body must not wait for another request, which may never get a slot.
+// request was conditional. Until Body has returned an error (including io.EOF) or was
+// closed, the request counts as a concurrent request to its origin and in total
+// (Options). So a program with an open body must not wait for another request, which
+// may never be sent.
 type Response struct {
 	URL           string // URL of the response, after redirects
 	Status        int    // HTTP status: 200, 206 or 304
@@ -111,7 +112,7 @@ type Response struct {
 	Validators    Validators
 	Requests      int   // number of requests that were sent, including redirects and retries
 	Redirects     []int // the statuses of the redirects that led to URL, in order
-	Offset        int64 // offset in the resource of the first byte of Body; not 0 only with status 206
+	Offset        int64 // offset in the resource at which Body begins; 0 unless the status is 206
 	Total         int64 // length of the whole resource in bytes; -1 if the response does not state it
 
 	// Endless means that Body ends with the connection (HTTP/1.0, or neither

@@ -20,8 +20,8 @@ type hosts struct {
 	m  map[string]*host
 }
 
-// host is the state of one origin: its slots, its rate limit, and until when requests
-// to it have to wait.
+// host is the state of one origin: its slots for concurrent requests, its rate limit,
+// and the time until which requests have to wait.
 type host struct {
 	all    *hosts
 	places *places
@@ -30,11 +30,12 @@ type host struct {
 	mu     sync.Mutex // guards the fields below
 	frozen time.Time
 	failed int       // number of consecutive requests without a response
-	probe  time.Time // while the host is down, the time from which the next request is sent
+	probe  time.Time // while the host counts as down: the time from which one request may be sent to test it
 }
 
 // downAfter is the number of consecutive requests that must fail before a host counts
-// as down. With four slots and three retries, each slot has then given up two requests.
+// as down. With four concurrent requests and three retries of each, eight requests have
+// then failed for good.
 const downAfter = 32
 
 func newHosts(o Options) *hosts {
@@ -79,8 +80,8 @@ func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err err
 	return sync.OnceFunc(func() { h.all.total.Release(1); h.places.give() }), nil
 }
 
-// turn waits until a request to the host may be sent: as long as the host asked to
-// wait, and until the rate limit allows it.
+// turn waits until a request to the host may be sent: for the time for which the host
+// asked to wait, and then until the rate limit allows it.
 func (h *host) turn(ctx context.Context, u *url.URL) error {
 	for {
 		d := h.wait()

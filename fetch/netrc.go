@@ -39,9 +39,9 @@ func ReadNetrc(r io.Reader) (*Netrc, error) {
 	return &p.out, nil
 }
 
-// Header returns the Authorization header field (Basic, RFC 7617) for a host, by the
-// first entry for the host; nil if there is none. With fallback the default entry
-// counts too.
+// Header returns the Authorization header field (Basic, RFC 7617) for a host, from the
+// first entry for the host; nil if there is none. If fallback is set, the default entry
+// is for every host.
 func (n *Netrc) Header(host string, fallback bool) http.Header {
 	host = asciiHost(host)
 	for _, m := range n.machines {
@@ -71,7 +71,7 @@ func (p *netrcParser) parse() error {
 		}
 		switch word {
 		case "machine":
-			name, err := p.value("a name after machine")
+			name, err := p.value("expected a name after machine")
 			if err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func (p *netrcParser) parse() error {
 		case "macdef":
 			p.skipMacro()
 		case "login", "password", "account":
-			value, err := p.value("a value after " + word)
+			value, err := p.value("expected a value after " + word)
 			if err != nil {
 				return err
 			}
@@ -111,11 +111,12 @@ func (p *netrcParser) set(word, value string) error {
 	return nil
 }
 
-// value returns the next token. The end of the file is an error.
-func (p *netrcParser) value(what string) (string, error) {
+// value returns the next token. At the end of the file it returns an error with the text
+// failure.
+func (p *netrcParser) value(failure string) (string, error) {
 	p.space()
 	if p.in == "" {
-		return "", fmt.Errorf("expected %s", what)
+		return "", errors.New(failure)
 	}
 	return p.token()
 }

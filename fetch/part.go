@@ -101,8 +101,8 @@ func (p *Part) checkVersion(resp *http.Response) error {
 	return nil
 }
 
-// expected returns the range that p means in a resource of total bytes (-1 if unknown);
-// false if the resource has no such range.
+// expected returns the first byte and the length of the requested range in a resource
+// of total bytes (-1 if unknown). It returns false if the resource has no such range.
 func (p *Part) expected(total int64) (served, bool) {
 	s := served{p.From, p.Length, total}
 	if p.From == -1 {

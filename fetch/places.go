@@ -18,7 +18,7 @@ type places struct {
 	mu     sync.Mutex // guards the fields below
 	open   int        // current number of slots
 	excess int        // number of occupied slots to remove when they are returned
-	good   int        // number of good responses since the last change
+	good   int        // number of responses, since open last changed, that did not say that the host is too busy
 	shrunk time.Time  // when the number of slots was last halved
 }
 
@@ -36,7 +36,8 @@ func (p *places) give() {
 	p.add()
 }
 
-// add makes one more slot free, unless too many are occupied. The caller holds mu.
+// add makes one slot available, unless more slots are occupied than there should be.
+// The caller holds mu.
 func (p *places) add() {
 	if p.excess > 0 {
 		p.excess--

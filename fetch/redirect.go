@@ -15,8 +15,8 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// redirect returns the target of the redirect in ex, if that is allowed. The address of
-// the target is checked when it is requested.
+// redirect returns the URL to which the response in ex redirects, if the redirect is
+// allowed. The address of the target is checked when it is requested.
 func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	from := ex.url
 	loc := ex.resp.Header.Get("Location")

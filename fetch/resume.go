@@ -15,13 +15,13 @@ type Resume uint8
 
 // Values of Resume, with the required proof.
 const (
-	ResumeNever    Resume = iota // no proof is enough: a body that breaks off is an error
+	ResumeNever    Resume = iota // a body is never continued: if it breaks off, that is an error
 	ResumeStrong                 // a strong ETag
 	ResumeVerified               // a strong ETag or the same Last-Modified, if the caller checks a digest of the whole body
 )
 
-// Resumable returns the Part.IfRange for a request for the rest of a body, if the
-// required proof exists, otherwise "".
+// Resumable returns the value of Part.IfRange with which the rest of the body can be
+// requested, or "" if the response lacks the proof that how requires.
 func (resp *Response) Resumable(how Resume) string {
 	if how == ResumeNever || resp.Status == http.StatusNotModified {
 		return ""
@@ -35,13 +35,12 @@ func (resp *Response) Resumable(how Resume) string {
 	return ""
 }
 
-// progress is the number of bytes after which the count of failed requests begins
-// again.
+// progress is the number of bytes after which earlier failed requests no longer count.
 const progress = 1 << 20
 
 // resumed is a body that requests its rest when it breaks off.
 type resumed struct {
-	ctx     context.Context // context of the call of Get
+	ctx     context.Context // context that was given to Get
 	c       *Client
 	req     Request
 	version string // validator of the version to which all bytes must belong
@@ -135,7 +134,8 @@ func (r *resumed) goOn() error {
 	return &e
 }
 
-// gaveUp returns the error of resumed after a request for the rest failed with err.
+// gaveUp returns the error of Read after a request for the rest of the body failed with
+// err.
 func (r *resumed) gaveUp(err error) error {
 	var fe *Error
 	switch {

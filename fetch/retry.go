@@ -53,8 +53,8 @@ func (c *Client) Again(ctx context.Context, failed int, err error) bool {
 	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
 }
 
-// later marks e as worth a retry and sets the pause before the retry: the longer one of
-// the back-off and the time in Retry-After, which is limited to maxRetryAfter.
+// later records in e that the request may be retried, after the back-off or the time in
+// Retry-After, whichever is longer. The latter is limited to maxRetryAfter.
 func (a *attempt) later(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// realWorld sets the real clock, randomness, resolver and network where o has none.
+// realWorld sets the clock, randomness, resolver and network to the real ones, as far
+// as o does not replace them.
 func realWorld(o *Options) {
 	if o.Now == nil {
 		o.Now = time.Now

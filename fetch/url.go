@@ -64,7 +64,7 @@ func ParseReference(ref string) (*url.URL, error) {
 	}
 	rest, fragment, _ := strings.Cut(ref, "#")
 	before, _, _ := strings.Cut(rest, "?")
-	begin := strings.Index(before, "//") // the host may begin after this
+	begin := strings.Index(before, "//") // the // before the host, if the URI has one
 	if begin > 0 && before[begin-1] != ':' || begin < 0 {
 		begin = 0
 	} else if end := strings.IndexByte(before[begin+2:], '/'); end >= 0 {

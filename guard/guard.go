@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Limit bounds the deletions of one run. The zero Limit is the default: it refuses to
-// delete more than half of a set, or all of it, or more than 5 resources that are also more
-// than 10 % of the set.
+// Limit bounds the deletions of one run. The zero Limit is the default: it allows up to
+// 5 deletions, or up to 10 % of the set if that is more, but never more than half of
+// the set, nor all of it.
 type Limit struct {
 	set     bool
 	percent bool
@@ -42,7 +42,8 @@ func (l Limit) String() string {
 	return strconv.FormatInt(l.n, 10)
 }
 
-// few is the number of deletions that are allowed unless they affect most of the set.
+// few is the number of deletions that the default allows even if they are more than 10
+// % of the set.
 const few = 5
 
 // Exceeded reports whether the number of deletions is too large for a set of the given size

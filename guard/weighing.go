@@ -14,15 +14,17 @@ const MaxMoved = 1 << 19
 // deletion if the set still has the same bytes at another URI. The zero Weighing has
 // counted none.
 type Weighing struct {
-	all, old Loss              // all deletions, and the deletions of resources that were members before the period
-	contents map[content]*toll // deleted contents that the set may still have at another URI
+	all, old Loss              // losses counted so far, and those of them that concern resources that were members before the period
+	contents map[content]*toll // by content, the deletions that are not losses if the set still has the content at another URI
 }
 
-// content identifies bytes by half of their SHA-256.
+// content is the first half of the SHA-256 of some bytes, and identifies them.
 type content [16]byte
 
-// toll counts the deletions of resources with the same bytes. The old ones were members
-// before the period, and the joined ones became members during the period.
+// toll counts the deletions of resources with the same bytes. old is the number of
+// deleted resources that were members before the period, joined the number of those
+// that became members during it, and planned the number of deletions that have not been
+// made yet.
 type toll struct{ old, joined, planned int64 }
 
 // Add counts the deletion of a resource. sum is the SHA-256 of its bytes, or empty if that
@@ -64,8 +66,8 @@ func (w *Weighing) Forget(sum []byte) {
 	}
 }
 
-// Losses returns the number of all losses, and of the losses of resources that were members
-// before the period. Call it once, after the last Add.
+// Losses returns the number of all losses, and the number of those that concern
+// resources that were members before the period. Call it once, after the last Add.
 func (w *Weighing) Losses() (all, old Loss) {
 	for _, t := range w.contents {
 		w.sum(t)
@@ -73,8 +75,9 @@ func (w *Weighing) Losses() (all, old Loss) {
 	return w.all, w.old
 }
 
-// sum adds the losses of one content. A newer member with the bytes of an old member has
-// replaced it, so the two count as one loss.
+// sum adds the deletions of resources with the same bytes to the losses. If members
+// from before the period and members from during the period had these bytes, the latter
+// only replaced the former, and do not count in addition.
 func (w *Weighing) sum(t *toll) {
 	n := Loss{t.joined, t.planned}
 	if t.old > 0 {

@@ -20,97 +20,100 @@ import (
 // each resource: a few states in memory, the others in temporary files. A run stops
 // reading further lists when there are many changes (Reader.MaxChanges).
 type Changes struct {
-	Since   resourcesync.Datetime // start of the oldest list read; all later changes are included
+	Since   resourcesync.Datetime // time at which the oldest list read begins; Changes include all later changes
 	latest  *spool.Table[*storedChange]
-	rivals  *spool.Log[Resource] // descriptions that contradict the latest ones; the log belongs to the Reader
-	in      []*Package           // the packages; a storedChange refers to them by number, counted from 1
-	resumed bool                 // the first list begins with exactly the entries that an earlier run read
+	rivals  *spool.Log[Resource] // descriptions of resources that contradict those in latest; the log belongs to the Reader
+	in      []*Package           // the packages with bytes of changes; storedChange.Package is a number in this list, counted from 1
+	resumed bool                 // the first list still begins with exactly the entries that an earlier run read
 	oldest  time.Time            // time of the first entry of the oldest list read
-	slid    bool                 // the Position's list has dropped entries since it was last read, so changes may be missing
-	Back    string               // how the Source went back to an older version of the Position's list; "" if it did not
-	Flaw    error                // an error in some entry; any resource may have changed since
-	Rest    error                // set if there are more lists than one run reads
-	End     time.Time            // time of the last change
-	undated time.Time            // latest possible time of a change without a time
+	slid    bool                 // the Change List that the Position names has dropped entries since the last run, so changes may be missing
+	Back    string               // in words, how the Source went back to an older version of the Change List that the Position names; "" if it did not
+	Flaw    error                // error of an entry that cannot be used, so that any resource may have another change; nil if all can be used
+	Rest    error                // error that says how many lists are left for the next run; nil if none are
+	End     time.Time            // time of the latest change
+	undated time.Time            // latest possible time of the changes without a known time
 	known   found                // whether a list was read up to the position
-	First   string               // URI of the oldest list read
+	First   string               // URI of the oldest list that was read
 	Jumbled bool                 // the lists are in the order of their index, not in the order of their times
-	clear   time.Time            // if Jumbled: latest start of a list, before which entries of different lists have no order
-	Early   bool                 // some entries have earlier times than entries that were applied before
-	newest  *changeList          // the last list read, without its entries; the next position is in it
-	index   string               // document that need not be requested while the newest list is unchanged; see Position.Index
-	asked   time.Time            // time of the last request for index, by our clock
+	clear   time.Time            // if Jumbled is set: the latest start of any list; entries of different lists have no known order before this time
+	Early   bool                 // some new entries have earlier times than entries that an earlier run applied
+	newest  *changeList          // the last list read, without its entries; the next Position refers to it
+	index   string               // URI of the index that need not be requested while the last list read is open; see Position.Index
+	asked   time.Time            // time of the last request for the document index, by our clock
 	lists   int                  // the number of lists read
 	Served  time.Time            // time at which the Source sent the last list, by its own clock; zero if unknown
-	stand   *changeList          // the first open list that its index calls closed, where the next position stays; may be nil
+	stand   *changeList          // the first list that is open although its index calls it closed, so that the next Position stays in it; nil if there is none
 }
 
-// ErrLeft is wrapped by the error of a plan that contains only a part of the changes,
-// as the end of its text.
+// ErrLeft is wrapped by Changes.Rest, the error that some Change Lists were not read
+// because there are too many changes. The text of that error ends with the text of
+// ErrLeft.
 var ErrLeft = errors.New("left for the next run")
 
-// changeList is one completely read Change List. It contains the entries after the
-// position if the position is in the list, else all entries.
+// changeList is a Change List that was read completely. If an earlier run read the
+// beginning of the same list, it contains only the entries after that, else all
+// entries.
 type changeList struct {
 	URI     string
 	from    resourcesync.Datetime
-	until   resourcesync.Datetime     // end of the list's period; zero while the list is open
-	entries *spool.Log[*storedChange] // the entries in document order; only those after the position if the list is resumed
-	first   time.Time                 // time of the entry that happened first
+	until   resourcesync.Datetime     // end of the period that the list covers; zero while the list is open
+	entries *spool.Log[*storedChange] // the entries in document order; if resumed is set, only those that no earlier run read
+	first   time.Time                 // the earliest time of an entry
 	ordering
 	resumed bool                      // the document begins with exactly the entries that an earlier run read
 	total   int                       // the number of entries in the document
-	told    int                       // the number of entries with a usable change
-	end     time.Time                 // time of the latest entry; the earliest possible one if that time is unknown
-	in      *Package                  // the package of the list if the list is a manifest; nil for a Change List
+	told    int                       // number of the entries that have a usable change
+	end     time.Time                 // the latest time of an entry; for an entry of unknown time its earliest possible time counts
+	in      *Package                  // the package that contains this list as its manifest; nil for a Change List
 	ended   time.Time                 // time up to which the document claims to be complete; zero if it makes no claim
 	prefix  string                    // digest of all entries, in hex
-	over    *spool.Keys               // if the position is in the list: the resources of the entries before the position
+	over    *spool.Keys               // the resources of those entries that an earlier run read, if resumed is set
 	known   found                     // whether a list was read up to the position
-	open    bool                      // the list is open although its index calls it closed, so it may be an outdated copy
-	flaw    error                     // an error if some entry cannot be used
+	open    bool                      // the list is open although its index calls it closed, so this may be an outdated copy of the list
+	flaw    error                     // error about entries that cannot be used; nil if all can be used
 	rhythm  rhythm                    // estimate of how often the list grows
 	maxAge  time.Duration             // freshness lifetime in the response
 	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
-	placed  func(time.Time) time.Time // returns the given time, or the zero time if the given one is in the future
-	odd     [len(oddities)]int        // number of entries with each oddity
+	placed  func(time.Time) time.Time // function that returns the given time, or the zero time if the given one is in the future
+	odd     [len(oddities)]int        // for each of the oddities below, the number of entries that have it
 }
 
 const (
 	oddTime  = iota // the entry has no datetime
 	oddLate         // the entry has a time after the end of the list, or in the future
-	oddKind         // the entry is a bitstream of a package and does not give the kind of change
-	oddEarly        // the entry has an earlier time than entries that were applied before
+	oddKind         // the entry of a manifest has bytes in the package and does not give the kind of change
+	oddEarly        // the entry has an earlier time than entries that an earlier run applied
 )
 
-// ChangeEntry is one entry of a Change List. Changed is its datetime. Without a
-// datetime, Changed is the earliest possible time of the change: that of the preceding
-// entry, or that of the last run in which the list lacked the entry. Entries take
-// effect in the order of Changed.
+// ChangeEntry is one entry of a Change List. Changed is its datetime. If the entry has
+// no datetime, Changed is the earliest time at which the change can have happened: the
+// time of the preceding entry, or of the last run in which the list did not contain the
+// entry. Entries take effect in the order of Changed.
 type ChangeEntry struct {
 	Resource
 	Change    resourcesync.Change
-	From, To  time.Time // earliest and latest time of the change; equal if the time is known; To is zero if unbounded
-	Least     time.Time // From, if ByLastMod is set but the lastmod is not the time of the deletion
-	Most      time.Time // To, if ByLastMod is set but the lastmod is not the time of the deletion
-	ByLastMod bool      // the time of a deletion is its lastmod, which may be the lastmod of the deleted version
-	OfBytes   bool      // the time of a creation or update is its lastmod; the bytes may be older than the change
-	Last      bool      // the entry comes after all entries that earlier runs read
+	From, To  time.Time // earliest and latest possible time of the change; equal if the time is known; To is zero if there is no latest time
+	Least     time.Time // value for From if ByLastMod is set and the lastmod turns out not to be the time of the deletion
+	Most      time.Time // value for To if ByLastMod is set and the lastmod turns out not to be the time of the deletion
+	ByLastMod bool      // the entry is a deletion whose lastmod is taken as its time, but may be the lastmod of the deleted version
+	OfBytes   bool      // the entry is a creation or update whose lastmod is taken as its time, but may be earlier than the change
+	Last      bool      // the change is later than all changes that earlier runs read
 	Torn      bool      // the documents do not show whether the resource exists in the end, or in which version
-	Rival     *Resource // if torn: another description, which may be the valid one if the resource exists
-	Denied    bool      // the entry is torn, and one of the contradictory statements is a deletion
-	News      bool      // the entry is the first one about its URI after the position
+	Rival     *Resource // if Torn is set: another description of the resource, which may be the right one if the resource exists
+	Denied    bool      // Torn is set, and one of the contradictory entries is a deletion
+	News      bool      // no entry before this one is about the same URI, except entries that earlier runs read
 }
 
 // Change is the last change of a resource, with the package of its bytes, if any.
 type Change struct {
 	ChangeEntry
 	Location
-	aged bool // the change is OfBytes, and it is torn only because newer lists do not contain the resource
+	aged bool // OfBytes is set, and Torn only because newer lists do not contain the resource
 }
 
-// found describes the position, if a list was read up to it: the position's time and
-// the time of the latest change before it. A time in the future is recorded as zero.
+// found says whether a list was read up to the entry at which an earlier run stopped
+// (yes). Then at is the time up to which that run read, and last the time of the latest
+// change that it read. A time in the future is recorded as zero.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -120,8 +123,8 @@ type found struct {
 func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
 // listOf reads the entries of a Change List or of a package's manifest. If the list
-// contains the position cur, listOf reads only the entries after cur. known describes
-// the position if an earlier list contained it.
+// begins with the entries that cur records as read, listOf returns only the entries
+// after them. known describes the Position if a list before this one contained it.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, in: w.pkg, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
@@ -136,7 +139,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
-		l.ended = time.Time{} // no document is complete up to a time in the future
+		l.ended = time.Time{} // a document cannot be complete up to a time in the future
 	}
 	if err := l.read(r, doc, cur, tell); err != nil {
 		return nil, err
@@ -156,7 +159,7 @@ func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the other lists were published later, whatever their times are
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the lists after this one were published later, even if their times are earlier
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
@@ -254,8 +257,8 @@ func (l *changeList) read(r *Reader, doc *Document, cur Position, tell func(reso
 	return nil
 }
 
-// goOn reads the entries. If the list is assumed to be resumed, goOn skips the entries that
-// an earlier run read, and returns false if they turn out to differ.
+// goOn reads the entries of the document. If l.resumed is set, goOn skips the entries
+// that an earlier run read, and returns false if they have changed since that run.
 func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(resourcesync.Quirk, string)) (bool, error) {
 	sum := sha256.New()
 	var text []byte
@@ -278,7 +281,7 @@ func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(reso
 		text = appendEntry(text[:0], &e)
 		_, _ = sum.Write(text) // a hash never returns an error
 		l.rhythm.add(c.Changed)
-		end := c.From // an entry without a time did not happen before From
+		end := c.From // for an entry of unknown time, From is the earliest possible time
 		if c.Timed() {
 			end = c.Changed
 		}
@@ -297,10 +300,10 @@ func (l *changeList) goOn(r *Reader, doc *Document, cur Position, tell func(reso
 	return goes, nil
 }
 
-// overBudget is the memory in bytes for the keys of changes that earlier runs read.
+// overBudget is the memory in bytes that changeList.over may use.
 const overBudget = 1 << 20
 
-// keep stores an entry and the place of its bytes.
+// keep stores an entry with the place of its bytes in a package.
 func (l *changeList) keep(r *Reader, c *ChangeEntry, from Location) error {
 	if err := r.Lighten(&c.Resource); err != nil {
 		return err
@@ -332,15 +335,16 @@ func (l *changeList) close() error {
 	return err
 }
 
-// holds reports whether the list has the URI and the start that a position records.
+// holds reports whether the URI and the start (from) of the list are those that the
+// Position records.
 func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume compares the digest of the entries before the position with the digest that an
-// earlier run recorded, as soon as all of them were read again. It returns false if
-// they differ. Entries after the position happened later, whatever their times are,
-// because a clock may be wrong but a position cannot.
+// resume is called after each entry. When the entries that an earlier run read have
+// been read again, it compares their digest with the one that the run recorded, and
+// returns false if the digests differ. Entries after these are new even if their times
+// are earlier, because the clock of the Source may be wrong.
 func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 	if !l.resumed || l.total != cur.Applied {
 		return true
@@ -351,7 +355,7 @@ func (l *changeList) resume(cur Position, sum hash.Hash) bool {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// appendEntry appends an entry in the form that the digest of a list is computed from.
+// appendEntry appends the text of an entry from which the digest of a list is computed.
 func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	for _, s := range [...]string{e.Loc, e.LastMod.String(), string(e.Change), e.Datetime.String(), e.Digests.String()} {
 		b = append(strconv.AppendQuote(b, s), ' ')
@@ -359,9 +363,9 @@ func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	return append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
 }
 
-// lost reports whether the list of the position has dropped applied entries although it
-// states the same start. A list of only the newest changes does that, and changes
-// between the two readings may be lost.
+// lost reports whether the list has dropped entries that an earlier run applied,
+// although its start (from) is the same. A list that has only the newest changes does
+// that. Then changes that were made since the earlier run may be missing.
 func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
@@ -369,9 +373,9 @@ func (l *changeList) lost(cur Position) bool {
 	return l.fresh() == 0 || l.first.After(cur.At)
 }
 
-// join applies the changes of another track on top of ch, which reaches back further. A
-// Change Dump often ends before the Change Lists do, and an outdated copy always does.
-// If there are missing changes between the two, join describes them in gap.
+// join adds changes from another kind of document to ch, which has older changes. This
+// is useful because a Change Dump often ends before the Change Lists do. If changes
+// between the two are missing, join describes them in gap.
 func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	open := ch.newest.until.IsZero() && ch.newest.in == nil // an open list contains all changes up to the present
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
@@ -379,7 +383,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	}
 	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
-	if other.newest.placed != nil { // nil if the list was skipped
+	if other.newest.placed != nil { // placed is nil if the list was not read
 		begins = other.newest.placed(begins)
 	}
 	switch {
@@ -388,13 +392,14 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
 	case begins.IsZero(), begins.After(end):
 		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
-	ch.lists++ // the following changes belong to none of the lists read so far
+	ch.lists++ // so that the changes added below count as those of a separate list
 	for c, err := range other.All() {
 		var known *Change
 		if err == nil {
 			known, err = ch.Of(c.URI)
 		}
-		// a change of the same time must not replace the place of the bytes in a package
+		// a change with the same time is skipped, because the one in ch may have its
+		// bytes in a package
 		if err == nil && (known == nil || c.Changed.After(known.Changed) || c.maybeLater(&known.ChangeEntry)) {
 			s := &storedChange{Entry: c.ChangeEntry}
 			ch.lay(s, c.Location)
@@ -424,8 +429,9 @@ func (ch *Changes) Span() evidence.Span {
 	return s
 }
 
-// Mark returns the position c, moved to the end of the last list. The position stays if
-// another list than its own ended before it. now is the time by our clock.
+// Mark returns the Position c, moved to the end of the last list that was read. It does
+// not move if that list is another one than c names and ended before the time of c. now
+// is the time by our clock.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
 	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
@@ -440,11 +446,10 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 		c.Left = time.Time{}
 	case c.Left.IsZero():
 		c.Left = now.UTC().Truncate(time.Second)
-	case !same: // another list than before has been open since its end according to the index
+	case !same: // the Position moves to another list that is open although its index says when it ended
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	// Undated is about changes before the position, so it changes only if the position
-	// moves
+	// Undated is about changes that were read, so it changes only if the Position moves
 	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) {
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
@@ -460,8 +465,8 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	return c
 }
 
-// wentBack describes how the Source went back to an older version of a Change List:
-// since the position was recorded, the list has lost its end but not its beginning. It
+// wentBack describes how the Source went back to an older version of a Change List: the
+// list has lost the last entries that an earlier run read, but not the first ones. It
 // returns "" if that is not so.
 func (l *changeList) wentBack(cur Position) string {
 	if l.resumed || !l.holds(cur) || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
@@ -474,16 +479,16 @@ func (l *changeList) wentBack(cur Position) string {
 // Position records how far the changes of a set were read (1.1 §12.1). The caller
 // passes it to the next reading, and stores it in the same transaction as the results.
 type Position struct {
-	At      time.Time // time up to which everything recorded was read, by the Source's documents, not by our clock
+	At      time.Time // time, according to documents of the Source, up to which all changes were read
 	List    string    // URI of the last Change List read; "" after a baseline
 	From    string    // the list's rs:md/@from as written
 	Applied int       // number of entries of List that were read
 	Prefix  string    // digest of the Applied entries, in hex
-	Index   string    // URI of the index that named List last, if it need not be requested while List is open; else ""
+	Index   string    // URI of the index in which List is the last list, if the index need not be requested while List is open; else ""
 	Asked   time.Time // time of the last request for Index, by our clock; zero if there is no Index
 	Last    time.Time // the latest datetime of the Applied entries
-	Changed time.Time // time of the latest change read; zero if none was read, or by an earlier version of the program
-	Ended   time.Time `json:",omitzero"` // end of List if it was read to its end, where the next list may begin; zero while it is open
+	Changed time.Time // time of the latest change read; zero if none was read, or if an earlier version of the program stored the Position
+	Ended   time.Time `json:",omitzero"` // end of the period of List, if the list is closed and was read to its end; else zero
 	Undated time.Time `json:",omitzero"` // latest possible time of the changes that were read without a time; zero if there are none
-	Left    time.Time // time, by our clock, since which List is open although its index calls it closed; else zero
+	Left    time.Time // time, by our clock, at which List was first found open although its index calls it closed; zero if it was not
 }

@@ -24,10 +24,10 @@ import (
 type Document struct {
 	*document.Document
 	lists  bool                     // some entries are documents of the same capability, as in an index
-	last   map[resourcesync.Key]int // for a Resource List: position of the last entry of each resource that has several entries
-	maxAge time.Duration            // freshness lifetime in the response
+	last   map[resourcesync.Key]int // for a Resource List: for each resource with several entries, the number of its last entry
+	maxAge time.Duration            // how long the response stays fresh, by its headers
 	count  int                      // the number of usable entries
-	after  []*Document              // for a Change List: its further pages
+	after  []*Document              // for a Change List: the documents of its further pages
 }
 
 // Close removes the temporary files of the document and of its pages.
@@ -56,14 +56,14 @@ func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Ca
 	return r.answered(ctx, uri, want, resp)
 }
 
-// answered reads the document in a response. The response may also be a package in
-// place of the document.
+// answered reads the document in a response. If the response is a package instead,
+// answered returns a document that names this package.
 func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	body := resp.Body
 	defer body.Close()
 	text := bufio.NewReaderSize(SourceReader{uri, body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(text) {
-		_ = body.Close() // the package will be requested again, whole or in parts
+		_ = body.Close() // onePackage requests the package again, as a whole or in parts
 		return r.onePackage(ctx, uri, want, resp)
 	}
 	resp.Body = io.NopCloser(text)
@@ -74,7 +74,7 @@ func (r *Reader) answered(ctx context.Context, uri string, want resourcesync.Cap
 		return doc, err
 	case bad.Transfer != nil:
 		return nil, fmt.Errorf("reading a document: %w", bad.Transfer)
-	case bad.Page() != nil: // the HTML page instead of the document may be temporary
+	case bad.Page() != nil: // a later request may get the document instead of the HTML page
 		return nil, &SourceError{bad.Page()}
 	}
 	return nil, unusable(bad)
@@ -84,7 +84,7 @@ func unusable(bad *document.Error) error {
 	return &DocumentError{URI: bad.URI, Reason: "cannot be used", Err: bad.Err}
 }
 
-// Keep reads a document that was not fetched by its URI, such as a manifest in a
+// Keep reads a document from body instead of fetching it, such as a manifest in a
 // package. The document must have one of the wanted capabilities.
 func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourcesync.Capability) (*Document, error) {
 	doc, err := r.take(uri, &fetch.Response{URL: base.String(), Body: io.NopCloser(body)}, want...)
@@ -93,7 +93,7 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 		return doc, err
 	}
 	if bad.Transfer == nil {
-		_, bad.Transfer = io.Copy(io.Discard, body) // damage at the end of the body explains the first error
+		_, bad.Transfer = io.Copy(io.Discard, body) // if the rest of the body cannot be read, that explains the first error
 	}
 	if bad.Transfer != nil {
 		return nil, bad.Transfer
@@ -108,7 +108,7 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 	doc := &Document{maxAge: resp.MaxAge()}
 	named := spool.NewKeys(r.Spool, namedBudget)
 	defer named.Close()
-	var failed error // an error of the temporary file, not of the document
+	var failed error // error of the temporary file, which is no error of the document
 	in := document.Reader{Spool: r.Spool, Limit: r.Client.MaxDocument(), Strict: r.Strict, Notes: &tally}
 	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
 		failed = r.entry(doc, named, want[0], d, e, err)
@@ -135,9 +135,9 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 // that the standard allows.
 const namedBudget = 8 << 20
 
-// entry records the facts about an entry that are needed before the document takes
-// effect. For a document that should contain each resource once, entry also adds the
-// resource to named.
+// entry records what has to be known about an entry before the document is used. If the
+// document should contain each resource only once, entry also adds the resource to
+// named.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())
@@ -153,7 +153,8 @@ func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capab
 	return nil
 }
 
-// repeated finds the last entry of each resource that has several entries.
+// repeated sets doc.last: for each resource that has several entries, the number of the
+// last one.
 func (doc *Document) repeated(named *spool.Keys) error {
 	twice, err := named.Repeated()
 	switch {
@@ -179,7 +180,7 @@ func (doc *Document) repeated(named *spool.Keys) error {
 // tolerated reports the deviations of a document from the standard, except legal ones.
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		// lister reports what follows from a missing at
+		// the type lister reports a missing attribute at, with the consequences
 		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" {
 			continue
 		}
@@ -187,7 +188,7 @@ func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// flaw returns an error if the document has unusable entries.
+// flaw returns an error if the document or its pages have entries that cannot be used.
 func (doc *Document) flaw() error {
 	bad := doc.Bad
 	for _, page := range doc.after {
@@ -232,9 +233,9 @@ func sizeOfAttrs(attrs []resourcesync.Attr) (n int) {
 	return n
 }
 
-// latest returns the latest possible time of a list without the attribute at, and the
-// source of that time: the list's from, its Last-Modified, or the time at which it was
-// sent or read.
+// latest returns the latest possible time of a list without the attribute at, and in
+// words what that time is: the list's from, its Last-Modified, or the time at which it
+// was sent or read.
 func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	sent := doc.clock()
 	for _, c := range []struct {
@@ -249,8 +250,8 @@ func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 }
 
 // clock returns the time at which the Source sent the document, by its own clock. It
-// returns the zero time if that is unknown or earlier than the time stated in the
-// document.
+// returns the zero time if the Source did not give the time, or gave one before the
+// time stated in the document.
 func (doc *Document) clock() time.Time {
 	h := &doc.Header
 	for _, t := range []resourcesync.Datetime{h.At, h.From} {

@@ -13,15 +13,15 @@ import (
 
 // This file stores the last change of each resource, in memory or in temporary files.
 
-// storedChange is the stored form of a Change: an entry of a list, or the last change
-// of a resource.
+// storedChange is the form in which a Change is stored, as an entry of a list or as the
+// last change of a resource.
 type storedChange struct {
 	Entry   ChangeEntry
-	Package int // number of the package in Changes.in, from 1; in the entries of a list 1 is its own; 0 for none
+	Package int // number of the package in Changes.in, counted from 1 (in changeList.entries, 1 is the package of the list); 0 if there is none
 	Path    string
 	Offset  int64
-	List    int          // number of the list, as Changes.lists counts it
-	Rival   *spool.Place // place of Entry.Rival in Reader.rivals; nil if the rival is in Entry or there is none
+	List    int          // number of the list with this entry, in the order of reading
+	Rival   *spool.Place // place of Entry.Rival in Reader.rivals; nil if Entry.Rival is in memory or there is none
 }
 
 func (c *storedChange) key() string { return c.Entry.URI }
@@ -33,8 +33,8 @@ func (r *Reader) newChanges() *Changes {
 	return ch
 }
 
-// forget deletes the changes of the given resources, because a later list contains
-// newer changes of them, which an earlier run has applied.
+// forget deletes the changes of the resources in over, because an earlier run has
+// already applied newer changes of them.
 func (ch *Changes) forget(over *spool.Keys) error {
 	for key, err := range over.Sorted() {
 		if err == nil {
@@ -47,10 +47,10 @@ func (ch *Changes) forget(over *spool.Keys) error {
 	return nil
 }
 
-// put stores a change and replaces an earlier one of the same resource; order describes
-// the list of the change. If two changes have the same time, or one of the same list
-// has an unknown time, the one stored later wins, unless the list has its newest entry
-// first.
+// put stores a change in place of an earlier change of the same resource. order
+// describes the order of the list that contains the change. If two changes have the
+// same time, or they are in the same list and one has an unknown time, put keeps the
+// one that it is given last, or the other one if the list has its newest entry first.
 func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 	c := &s.Entry
 	if c.Change == "" {
@@ -81,7 +81,7 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 		if !beside || !order.down || !before.Entry.News {
 			return nil
 		}
-		before.Entry.News = false // the list has an earlier entry of the resource
+		before.Entry.News = false // the list has an older entry of the same resource
 		return ch.latest.Put(before)
 	default:
 		c.News = beside && order.backward && before.Entry.News
@@ -91,12 +91,12 @@ func (ch *Changes) put(s *storedChange, cur Position, order *ordering) error {
 	return ch.latest.Put(s)
 }
 
-// maybeLater reports whether c may be later than a change of another list although it
-// is placed before that change, and the two disagree on whether the resource exists, or
-// on its bytes.
+// maybeLater reports whether c may be later than the given change of another list,
+// although Changed is earlier, and the two contradict each other: on whether the
+// resource exists, or on its bytes.
 func (c *ChangeEntry) maybeLater(before *ChangeEntry) bool {
 	least := before.From
-	if before.Last { // the order is known by position
+	if before.Last { // such a change is later than those of earlier runs, by its position in the list
 		least = before.Changed
 	}
 	if !c.Changed.Before(before.Changed) || c.Timed() && before.Timed() || !c.To.IsZero() && c.To.Before(least) {
@@ -110,8 +110,9 @@ func (c *ChangeEntry) contradicts(other *ChangeEntry) bool {
 	return (c.Change == resourcesync.Deleted) != (other.Change == resourcesync.Deleted)
 }
 
-// dispute marks the stored change as torn, because c may be later. Unless c is a
-// deletion, its description becomes the rival of the stored one.
+// dispute marks the stored change as contradictory (Torn), because c may be later.
+// Unless c is a deletion, its description of the resource becomes the Rival of the
+// stored change.
 func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	if c.Change != resourcesync.Deleted && !before.Entry.Torn {
 		at, err := ch.rivals.AppendAt(c.Resource)
@@ -124,10 +125,10 @@ func (ch *Changes) dispute(before *storedChange, c *ChangeEntry) error {
 	return ch.latest.Put(before)
 }
 
-// number returns the number by which a storedChange refers to a package. It adds the
-// package to ch.in if needed.
+// number returns the position of a package in ch.in, counted from 1. It adds the
+// package if needed.
 func (ch *Changes) number(p *Package) int {
-	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // most changes come package by package
+	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // usually the previous change was in the same package
 		return n
 	}
 	i := slices.Index(ch.in, p)
@@ -137,7 +138,7 @@ func (ch *Changes) number(p *Package) int {
 	return i + 1
 }
 
-// lay records the place of a change's bytes.
+// lay records where in a package the bytes of a change are.
 func (ch *Changes) lay(s *storedChange, at Location) {
 	if s.Package, s.Path, s.Offset = 0, at.Path, at.Offset; at.Package != nil {
 		s.Package = ch.number(at.Package)
@@ -159,9 +160,9 @@ func (ch *Changes) change(s *storedChange) (*Change, error) {
 	return c, nil
 }
 
-// carriedBy records the place of a change's bytes, if a manifest entry describes the
-// same state of the same resource. If a package contains several such entries, the
-// first one is used, because each stored record needs space.
+// carriedBy records where in a package the bytes of a change are, if the manifest entry
+// e describes the same state of the same resource. If several entries do, the first one
+// is used.
 func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error) {
 	s, ok, err := ch.latest.Get(e.Loc)
 	if !ok || err != nil || s.Entry.Change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&s.Entry.Resource, e) {
@@ -186,7 +187,7 @@ func sameState(w *Resource, e *resourcesync.Entry) bool {
 	return w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
 }
 
-// Of returns the last change of a URI, or nil.
+// Of returns the last change of the resource with this URI; nil if there is none.
 func (ch *Changes) Of(uri string) (*Change, error) {
 	if ch == nil {
 		return nil, nil
@@ -198,9 +199,8 @@ func (ch *Changes) Of(uri string) (*Change, error) {
 	return ch.change(s)
 }
 
-// All yields the last state of each URI: first the resources that are in no package,
-// then those of each package. Within a package they are sorted by their offset, else by
-// their time.
+// All yields the last change of each resource: first those without a package, sorted by
+// time, then those of each package, sorted by their offset in it.
 func (ch *Changes) All() iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for s, err := range ch.latest.Sorted(ch.rank) {
@@ -215,7 +215,7 @@ func (ch *Changes) All() iter.Seq2[*Change, error] {
 	}
 }
 
-// rank appends the key by which All sorts a change.
+// rank appends the key of a change by which All sorts.
 func (ch *Changes) rank(b []byte, s *storedChange) []byte {
 	if s.Package > 0 {
 		b = append(b, ch.in[s.Package-1].URI...)

@@ -22,13 +22,13 @@ type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed *spool.Index                                           // URIs of the listed resources that also have a change
-	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // handles the nth entry of a document that is not an index
+	listed *spool.Index                                           // URIs of the resources that are in a list and also have a later change
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // function that handles the nth entry of a document that is not an index
 
-	read     map[string]bool // URIs of the documents that were requested, including unreadable ones
+	read     map[string]bool // URIs of all documents that were requested, even if they could not be read
 	indexes  map[string]bool // URIs of documents that are indexes
-	full     bool            // set if there are more documents than a run reads
-	opened   int             // number of members in the packages that stay open; see Package.keep
+	full     bool            // there are more documents than one run reads
+	opened   int             // number of members of the packages that stay open; see Package.keep
 	unusable int             // number of unusable packages
 	before   []page          // pages with a link to a previous page
 }
@@ -47,7 +47,7 @@ func (r *lister) lists(uris []string) bool {
 	usable := false
 	for _, uri := range uris {
 		if r.read[uri] {
-			usable = true // the document was read as a part or page of another one
+			usable = true // the document has been read already, as a part or page of another one
 			continue
 		}
 		doc, err := r.open(uri)
@@ -87,7 +87,8 @@ func (r *lister) open(uri string) (*Document, error) {
 	return r.st.open(r.ctx, uri)
 }
 
-// follows records the predecessor of a page, which must be read as well.
+// follows records which page comes before this one, because the list is complete only
+// if that page is read too.
 func (r *lister) follows(doc *Document) {
 	ref := doc.Header.Link(relPrev)
 	if ref == "" {
@@ -116,7 +117,8 @@ func (r *lister) pages(doc *Document, level int) bool {
 		if err != nil {
 			return r.partFailed(resourcesync.QuirkPages, err)
 		}
-		// between two moments a resource may have moved unseen from one page to another
+		// if the pages show different moments, a resource may have moved from a page
+		// not yet read to one already read
 		if doc = next; doc != nil && first.Header.At != doc.Header.At {
 			r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: this page and the first page have different times (at %s and at %s), so resources missing from the list are not deleted",
 				doc.URI, doc.Header.At, first.Header.At))
@@ -125,7 +127,8 @@ func (r *lister) pages(doc *Document, level int) bool {
 	return true
 }
 
-// next opens the page after doc; nil if there is none or if it was already read.
+// next opens the page after doc. It returns nil if there is none or if that page was
+// already read.
 func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	uri, err := r.st.Reader.pageAfter(doc, chain)
 	if err != nil || uri == "" || r.read[uri] || !r.room(doc) {
@@ -134,13 +137,15 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	return r.open(uri)
 }
 
-// doubt does what unsure does, for lists that may be complete when read again.
+// doubt calls unsure, and records that the lists may be complete when they are read
+// again.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.unsure(q, text)
 }
 
-// unsure records that absence from the lists proves nothing, and reports why.
+// unsure records that a resource may exist although it is missing from the lists, and
+// reports why.
 func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	if !r.st.Unsure {
 		r.st.Unsure = true
@@ -148,7 +153,7 @@ func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	}
 }
 
-// room reports whether one more document may be read.
+// room reports whether the limit on the number of documents allows one more.
 func (r *lister) room(doc *Document) bool {
 	if len(r.read) < maxDocuments {
 		return true
@@ -167,7 +172,8 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		// the index of this list, or one of its parts, may give another time
+		// another document may give the time: the index of this list, or, if this is an
+		// index, one of its parts
 		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex {
 			r.st.Shifting = true
 		}
@@ -226,8 +232,8 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.take(doc, e, n, doc.Header.At, Location{})
 }
 
-// take yields the resource of an entry, with the given time. It skips the entry if a
-// later entry of the document describes the same resource.
+// take yields the resource of an entry, with at as its time. It skips the entry if a
+// later entry of the document is about the same resource.
 func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if len(doc.last) > 0 {
 		if last, several := doc.last[resourcesync.KeyOf(e.Loc)]; several && last != n {
@@ -247,7 +253,7 @@ func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesy
 	return !ok || r.yield(w, nil)
 }
 
-// unlisted yields the resource of a change if the lists do not contain it.
+// unlisted yields the resource of a change, unless the lists contain the resource.
 func (r *lister) unlisted(c *Change, err error) bool {
 	listed := false
 	if err == nil {
@@ -261,8 +267,8 @@ func (r *lister) unlisted(c *Change, err error) bool {
 	return !ok || listed || r.yield(w, nil)
 }
 
-// pkg adds the package of an entry of a Resource Dump to the snapshot. An unusable
-// package makes the snapshot partial.
+// pkg adds the package that an entry of a Resource Dump names to the snapshot. If the
+// package cannot be used, the snapshot becomes partial.
 func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
@@ -327,7 +333,7 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	case r.indexes[uri] && index.Header.Root == resourcesync.SitemapIndex:
 		return r.partFailed(0, indexInIndex(uri))
 	case r.read[uri]:
-		return true // the index names it twice; its resources are already known
+		return true // the index names the document twice, and its resources were already yielded
 	case level > maxLevels:
 		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
 	case !r.room(index):
@@ -342,18 +348,19 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 		return r.partFailed(0, indexInIndex(uri))
 	}
 	r.sameGeneration(doc, e.At, &index.Header)
-	// The time of an index may be later than the time of a part if the index states the
-	// part's time (1.1 §10.2). Then the whole has the time of the oldest part.
+	// An index may have a later time than a part, if its entry for the part states the
+	// time of the part (1.1 §10.2). Then the time of the snapshot is that of the oldest
+	// part.
 	if err := behind(doc, index.Header.At); err != nil && (e.At.IsZero() || !e.At.Time().Equal(doc.Header.At.Time())) {
-		r.fail(err) // the part may be an outdated copy, but its entries are used with its own time
+		r.fail(err) // the part may be an outdated copy, but its entries are used, with the time of the part
 	}
 	return r.pages(doc, level)
 }
 
-// sameGeneration checks that a document belongs to its index or dump: its time is the
-// one stated there, or at least in the period in which the index or dump was made.
-// Otherwise a resource may have moved from a part that is new to a part that is old,
-// and appear in neither.
+// sameGeneration checks that a document was made together with the index or dump that
+// names it: the document has the time stated there, or at least a time in the period in
+// which the index or dump was made. Otherwise a resource that moved from one part to
+// another may appear in neither.
 func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
 	at := doc.Header.At.Time()
 	end := whole.At.Time()
@@ -374,8 +381,8 @@ func behind(doc *Document, root resourcesync.Datetime) error {
 	return nil
 }
 
-// EndsBefore returns an error if a manifest ends before the time that its package's
-// entry in the dump gives.
+// EndsBefore returns an error if the period of a manifest ends before the time until,
+// which the dump gives for the package.
 func EndsBefore(doc *Document, until resourcesync.Datetime) error {
 	if u := doc.Header.Until; !u.IsZero() && u.Before(until) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("ends (until %s) earlier than the dump says (until %s)", u, until)}
@@ -422,15 +429,15 @@ func (r *lister) failAs(q resourcesync.Quirk, err error) {
 	}
 }
 
-// setAt sets the time of the snapshot to the given time if that is earlier.
+// setAt sets the time of the snapshot to the given time, unless it has an earlier one.
 func (r *lister) setAt(at resourcesync.Datetime) {
 	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
 		r.st.At = t
 	}
 }
 
-// overlay replaces the description from a Resource List or manifest by that of a later
-// change. ok is false if the change deleted the resource.
+// overlay replaces the description of a resource in a Resource List or manifest by that
+// of a later change. ok is false if the change deleted the resource.
 func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	c, err := r.st.overlay().Of(w.URI)
 	if c == nil || err != nil {
@@ -443,17 +450,18 @@ func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
 	return over, ok, nil
 }
 
-// over applies a change to a listed resource. ok is false after a deletion.
+// over applies a change to a resource that a list describes. ok is false if the change
+// deleted the resource.
 func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}
 	switch tied := w.Beside(told.Length, told.Digests); {
 	case !w.Changed.IsZero():
-	case said.Kind == evidence.Deleted: // the list may be newer than the deletion
+	case said.Kind == evidence.Deleted: // w.Changed is unknown, so the list may be newer than the deletion
 		held.Until = r.st.Latest
 	case tied == evidence.Untied:
 		held.At = w.LastMod.Time()
-	default: // another version of the resource, which is not older than its lastmod
+	default: // the list describes another version than the change, and that version is not older than its lastmod
 		held.At, held.Until, said.Bytes = w.LastMod.Time(), r.st.Latest, tied
 	}
 	d, _ := evidence.Decide(said, held)
@@ -466,7 +474,8 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	listed := w
 	if d == evidence.Ask {
 		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.Denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		// if the resource exists, either the list or the change describes it
+		// if the resource exists, its description is either the one in the list or the
+		// one in the change
 		if said.Kind != evidence.Deleted {
 			item.Or = told
 		}
@@ -481,8 +490,8 @@ func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	return Item{Resource: *told, Location: c.Location, By: c, Listed: &listed}, true
 }
 
-// disputed returns a copy of c that leaves open which version of the resource exists.
-// If denied is set, it also leaves open whether the resource exists at all.
+// disputed returns a copy of c according to which it is unknown which version of the
+// resource exists and, if denied is set, whether the resource exists at all.
 func (c *Change) disputed(denied bool) *Change {
 	open := *c
 	open.Torn, open.Denied, open.Change = true, denied, resourcesync.Updated

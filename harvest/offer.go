@@ -16,24 +16,24 @@ import (
 // ErrNothingOffered means that a set has no document that lists all its resources.
 var ErrNothingOffered = errors.New("the Source offers neither a Resource List nor a Resource Dump of this set")
 
-// Offer is one set of a Source during reading, with its snapshots of all resources and
-// its tracks of changes. The caller must close it.
+// Offer gives access to the documents of one set of a Source: snapshots, which list all
+// resources, and documents with changes. The caller must close it.
 type Offer struct {
 	Offered
 	reader     *Reader
 	set        discover.Set
-	Position   Position // changes are read from here on; zero if there was no earlier reading
+	Position   Position // Position up to which earlier runs read the changes; zero if there was no earlier run
 	Empty      bool     // the caller holds no resource of the set
-	DumpsFirst bool     // read changes from the manifests of Change Dumps first, if the Source offers them
+	DumpsFirst bool     // whether to look for changes in Change Dumps before Change Lists
 
 	chains  [Tracks]*sequence
-	since   [Tracks]time.Time // start of the period that each chain covers
+	since   [Tracks]time.Time // for each of the chains, the start of the period for which it was opened
 	stands  *window           // the Change List that the Position names, if it was read again and has changed
-	current *sequence         // a sequence of only the Change List that the Position names
-	Changes [Tracks]*Changes  // the changes after the Position for each track that was followed
-	Heard   *Changes          // the last changes read, from which the rhythm of the set is estimated
+	current *sequence         // a sequence that has only the Change List that the Position names; nil if it was not opened alone
+	Changes [Tracks]*Changes  // for each Track that Follow has read, the changes after the Position
+	Heard   *Changes          // the changes that were read last, from which Rhythm estimates how often the set changes
 	dropped string            // URI of the Change List that has dropped changes after the Position; "" if none has
-	unread  error             // the reason why changes after the last snapshot cannot be read now; nil if they can
+	unread  error             // error because of which the changes after the last snapshot cannot be read now; nil if there was none
 }
 
 // NewOffer returns an Offer of a set's documents without reading them.
@@ -58,7 +58,7 @@ func (o *Offer) Close() {
 	o.reader.Close()
 }
 
-// Follow reads the changes of a track after the Position.
+// Follow reads the changes after the Position from the documents of a Track.
 func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error) {
 	c, err := o.from(ctx, tr)
 	if err != nil {
@@ -68,7 +68,7 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	if before := o.Changes[tr]; before != nil { // the caller no longer uses the earlier changes
+	if before := o.Changes[tr]; before != nil { // the caller no longer uses the changes of an earlier call
 		_ = before.latest.Close() // closes a temporary file
 	}
 	o.Changes[tr], o.Heard = ch, ch
@@ -79,7 +79,7 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	return ch, found, err
 }
 
-// from opens a track at the Position.
+// from finds the documents of a Track that list the changes after the Position.
 func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	if tr != ChangeLists {
 		return o.chain(ctx, tr, o.Position.At)
@@ -91,13 +91,14 @@ func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	}
 	o.stands = stands
 	c, err = o.chain(ctx, tr, o.Position.At)
-	if err == nil && stands != nil && c.added == stands.uri { // the lists before the list of the Position were applied completely
+	if err == nil && stands != nil && c.added == stands.uri { // earlier runs have applied the lists before the one that the Position names completely
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
 	return c, err
 }
 
-// chain opens a track for the changes since a moment, as far as the track has them.
+// chain finds the documents of a Track that list the changes since a moment, or at
+// least the newest of these changes.
 func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	if c := o.chains[tr]; c != nil {
 		if !since.Before(o.since[tr]) {
@@ -118,7 +119,8 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	if err != nil {
 		return nil, err
 	}
-	// an index that does not name the list of the Position is an outdated copy
+	// an index that does not name the list that the Position names must be an outdated
+	// copy
 	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] {
 		c.add(*o.stands)
 		c.added = o.stands.uri
@@ -128,7 +130,8 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 	return c, nil
 }
 
-// reach reports whether ch contains all changes after a position (1.1 §12.1).
+// reach returns an Outcome that says whether ch contains all changes after the Position
+// cur (1.1 §12.1).
 func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	no := func(format string, args ...any) Outcome {
 		return Outcome{Why: fmt.Sprintf(format, args...)}
@@ -157,9 +160,9 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined adds the changes of the tracks that were read earlier to ch, because only ch
-// reaches back to the position. If changes between the tracks are missing, joined
-// returns a gap in place of the outcome found.
+// joined adds to ch the changes that were read earlier from other kinds of documents,
+// if ch has all changes from the Position on. It returns the given Outcome, or one that
+// describes a gap if changes between the two are missing.
 func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
@@ -172,17 +175,18 @@ func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	return found, nil
 }
 
-// after reads the changes after a moment from the first track that reaches back to it.
-// If no track does, it reads the current one, and gap describes the missing changes. It
-// does not request known Change Lists again. latest is the upper bound of an unknown
-// moment; zero if there is none.
+// after reads the changes after the given moment (at), from the first kind of document
+// (Track) that has all of them. If none has, it returns the changes of the first Track,
+// and describes the missing ones in gap. It does not request Change Lists again that
+// were already found. If at is unknown (zero), latest is the latest time that it can
+// be.
 func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
 	for _, tr := range o.Order(o.DumpsFirst) {
 		ch, lacks, err := o.along(ctx, tr, at, latest)
 		switch {
 		case err == nil:
-		case OfSource(err) && ctx.Err() == nil: // an unavailable track does not prevent the snapshot
+		case OfSource(err) && ctx.Err() == nil: // the snapshot can be used even if some documents with changes cannot be read
 			gap, o.unread = cmp.Or(gap, unknownSince(at, err.Error())), cmp.Or(o.unread, err)
 			continue
 		default:
@@ -199,21 +203,22 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 			first = ch
 		}
 		gap = cmp.Or(gap, lacks)
-		if ch != nil && at.IsZero() { // no track can be shown to reach back, so reading packages would be useless
+		if ch != nil && at.IsZero() { // the moment is unknown, so no documents can be known to have all changes after it, and reading packages would be useless
 			break
 		}
 	}
 	return first, gap, nil
 }
 
-// along reads the changes of one track after a moment; lacks names missing changes.
+// along reads the changes after the given moment (at) from the documents of one Track.
+// lacks describes missing changes; "" if there are none.
 func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
 		return nil, "", err
 	}
-	// reading must go on past the latest applied change: otherwise all changes would be
-	// older than the applied state
+	// load must not stop before the latest change that an earlier run applied:
+	// otherwise all changes that it reads could be older than the state of the caller
 	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now()))
 	if ch != nil {
 		o.Heard = ch
@@ -223,23 +228,25 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	}
 	switch {
 	case !at.IsZero():
-	case o.Position.List != "": // a list of unknown time proves no deletion; changes after the position do
+	case o.Position.List != "": // no deletion follows from a list of unknown time, so only the changes after the Position are needed
 		at = evidence.Later(o.Position.At, o.Position.Ended)
-	case c.Why != "" && ch != nil: // there is a gap before these changes, whatever the time of the list is
+	case c.Why != "" && ch != nil: // changes before these are missing, whatever the time of the list is
 		return ch, unknownSince(at, c.Why), nil
 	default:
 		at = latest
 	}
-	// some of the dropped entries were later than the moment
+	// the list has dropped entries (see Offer.dropped), and some of them were later
+	// than the moment
 	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) {
-		// the list is incomplete before its first entry, whatever start it states
+		// so the list is complete only from its first entry on, even if it states an
+		// earlier start
 		ch.Since = resourcesync.DatetimeOf(ch.oldest)
 	}
 	return ch, c.gapAfter(ch, at), nil
 }
 
-// gapAfter describes missing changes after a moment in the lists of a chain. It returns
-// "" if there is no sign of missing changes.
+// gapAfter describes which changes after the given moment are missing from the lists.
+// It returns "" if nothing shows that changes are missing.
 func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
@@ -269,9 +276,9 @@ func unknownSince(at time.Time, why string) string {
 // maxUnusable is the number of unusable packages after which Carry gives up.
 const maxUnusable = 3
 
-// Carry looks for the bytes of changes in the packages of Change Dumps, if fewer
-// packages than the limit must be opened. It returns the number of changes found, and a
-// description.
+// Carry looks for the bytes of changed resources in the packages of Change Dumps, if
+// fewer packages than the limit have to be opened. It returns the number of changes
+// whose bytes it found, and describes the result in why.
 func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int, why string, err error) {
 	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
@@ -303,7 +310,8 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, limit int64) (found int,
 	return found, Counted(len(windows), "%d of the changed resources were found in %d {package|packages} of Change Dumps", found, len(windows)), nil
 }
 
-// match looks for changes in one package.
+// match records for each change in ch whether the package w contains its bytes. It
+// returns the number of changes found.
 func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -333,9 +341,9 @@ func (o *Offer) newSnapshot(by SnapshotKind, lists ...string) *Snapshot {
 	return &Snapshot{Reader: o.reader, set: o.set.URI, By: by, lists: lists, fresh: o.Empty}
 }
 
-// Snapshot opens a snapshot and reads the changes after it. A Resource Dump that is
-// older than the Resource List does not give the present state; it is an error unless
-// changes lead from its time to the present.
+// Snapshot opens a snapshot and reads the changes after it. It returns an error for a
+// Resource Dump that is older than the Resource List if the Source does not list the
+// changes since the dump, because then the dump does not give the present state.
 func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err error) {
 	st := o.newSnapshot(s, o.set.Documents(snapshotDocuments[s])...)
 	defer func() {
@@ -358,7 +366,8 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	if err != nil {
 		return nil, err
 	}
-	// the Resource List shows whether any resource exists
+	// a dump that names no package is not used, because the Resource List shows whether
+	// any resource exists
 	if st.spare && len(st.Packages) == 0 {
 		return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
 	}
@@ -372,8 +381,9 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	return st, nil
 }
 
-// latest returns an error if a snapshot without later changes is not the present state.
-// It returns nil if the Resource List is not newer.
+// latest returns an error if a snapshot without later changes is not the present state
+// of the set. It returns nil if the snapshot is a Resource Dump and the Resource List
+// is not newer.
 func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes after that are listed", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
@@ -388,15 +398,16 @@ func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	return nil
 }
 
-// ListMoment returns the time of the Resource List; zero if unknown.
+// ListMoment returns the time of the Resource List; zero if that is unknown.
 func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
 	list := o.newSnapshot(ResourceList, o.set.ResourceLists...)
 	defer list.Close()
 	return list.moment(ctx)
 }
 
-// Present returns the state for a caller that needs no bytes. It prefers the Resource
-// List. Unavailable changes are an error, because the state must be the present one.
+// Present returns a Snapshot for a caller that needs the present state but no bytes. It
+// prefers the Resource List. If changes after the snapshot cannot be read, it returns
+// an error.
 func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	var failed error
 	for {
@@ -417,7 +428,8 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Lose records that a snapshot is unusable, and reports why if another remains.
+// Lose records that a kind of snapshot cannot be used. If another kind can, Lose
+// reports the reason to the Reader.
 func (o *Offer) Lose(s SnapshotKind, why error) {
 	o.Lost[s] = true
 	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {

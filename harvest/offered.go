@@ -6,31 +6,31 @@ import (
 	"instep/resourcesync"
 )
 
-// Track is a kind of document that contains changes.
+// Track is a kind of document in which a Source lists changes.
 type Track int
 
-// These are the tracks.
+// These are the values of Track.
 const (
 	ChangeLists       Track = iota // Change Lists and their index (1.1 §12)
 	ChangeListArchive              // current and archived Change Lists (Archives §5)
 	ChangeDumps                    // the manifests of the packages of Change Dumps (1.1 §13)
 	ChangeDumpArchive              // current and archived Change Dumps (Archives §6)
-	Tracks                         // the number of tracks
+	Tracks                         // number of the values above
 )
 
 // SnapshotKind is a kind of document that lists the whole set at one moment.
 type SnapshotKind int
 
-// These are the kinds of snapshots.
+// These are the values of SnapshotKind.
 const (
 	ResourceList        SnapshotKind = iota // Resource Lists and their index (1.1 §10)
 	ResourceDump                            // the manifests of the packages of Resource Dumps (1.1 §11)
 	resourceListArchive                     // the newest archived Resource List (Archives §3)
 	ResourceDumpArchive                     // the newest archived Resource Dump (Archives §4)
-	SnapshotKinds                           // the number of kinds
+	SnapshotKinds                           // number of the values above
 )
 
-// trackDocuments maps each track to the capability of its documents.
+// trackDocuments maps each Track to the capability of its documents.
 var trackDocuments = [Tracks]resourcesync.Capability{
 	resourcesync.CapabilityChangeList, resourcesync.CapabilityChangeListArchive,
 	resourcesync.CapabilityChangeDump, resourcesync.CapabilityChangeDumpArchive,
@@ -49,13 +49,16 @@ type Offered struct {
 	Lost  [SnapshotKinds]bool // kinds of snapshots that turned out to be unusable
 }
 
-// Usable reports whether a snapshot is offered and did not turn out to be unusable.
+// Usable reports whether a kind of snapshot is offered and did not turn out to be
+// unusable.
 func (f *Offered) Usable(s SnapshotKind) bool { return f.Shows[s] && !f.Lost[s] }
 
-// Archived are the kinds of snapshots that are used if no present one is usable.
+// Archived has the kinds of snapshots in archives, which are used if no other kind is
+// usable.
 var Archived = []SnapshotKind{resourceListArchive, ResourceDumpArchive}
 
-// First returns the first usable kind of snapshot. It returns false if there is none.
+// First returns the first of the given kinds of snapshot that is usable. It returns
+// false if none is.
 func (f *Offered) First(some ...SnapshotKind) (SnapshotKind, bool) {
 	i := slices.IndexFunc(some, f.Usable)
 	if i < 0 {
@@ -64,7 +67,8 @@ func (f *Offered) First(some ...SnapshotKind) (SnapshotKind, bool) {
 	return some[i], true
 }
 
-// Order returns the offered tracks in the order in which they are tried.
+// Order returns the offered values of Track, in the order in which their documents are
+// tried.
 func (f *Offered) Order(dumpsFirst bool) []Track {
 	order := []Track{ChangeLists, ChangeListArchive, ChangeDumps, ChangeDumpArchive}
 	if dumpsFirst {
@@ -77,8 +81,9 @@ func (s SnapshotKind) String() string {
 	return [SnapshotKinds]string{"the Resource List", "the Resource Dump", "the newest archived Resource List", "the newest archived Resource Dump"}[s]
 }
 
-// Outcome is the result of following a track from a position.
+// Outcome is the result of Offer.Follow, which reads the changes after a Position from
+// the documents of a Track.
 type Outcome struct {
-	Reaches bool   // the track contains all changes after the position
-	Why     string // the reason in one sentence
+	Reaches bool   // the documents contain all changes after the Position
+	Why     string // why Reaches is true or false, in one sentence
 }

@@ -13,10 +13,11 @@ import (
 
 // This file determines the time and the order of the changes in a list.
 
-// entry interprets one entry. Its time is its datetime, else its lastmod (1.0), else
-// unknown. A lastmod counts as the time of the change only if it lies in the period of
-// the list. An earlier one belongs to the bytes: a moved or copied file often keeps its
-// lastmod, and the lastmod of a deletion may be that of the deleted version.
+// entry returns the change that an entry describes. The time of the change is the
+// datetime of the entry, or its lastmod if it has no datetime (as in ResourceSync 1.0).
+// A lastmod before the period of the list is the time of the bytes and not of the
+// change, whose time is then unknown: a moved or copied file often keeps its lastmod,
+// and the lastmod of a deletion may be that of the deleted version.
 func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
@@ -27,10 +28,11 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 		}
 	}
 	when := told.Time()
-	// the lastmod would place the deletion before the known position
+	// set if the entry is a deletion that, by its lastmod, happened before the time up
+	// to which earlier runs read
 	unplaced := false
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
-	if until.Before(from) { // a clock went back between the two times
+	if until.Before(from) { // the Source's clock went back between from and until
 		until = time.Time{}
 	}
 	switch {
@@ -49,10 +51,10 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	case when.IsZero():
 		c.From, c.To = c.Least, c.Most
 		c.Changed = c.From
-	case !told.Complete(): // the time is only a day or a month: the exact time is unknown
+	case !told.Complete(): // the datetime is only a day or a month, so the exact time is unknown
 		c.To = earliest(told.End(), until, l.served)
 	}
-	if c.Change == "" && e.Path != "" { // the entry has bytes, so the resource exists
+	if c.Change == "" && e.Path != "" { // the entry does not state a change, but has bytes in the package, so the resource exists
 		l.odd[oddKind]++
 		c.Change = resourcesync.Updated
 	}
@@ -77,10 +79,10 @@ func earliest(t time.Time, others ...time.Time) time.Time {
 	return t
 }
 
-// follow marks a change that comes after the entries that were read before. It does not
-// mark a change dated between the last applied change and the position: such a change
-// may have happened earlier, because the position may have been found in an outdated
-// copy.
+// follow sets Last for a change that is later than all changes that earlier runs read.
+// It does not do so for a change dated after the last of these and before the time up
+// to which the earlier runs read: if they read an outdated copy of the list, this
+// change may have happened before.
 func (l *changeList) follow(c *ChangeEntry) {
 	k := l.known
 	if !k.yes {
@@ -96,25 +98,27 @@ func (l *changeList) follow(c *ChangeEntry) {
 	c.Changed = evidence.Later(c.Changed, k.at)
 }
 
-// ordering describes the order of a list's entries, as far as their times show it.
+// ordering describes the order of the entries of a list, as far as their times show it.
+// Here, an anchor is an entry whose time is certain.
 type ordering struct {
-	anchors  int       // number of entries of certain time, which give bounds to the others; see anchor
-	loose    int       // the number of entries that are not anchors
-	at       time.Time // time of the last anchor
-	of       string    // URI of the last anchor
-	up, down bool      // some anchor is later (up) or earlier (down) than the anchor before it
-	several  bool      // the anchors belong to more than one resource
-	back     [2]string // the resources of the first two neighbouring anchors that go back in time
+	anchors  int       // number of anchors, that is, of entries whose time is certain
+	loose    int       // number of the other entries, whose time is not certain
+	at       time.Time // time of the last entry whose time is certain
+	of       string    // URI of the last entry whose time is certain
+	up, down bool      // whether some entry has a later (up) or earlier (down) time than the one before it, among the entries whose time is certain
+	several  bool      // the entries whose time is certain belong to more than one resource
+	back     [2]string // URIs of the first two consecutive entries, among those whose time is certain, of which the second one is earlier
 	mixed    bool      // the list is neither in forward nor in backward order
-	backward bool      // the list has the newest entry first
-	straight [2]bool   // for each resource of back: without its entries the anchors are in forward order
+	backward bool      // the list begins with its newest entry
+	straight [2]bool   // for each of the two resources in back: without its entries, the times that are certain ascend
 	claims   *spool.Table[*claim]
 }
 
-// anchor reports whether the time of a change is certain enough to bound others.
+// anchor reports whether the time of a change is certain, so that it limits the
+// possible times of the entries before and after it.
 func (c *ChangeEntry) anchor() bool { return c.Timed() && !c.ByLastMod }
 
-// see updates the ordering with the next entry.
+// see updates the ordering by the next entry of the list.
 func (o *ordering) see(c *ChangeEntry) {
 	if !c.anchor() {
 		o.loose++
@@ -130,16 +134,17 @@ func (o *ordering) see(c *ChangeEntry) {
 	o.at, o.of = c.From, c.URI
 }
 
-// order determines the order in which the entries happened. A Change List is in forward
-// order (1.1 §12.1), but some Sources write the newest change first, or group changes
-// by kind. The order matters only for a resource with several entries. Its entries are
-// torn if times and positions disagree on whether the resource exists, and nothing else
-// shows which of the two gives the list's order.
+// order determines in which order the changes of the list happened. A Change List
+// should have the oldest change first (1.1 §12.1), but some Sources write the newest
+// first, or group changes by kind. The order matters only for a resource with several
+// entries. If the last of these entries in the list and the last one by time disagree
+// on whether the resource exists, and nothing shows which of them is right, the entries
+// are marked as contradictory (Torn).
 func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) error {
 	switch {
 	case !l.down:
 		return nil
-	case !l.up && (l.anchors > 2 || l.loose == 0): // with only two anchors, the time of one may be wrong
+	case !l.up && (l.anchors > 2 || l.loose == 0): // if only two entries have a certain time, one of the times may just be wrong
 		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 	default:
@@ -149,29 +154,30 @@ func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) err
 	return l.claim(r)
 }
 
-// claim summarises the entries of one resource, by time and by position.
+// claim summarises what the entries of one resource say, both in the order of their
+// times and in the order of the list.
 type claim struct {
 	URI     string
-	Loose   bool         // some entry is not an anchor
-	Latest  time.Time    // From of the entry with the latest time
-	Gone    bool         // the last entry by position is a deletion
-	Late    bool         // the entry with the latest time is a deletion
-	Deleted bool         // some entry is a deletion
-	Rival   *spool.Place // place in Reader.rivals of the latest entry by which the resource exists; may be nil
-	At      time.Time    // From of the entry in Rival
-	Several bool         // more than one entry says that the resource exists
-	Stray   *spool.Place // place in Reader.rivals of the last such entry without a known time; may be nil
-	Until   time.Time    // To of the entry in Stray
+	Loose   bool         // the time of some entry of the resource is not certain
+	Latest  time.Time    // the time From of the entry for which that is latest
+	Gone    bool         // the last entry of the resource in the list is a deletion
+	Late    bool         // the entry that has the time Latest is a deletion
+	Deleted bool         // some entry of the resource is a deletion
+	Rival   *spool.Place // place in Reader.rivals of the latest entry that is not a deletion; nil if there is none
+	At      time.Time    // the time From of the entry in Rival
+	Several bool         // more than one entry is not a deletion
+	Stray   *spool.Place // place in Reader.rivals of the last entry without a known time that is not a deletion; nil if there is none
+	Until   time.Time    // the time To of the entry in Stray
 }
 
 func (c *claim) key() string { return c.URI }
 
-// claim summarises the entries of each resource in claims.
+// claim sets l.claims, which summarise the entries of each resource.
 func (l *changeList) claim(r *Reader) error {
 	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
 	r.spools = append(r.spools, l.claims)
 	r.keepRivals()
-	var last [2]time.Time // time of the last anchor, not counting the resource at the same index of back
+	var last [2]time.Time // for each of the two resources in back: the last time that is certain, of an entry of another resource
 	l.straight = [2]bool{true, true}
 	for e, err := range l.entries.All() {
 		if err != nil {
@@ -202,8 +208,8 @@ func (l *changeList) claim(r *Reader) error {
 	return nil
 }
 
-// add updates the claim with the next entry of its resource. It writes the description
-// to rivals once, so that claims stay small.
+// add updates the claim by the next entry of its resource. It stores the description of
+// the resource in rivals, so that claims need little memory.
 func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	gone := e.Change == resourcesync.Deleted
 	if c.URI == "" || !e.From.Before(c.Latest) {
@@ -230,10 +236,10 @@ func (c *claim) add(e *ChangeEntry, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// torn marks an entry as contradictory if the last entry of its resource by time and
-// the last by position disagree, unless the anchors of other resources show that the
-// list is not in forward order, because then times give the order. In a list in backward
-// order the anchors of any other resource show that.
+// torn marks an entry as contradictory (Torn) if the last entry of its resource in the
+// list and the last one by time disagree on whether the resource exists. It does not do
+// so if the entries of other resources show that the list does not have the oldest
+// change first, because then the times are right.
 func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
 	if l.claims == nil {
 		return nil
@@ -258,8 +264,9 @@ func (l *changeList) torn(s *storedChange, rivals *spool.Log[Resource]) error {
 	return nil
 }
 
-// versions marks the entry of a resource without deletions as torn, if another entry
-// describes other bytes and nothing shows which of them is later.
+// versions is called for an entry of a resource that the list never deletes. It marks
+// the entry as contradictory (Torn) if another entry describes other bytes of the
+// resource and nothing shows which of the two is later.
 func (l *changeList) versions(s *storedChange, c *claim, rivals *spool.Log[Resource]) error {
 	e := &s.Entry
 	other, least, until := c.Rival, c.At, e.To
@@ -276,9 +283,8 @@ func (l *changeList) versions(s *storedChange, c *claim, rivals *spool.Log[Resou
 	return err
 }
 
-// bounded yields the entries. In an ordered list it narrows the time of an entry
-// without a known time: the change happened after the anchor before it and before the
-// anchor after it.
+// bounded yields the entries. If the list is in order and the time of an entry is
+// unknown, it limits that time by the nearest certain times before and after the entry.
 func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	switch {
 	case l.entries == nil: // nothing was read
@@ -300,7 +306,7 @@ func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 			switch n++; {
 			case n == after.n:
 				before = after
-				after, err, _ = next() // the zero place after the last anchor
+				after, err, _ = next() // the zero place, if no further entry has a certain time
 			case l.backward:
 				e.Entry.bound(after.from, before.to)
 			default:
@@ -313,13 +319,14 @@ func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
 	}
 }
 
-// place is the number of an entry, counted from 1, with its time.
+// place is the number of an entry in its list, counted from 1, and its earliest and
+// latest possible time.
 type place struct {
 	n        int
 	from, to time.Time
 }
 
-// anchorsOf yields the number and the time of each anchor.
+// anchorsOf yields the place of each entry whose time is certain.
 func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		n := 0
@@ -335,8 +342,8 @@ func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
 	}
 }
 
-// bound narrows the unknown time of a change: it happened after low, and before high
-// unless high is zero.
+// bound limits the time of a change whose time is unknown: it happened after low and,
+// unless high is zero, before high.
 func (c *ChangeEntry) bound(low, high time.Time) {
 	if c.ByLastMod && c.Changed.Before(low) {
 		c.forgetTime()
@@ -353,21 +360,23 @@ func (c *ChangeEntry) bound(low, high time.Time) {
 	}
 }
 
-// forgetTime stops using the lastmod of a deletion as its time, because it is the
-// lastmod of the deleted version.
+// forgetTime makes the time of a deletion unknown, because its lastmod turned out to be
+// that of the deleted version.
 func (c *ChangeEntry) forgetTime() {
 	c.From, c.To, c.ByLastMod = c.Least, c.Most, false
 }
 
-// setUntil sets Until to the latest possible time of a change without a known time.
+// setUntil sets Until, the latest possible time of a change, if the time of the change
+// is unknown.
 func (c *ChangeEntry) setUntil(served, now time.Time) {
 	if !c.Timed() {
 		c.Until = cmp.Or(c.To, served, now)
 	}
 }
 
-// Word returns the change as a statement about a resource. For a torn change it returns
-// the description that is valid if the resource exists.
+// Word returns what the change says about its resource, with the description of the
+// resource. If the change is contradictory (Torn), the description is the one that is
+// right if the resource exists.
 func (c *Change) Word() (evidence.Statement, *Resource) {
 	s := evidence.Statement{Kind: evidence.Updated, From: c.From, To: c.To, Last: c.Last, Torn: c.Torn, Denied: c.Denied}
 	switch {
@@ -381,8 +390,8 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Or returns the description that is as likely as the one that Word returns, if nothing
-// shows which of the two is later. It returns nil if there is none.
+// Or returns a second description of the resource, if nothing shows whether this one or
+// the one that Word returns is later. It returns nil if there is none.
 func (c *Change) Or() *Resource {
 	switch {
 	case !c.Torn || c.Rival == nil || c.Change == resourcesync.Deleted, c.Rival.Beside(c.Length, c.Digests) == evidence.Same:
@@ -393,11 +402,13 @@ func (c *Change) Or() *Resource {
 	return c.Rival
 }
 
-// Against returns the same as Word, except in two cases. If the lastmod of a deletion
-// is that of the held version or of the due version, it is the lastmod of the deleted
-// version and not the time of the deletion. If the lastmod of an aged change is that of
-// the held version, the change brought that version, and nothing shows that the
-// resource was deleted later.
+// Against returns the same as Word, except in two cases. held is the lastmod of the
+// version that the caller has, and due that of a version that it still has to fetch. If
+// the lastmod of a deletion equals one of them, it is the lastmod of the deleted
+// version, and the time of the deletion is unknown. If a change is contradictory only
+// because newer lists do not contain the resource, and its lastmod equals held, it is
+// the change that created this version, and nothing shows that the resource was deleted
+// later.
 func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
 	switch {
@@ -409,7 +420,8 @@ func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *
 	return s, w
 }
 
-// overlap reports whether two times are equal, possibly with different precision.
+// overlap reports whether two times can be the same moment, if one is less precise,
+// such as a day.
 func overlap(a, b resourcesync.Datetime) bool {
 	return a.Time().Before(b.End()) && b.Time().Before(a.End())
 }

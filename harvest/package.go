@@ -11,53 +11,54 @@ import (
 	"instep/resourcesync"
 )
 
-// Package is a package that a dump lists (1.1 §11.1, §13.1), with the facts that
-// planning finds out.
+// Package is a package that a dump lists (1.1 §11.1, §13.1), with what the Reader finds
+// out about it.
 type Package struct {
 	URI         string
 	mediaType   string
 	Length      resourcesync.Length
 	Digests     resourcesync.Digests
 	Contents    string                // URI of a copy of the manifest (rel="contents"); "" if there is none
-	Harmless    bool                  // no resource is deleted because it is missing from the manifest
-	Alone       bool                  // resources missing from the manifest are deleted, and no Resource List can confirm that
-	at          resourcesync.Datetime // the at of a Resource Dump: the package shows the state at this time
-	from, Until resourcesync.Datetime // period of the changes in a Change Dump's package; Until is zero while it is open
+	Harmless    bool                  // a resource is never deleted only because it is missing from the manifest
+	Alone       bool                  // resources that are missing from the manifest are deleted, without a Resource List that confirms their deletion
+	at          resourcesync.Datetime // for a Resource Dump: the time of the state that the package contains
+	from, Until resourcesync.Datetime // for a Change Dump: the period of the changes in the package; Until is zero while the package is open
 
-	Members int64  // the number of manifest entries with a path
-	Listed  int64  // total size in bytes of the Members, as far as the manifest gives lengths
-	Unsized bool   // some resources have no length
-	Opened  Opened // the open package, if reading its manifest opened it; else nil
-	Copied  string // checksum of the copied manifest of a Resource Dump, if the copy was read; else ""
+	Members int64  // number of the entries of the manifest that have a path
+	Listed  int64  // total size in bytes of the members, without those of which the manifest gives no length
+	Unsized bool   // the manifest does not give the length of every member
+	Opened  Opened // the open package, if it had to be opened to read its manifest; else nil
+	Copied  string // for a Resource Dump: checksum of the copy of the manifest (Contents), if that was read; else ""
 }
 
 // Opened is an open package whose ZIP directory is in memory.
 type Opened interface {
 	Len() int
-	Leave() error // closes the package; the transferred part may be kept for a later run
-	Close() error // closes the package and removes what was transferred
+	Leave() error // closes the package; the bytes that were transferred may be kept for a later run
+	Close() error // closes the package and removes the bytes that were transferred
 }
 
-// Location is the place of a resource's bytes in a package; zero for none.
+// Location says where in a package the bytes of a resource are. It is zero if no
+// package contains them.
 type Location struct {
 	Package *Package
 	Path    string // rs:md/@path
-	Offset  int64  // total size in bytes of the earlier members of the package
+	Offset  int64  // total size in bytes of the members that come before this one in the manifest
 }
 
 // Item is a Source's description of a resource, with the package of its bytes, if any.
 type Item struct {
 	Resource
 	Location
-	By     *Change   // the change that gives the description; nil if a list gives it
-	Listed *Item     // if a change may be too old: the description of the list, kept beside it; else nil
-	At     time.Time // for a dispute: time of the list that contains the resource or lacks it
-	Or     *Resource // for a dispute: another possible version; nil if there is none
+	By     *Change   // the change that contains the description; nil if a list contains it
+	Listed *Item     // the description in the list, if it is unknown whether the list or the change is newer; else nil
+	At     time.Time // if documents contradict each other: time of the list, whether it contains the resource or not
+	Or     *Resource // if documents contradict each other: another version that may be the present one; nil if there is none
 }
 
-// carries adds an entry of p's manifest to the totals of p and returns the place of its
-// bytes. It returns the zero Location for an entry without a path and for a nil
-// Package.
+// carries counts an entry of the manifest in Members, Listed and Unsized, and returns
+// where the bytes of the entry are. It returns the zero Location if the entry has no
+// path or p is nil.
 func (p *Package) carries(e *resourcesync.Entry) Location {
 	if p == nil || e.Path == "" {
 		return Location{}
@@ -89,16 +90,17 @@ func (p *Package) Size() int64 {
 	return p.Listed
 }
 
-// maxKept is the maximum number of members in packages that stay open between planning
-// and the run; other packages are opened again. Each package counts as at least
-// leastKept members, so no more than 64 packages stay open.
+// maxKept is the maximum number of members of the packages that stay open after their
+// manifests were read; other packages are opened a second time when their bytes are
+// needed. A package with fewer than leastKept members counts as that many, so at most
+// 64 packages stay open.
 const (
 	maxKept   = 1 << 18
 	leastKept = maxKept / 64
 )
 
-// keep keeps the package open unless too many members are open already. It updates
-// their number in opened.
+// keep leaves the package open unless the open packages have too many members. It adds
+// the members of the package to their number, opened.
 func (p *Package) keep(opened *int) {
 	if p.Opened == nil {
 		return
@@ -111,12 +113,12 @@ func (p *Package) keep(opened *int) {
 // leave closes the package, which may be opened again.
 func (p *Package) leave() {
 	if p.Opened != nil {
-		_ = p.Opened.Leave() // what is not kept is transferred again
+		_ = p.Opened.Leave() // after an error the bytes are transferred again
 		p.Opened = nil
 	}
 }
 
-// Close closes the package and removes what was transferred.
+// Close closes the package and removes the bytes that were transferred.
 func (p *Package) Close() {
 	if p.Opened != nil {
 		_ = p.Opened.Close() // closes a temporary file

@@ -24,9 +24,9 @@ func isPackage(body *bufio.Reader) bool {
 	return err == nil && pack.Sniff(head) == pack.KindZIP
 }
 
-// onePackage handles a link to a package where a dump was expected (quirk 21). It
-// generates the missing dump document, with this package as its only entry and the
-// times of the package's manifest.
+// onePackage is called if a link to a dump leads to a package instead (quirk 21). It
+// returns a dump document that it has generated, with the package as its only entry and
+// the times in the manifest of the package.
 func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
 	p := &Package{URI: uri}
 	if resp.ContentLength >= 0 {
@@ -61,9 +61,9 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 	return r.take(uri, resp, want)
 }
 
-// largePackage handles a response that is too large for a document: it tries to read it
-// as the only package of a dump. If the response is not a package, largePackage returns
-// the given error.
+// largePackage is called with the error why after a request for a document has failed.
+// If the response was too large for a document, largePackage requests it again as the
+// only package of a dump. If it is not a package, largePackage returns why.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

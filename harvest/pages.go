@@ -18,8 +18,9 @@ const (
 // have as many entries as one document.
 const maxPages = 1_000
 
-// pageAfter returns the URI of the page after doc, or "" if there is none. It returns
-// an error if that page is in chain, the set of earlier pages.
+// pageAfter returns the URI of the page that follows doc, or "" if there is none. It
+// returns an error if chain, which has the URIs of the pages up to doc, contains that
+// page.
 func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error) {
 	ref := doc.Header.Link(relNext)
 	if ref == "" {
@@ -32,7 +33,8 @@ func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error)
 	return uri, err
 }
 
-// reading is the type of Reader.Read and Reader.readFresh.
+// reading is a method that fetches and reads a document: Reader.Read or
+// Reader.readFresh.
 type reading func(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error)
 
 // changeList reads a Change List with all its pages. The pages are treated as one

@@ -17,7 +17,7 @@ import (
 type UncoveredError struct {
 	Set string
 	At  time.Time
-	Why string // one clause for each attempt
+	Why string // reasons, one for each attempt to find the state
 }
 
 func (e *UncoveredError) Error() string {
@@ -26,12 +26,13 @@ func (e *UncoveredError) Error() string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// AsOf opens the state that the set had at a moment. It reads the newest earlier
+// AsOf returns the state that the set had at a past moment. It reads the newest earlier
 // Resource List or Resource Dump, archived or not (Archives §3, §4), and the changes
-// from there up to the moment (Archives §5, §6). With dumps it prefers packages, which
-// contain the bytes of that time. The Offer must not have been used for other reading.
-// AsOf returns an UncoveredError if the documents do not cover the moment; Resources
-// may also end with one.
+// from its time up to the moment (Archives §5, §6). If dumps is set, it prefers dumps,
+// since their packages contain the bytes of that time. No other method that reads may
+// have been called on the Offer before. AsOf returns an UncoveredError if the documents
+// do not give the state at the moment. If only the entries show this, the method
+// Resources of the Snapshot ends with an UncoveredError.
 func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapshot, error) {
 	o.reader.until, o.DumpsFirst = moment, dumps
 	families := [][]SnapshotKind{{ResourceList, resourceListArchive}, {ResourceDump, ResourceDumpArchive}}
@@ -57,11 +58,12 @@ func (o *Offer) AsOf(ctx context.Context, moment time.Time, dumps bool) (*Snapsh
 	return nil, &UncoveredError{o.set.URI, moment, cmp.Or(string(why), "no earlier list or dump is offered")}
 }
 
-// reasons lists why each of several attempts failed because of the Source.
+// reasons is a text that lists why several attempts failed because of the documents of
+// the Source.
 type reasons string
 
-// add adds an error about the Source's documents, unless it is already contained. It
-// returns any other error.
+// add adds the text of an error about the documents of the Source, unless the list has
+// it already, and returns nil. It returns any other error unchanged.
 func (r *reasons) add(ctx context.Context, err error) error {
 	if err == nil || !OfSource(err) || ctx.Err() != nil {
 		return err
@@ -74,8 +76,8 @@ func (r *reasons) add(ctx context.Context, err error) error {
 	return nil
 }
 
-// bases returns the Snapshots from which the state at the moment of the reader may be
-// computed: the present list or dump, and the newest archived one before the moment.
+// bases returns the Snapshots from which the state at the moment Reader.until may be
+// computed: the present list or dump, and the newest archived one before that moment.
 func (o *Offer) bases(ctx context.Context, kinds []SnapshotKind) (all []*Snapshot, err error) {
 	for _, s := range kinds {
 		switch uris := o.set.Documents(snapshotDocuments[s]); {
@@ -100,7 +102,8 @@ func sourceErrorf(format string, args ...any) error {
 	return &SourceError{fmt.Errorf(format, args...)}
 }
 
-// asOf begins to read st, and adds the changes up to the moment of the reader.
+// asOf opens the lists or packages of st, and reads the changes after them up to the
+// moment Reader.until.
 func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
 	moment := o.reader.until
 	defer func() {
@@ -122,9 +125,10 @@ func (o *Offer) asOf(ctx context.Context, st *Snapshot) (err error) {
 	return err
 }
 
-// asOf yields the resources of a Snapshot that AsOf returned. It yields each resource
-// as if listed at the moment, even if a change described it. If the documents leave the
-// state open, it ends with an UncoveredError.
+// asOf yields the resources of a Snapshot that Offer.AsOf returned. It yields each
+// resource as if it were in a list of that moment, even if the description comes from a
+// change. If the documents do not show the state of some resource, asOf ends with an
+// UncoveredError.
 func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		moment := st.Reader.until
@@ -145,8 +149,8 @@ func (st *Snapshot) asOf(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// upTo reads the changes after a time up to the moment of the reader, from the first
-// track that has all of them.
+// upTo reads the changes from the given time up to the moment Reader.until, from the
+// first kind of document that contains all of them.
 func (o *Offer) upTo(ctx context.Context, at time.Time) (*Changes, error) {
 	var lacks reasons
 	for _, tr := range o.Order(o.DumpsFirst) {
@@ -161,8 +165,8 @@ func (o *Offer) upTo(ctx context.Context, at time.Time) (*Changes, error) {
 	return nil, sourceErrorf("%s", cmp.Or(string(lacks), fmt.Sprintf("no changes after %s are offered", stamp(at))))
 }
 
-// between reads the changes of one track after a time up to the moment of the reader.
-// Missing changes are an error of the Source.
+// between reads the changes from the given time up to the moment Reader.until, from one
+// kind of document. It returns a SourceError if changes are missing.
 func (o *Offer) between(ctx context.Context, tr Track, at time.Time) (*Changes, error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
@@ -184,15 +188,16 @@ func (o *Offer) between(ctx context.Context, tr Track, at time.Time) (*Changes, 
 	return ch, nil
 }
 
-// claims reports whether l is the last package of a Change Dump that claims to have all
-// changes up to the moment of the reader. The package itself may end earlier (1.1 §13.1).
+// claims reports whether l comes from the last package of a Change Dump that, as its
+// until states, has all changes up to the moment Reader.until. The package itself may
+// end earlier (1.1 §13.1).
 func (c *sequence) claims(l *changeList) bool {
 	last := c.windows[len(c.windows)-1]
 	return last.uri == l.URI && !last.told.Time().Before(c.reader.until) && !evidence.ToCome(last.told.Time(), c.reader.Now())
 }
 
-// complete returns the time up to which no change is missing: the end of the last list,
-// or, if that list is open, the time at which the Source sent it.
+// complete returns the time up to which ch contains all changes: the end of the last
+// list, or, if that list is open, the time at which the Source sent it.
 func (ch *Changes) complete() time.Time {
 	at := evidence.Later(ch.End, ch.newest.ended)
 	if ch.newest.until.IsZero() && ch.newest.in == nil {
@@ -201,8 +206,8 @@ func (ch *Changes) complete() time.Time {
 	return at
 }
 
-// later reports whether a change happened after the requested moment. If that is
-// unknown, it returns an error of the list.
+// later reports whether a change happened after the moment that AsOf was asked for. If
+// that is unknown, it returns an error that names the list.
 func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
 	switch {
 	case r.until.IsZero() || c.Timed() && !c.From.After(r.until):
@@ -215,7 +220,8 @@ func (r *Reader) later(c *ChangeEntry, list string) (bool, error) {
 	return true, &DocumentError{URI: list, Reason: fmt.Sprintf("has a change of %s without a datetime, so it may have happened before or after %s", c.URI, stamp(r.until))}
 }
 
-// past returns an error if a list or manifest is newer than the requested moment.
+// past returns an error if a list or manifest is newer than the moment that AsOf was
+// asked for.
 func (r *Reader) past(doc *Document, at resourcesync.Datetime) error {
 	for _, t := range []time.Time{at.Time(), doc.Header.Completed.Time()} {
 		if !r.until.IsZero() && t.After(r.until) {

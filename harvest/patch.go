@@ -19,9 +19,9 @@ type Patch struct {
 	Size    resourcesync.Length  // length of the resulting version
 }
 
-// maxPatches and maxPatchText limit the consecutive patches that are kept for a
-// resource: their number, and the total bytes of their URIs. The limits bound the
-// memory of the changes that are held at once.
+// maxPatches and maxPatchText limit the series of patches that is stored for a
+// resource: the number of patches, and the total length of their URIs in bytes. Thus
+// they limit the memory for changes.
 const (
 	maxPatches   = 16
 	maxPatchText = 2 << 10
@@ -61,7 +61,7 @@ func (c *ChangeEntry) continuePatches(before *ChangeEntry) {
 	}
 }
 
-// newest returns the last patches within the limits.
+// newest returns the last of the patches, as many as maxPatches and maxPatchText allow.
 func newest(all []Patch) []Patch {
 	text := 0
 	for i := len(all) - 1; i >= 0; i-- {
@@ -72,8 +72,9 @@ func newest(all []Patch) []Patch {
 	return all
 }
 
-// PatchesFrom returns the patches that convert bytes with these digests into w. It
-// returns nil if there are none, or if they are not shorter than w.
+// PatchesFrom returns the patches that convert a version with the given length and
+// digests into w. It returns nil if there are none, or if the patches together are not
+// shorter than w.
 func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Digests) []Patch {
 	if len(w.Patches) == 0 || !w.Length.Known() {
 		return nil
@@ -95,8 +96,8 @@ func (w *Resource) PatchesFrom(length resourcesync.Length, held resourcesync.Dig
 	return way
 }
 
-// longest returns the length of the longest version that the patches apply to or make,
-// as far as lengths are known.
+// longest returns the length of the longest of these versions: the first one, w, and
+// those between the patches. It ignores unknown lengths.
 func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	most := max(held.Int64(), w.Length.Int64())
 	for i := range way {
@@ -105,7 +106,8 @@ func longest(held resourcesync.Length, w *Resource, way []Patch) int64 {
 	return most
 }
 
-// mostOf returns the largest length that these kinds of patches can process.
+// mostOf returns the largest length of a version to which all of the patches can be
+// applied.
 func mostOf(way []Patch) int64 {
 	for i := range way {
 		if kind, _ := patch.KindOf(way[i].Type); kind != patch.VCDIFF {

@@ -9,11 +9,12 @@ import (
 	"instep/discover"
 )
 
-// openCurrent opens the Change List of the position without requesting the index. It
-// does so only if the position's list was the last one in the index, is still open and
-// begins with exactly the applied entries. Otherwise, or if the index was not requested
-// for long, it returns nil, because a Source may leave that list open and continue in
-// another. stands is the list if it has changed; an index that does not contain it is
+// openCurrent opens the Change List at which an earlier run stopped, without requesting
+// the index. It does so only if that list was the last one in the index, is still open
+// and still begins with exactly the entries that were read. It returns nil otherwise,
+// and also if the last request for the index was more than a day ago, because a Source
+// may leave that list open and continue in another. If the list was requested and has
+// changed, openCurrent returns it as stands. An index that does not contain it is then
 // an outdated copy.
 func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index || !Recent(cur.Asked, r.Now()) {
@@ -23,7 +24,7 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	if err == nil {
 		_, err = r.named(cur.List, base)
 	}
-	if err != nil { // the list's origin is no longer allowed
+	if err != nil { // documents from the origin of the list may no longer be read
 		return nil, nil, nil
 	}
 	c := r.newSequence(set.URI, "Change List")
@@ -47,7 +48,8 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	return c, nil, nil
 }
 
-// maxUnasked is the time after which the index of a followed list is requested again.
+// maxUnasked is the time after which an index of Change Lists is requested again,
+// although its last list can be read without it.
 const maxUnasked = 24 * time.Hour
 
 // Recent reports whether an index was requested less than a day ago.
@@ -56,19 +58,20 @@ func Recent(asked, now time.Time) bool {
 	return age >= 0 && age < maxUnasked
 }
 
-// window returns the URI and the period of a Change List.
+// window returns the URI and the period of the Change List in the document.
 func (doc *Document) window() window {
 	return window{uri: doc.URI, from: doc.Header.From, until: doc.Header.Until}
 }
 
-// isOpen reports whether a Change List is complete on one page and open, so that later
-// changes will be added to it (1.1 §12.1).
+// isOpen reports whether a Change List consists of one page and has no end (until), so
+// that later changes will be added to it (1.1 §12.1).
 func (doc *Document) isOpen() bool {
 	h := &doc.Header
 	return h.Until.IsZero() && !h.From.IsZero() && h.Link(relNext) == "" && h.Link(relPrev) == ""
 }
 
-// begins reports whether a list begins with exactly the entries of an earlier run.
+// begins reports whether a Change List begins with exactly the entries that an earlier
+// run read.
 func (doc *Document) begins(cur Position) bool {
 	sum, n := sha256.New(), 0
 	var text []byte
@@ -87,9 +90,9 @@ func (doc *Document) begins(cur Position) bool {
 }
 
 // current returns the URI of the index if the index need not be requested again while
-// the last list read is open. That requires that the index named this list last and as
-// open, that nothing can be added to the lists before it, and that the Source states
-// the end of a list in the list itself.
+// the last list read is open, otherwise "". For this, the index must give this list as
+// its last one and as open, all lists before it must be closed, and the Source must
+// state the end of a list (until) in the list itself.
 func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
 	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {
@@ -100,7 +103,7 @@ func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (stri
 	}
 	switch {
 	case c.closes:
-	case cur.List == ch.newest.URI: // whether a list states its own end is checked only once
+	case cur.List == ch.newest.URI: // an earlier run has checked whether lists state their own end
 		c.closes = cur.Index == c.via
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])

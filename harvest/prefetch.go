@@ -2,16 +2,17 @@ package harvest
 
 import "iter"
 
-// These are the bounds on how far prefetch runs ahead of its consumer.
+// prefetch passes values to its consumer in chunks. These constants limit how far it
+// runs ahead of the consumer.
 const (
 	chunkSize  = 64        // maximum number of values in a chunk
-	chunkBytes = 256 << 10 // a chunk ends with the value that makes it larger than this number of bytes
-	chunks     = 3         // the number of chunks in memory: one in use, one ready, one being filled
+	chunkBytes = 256 << 10 // size in bytes from which no further value is added to a chunk
+	chunks     = 3         // number of chunks in memory: one in use, one ready, one being filled
 )
 
 // prefetch runs a sequence in a goroutine, so that the next values are computed while
-// the consumer uses one. The goroutine has ended when the returned sequence ends. size
-// returns the approximate memory of a value in bytes.
+// the consumer uses one. When the returned sequence ends, the goroutine has ended too.
+// The function size returns the approximate size of a value in memory, in bytes.
 func prefetch[V any](seq iter.Seq2[V, error], size func(*V) int) iter.Seq2[V, error] {
 	type result struct {
 		v   V

@@ -19,26 +19,27 @@ import (
 type Reader struct {
 	Client     *fetch.Client
 	Spool      string          // directory for temporary files; "" for the system's directory
-	Strict     bool            // accept only documents without errors
-	MaxChanges int             // the number of changed resources of a set after which no further Change List is read
+	Strict     bool            // whether to accept only documents without errors
+	MaxChanges int             // number of changed resources of a set from which on no further Change List is read
 	Origins    map[string]bool // origins from which documents may be read
 	Packages   Manifests
 	Passed     func(*ChangeEntry)                           // called with each change that is read, not only the last one of a resource; may be nil
 	Tell       func(q resourcesync.Quirk, set, text string) // called with one sentence for each tolerated deviation
-	aside      *spool.Log[string]                           // remainders in a temporary file; nil before the first one
-	rivals     *spool.Log[Resource]                         // descriptions of resources whose deletions are torn; nil before the first one
+	aside      *spool.Log[string]                           // texts of Remainders, in a temporary file; nil before the first one
+	rivals     *spool.Log[Resource]                         // second descriptions of resources about which documents contradict each other; nil before the first one
 	spools     []io.Closer                                  // all temporary files of this reader
-	until      time.Time                                    // later changes and lists are ignored (AsOf); zero for no limit
-	inMemory   int                                          // maximum number of changes of one list, or of all lists, in memory; 0 for the constant inMemory
+	until      time.Time                                    // moment of Offer.AsOf, after which changes and lists are ignored; zero for no limit
+	inMemory   int                                          // maximum number of changes in memory, instead of the constant inMemory; 0 if the constant applies
 }
 
-// inMemory is the maximum number of changes of one list, or of all lists, in memory:
-// about 10 MB. A run with fewer changes creates no temporary file for them.
+// inMemory is the maximum number of changes in memory, which take about 10 MB. It
+// applies to the changes of the list that is being read, and to those of all lists
+// together. A run with fewer changes creates no temporary file for them.
 const inMemory = 10_000
 
 func (r *Reader) held() int { return cmp.Or(r.inMemory, inMemory) }
 
-// Close frees all changes and remainders that were read.
+// Close removes the temporary files with the changes and Remainders that were read.
 func (r *Reader) Close() {
 	for _, s := range r.spools {
 		_ = s.Close() // closes a temporary file
@@ -46,7 +47,8 @@ func (r *Reader) Close() {
 	r.aside, r.rivals, r.spools = nil, nil, nil
 }
 
-// keepRivals creates the log for the descriptions of torn changes.
+// keepRivals creates the log for second descriptions of resources, if there is none
+// yet.
 func (r *Reader) keepRivals() {
 	if r.rivals == nil {
 		r.rivals = spool.NewLog[Resource](r.Spool).Hold(r.held())
@@ -54,8 +56,8 @@ func (r *Reader) keepRivals() {
 	}
 }
 
-// Lighten bounds the memory of a resource: it drops duplicates that will not be tried,
-// and moves the remainder to a temporary file.
+// Lighten reduces the memory that a resource takes: it drops the duplicates that will
+// not be fetched, and moves the text of the Remainder to a temporary file.
 func (r *Reader) Lighten(w *Resource) error {
 	w.Choose(r.Origins)
 	if r.aside == nil {

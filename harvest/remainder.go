@@ -7,18 +7,18 @@ import (
 	"instep/resourcesync"
 )
 
-// Remainder contains the attributes and links of a resource that have no field in
-// Resource (1.1 §7, §14). It is the text of a resourcesync.Remainder, which a
-// Destination does not interpret. The zero Remainder is empty.
+// Remainder contains the attributes and links of a resource for which Resource has no
+// field (1.1 §7, §14). It holds the text of a resourcesync.Remainder. The zero
+// Remainder is empty.
 //
-// During planning the text may be in a temporary file, and reading it may fail. A
-// Mirror and a consumer of Changes get it in memory.
+// While documents are read, the text may be in a temporary file, so that reading it can
+// fail. A mirror and a consumer of changes get it in memory.
 type Remainder struct {
 	text string
-	kept *kept // place of the text in a spool; nil if it is in the field text
+	kept *kept // place of the text in a temporary file; nil if the text is in memory
 }
 
-// kept is the place of a text in a spool.
+// kept is the place of a text in a temporary file.
 type kept struct {
 	log *spool.Log[string]
 	at  spool.Place
@@ -28,14 +28,15 @@ type kept struct {
 // resourcesync.MaxRemainder.
 var dropped = &kept{}
 
-// droppedText represents a dropped Remainder in a temporary file, and in a Mirror's
-// record of a resource that is due. It parses as an empty Remainder.
+// droppedText represents a dropped Remainder in a temporary file, and in the record of
+// a mirror about a resource that has to be fetched. Parsed, it is an empty Remainder.
 const droppedText = `{"dropped":true}`
 
 // NewRemainder returns the Remainder of a text that Text returned.
 func NewRemainder(text string) Remainder { return Remainder{text: text} }
 
-// remainderOf returns the Remainder of an entry; for a deletion, the zero Remainder.
+// remainderOf returns the Remainder of an entry. For a deletion it returns the zero
+// Remainder.
 func remainderOf(e *resourcesync.Entry) Remainder {
 	r := e.Remainder()
 	// a link to a patch belongs to a change and not to the resource
@@ -94,7 +95,8 @@ func (r *Remainder) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Load reads the text into memory, so that it outlives the spool.
+// Load reads the text into memory, so that it can be used after its temporary file was
+// removed.
 func (r *Remainder) Load() error {
 	text, err := r.Text()
 	if err == nil {
@@ -103,9 +105,9 @@ func (r *Remainder) Load() error {
 	return err
 }
 
-// setAside moves the text from memory to a spool, because thousands of changes are in
-// memory and the Source decides how many links each of them has. The text can be read
-// until the spool is closed.
+// setAside moves the text from memory to the temporary file of log, because thousands
+// of changes are in memory and the Source decides how many links each of them has. The
+// text can be read until log is closed.
 func (r *Remainder) setAside(log *spool.Log[string]) error {
 	if r.text == "" {
 		return nil
@@ -117,7 +119,8 @@ func (r *Remainder) setAside(log *spool.Log[string]) error {
 	return err
 }
 
-// Held returns the size in bytes of the text in memory.
+// Held returns how many bytes of text are in memory; 0 if the text is in a temporary
+// file.
 func (r Remainder) Held() int { return len(r.text) }
 
 // Dropped reports whether r is empty because the Source gave too long a text.

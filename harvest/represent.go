@@ -21,9 +21,10 @@ func MatchType(patterns []string, mediaType string) (n int) {
 
 // Represent chooses the representation of w whose media type comes first in accept. It
 // chooses among w itself and the alternates to which w's entry links (1.1 §14.3). If
-// two are equal, it takes the first; if none has an accepted type, it keeps w. If it
-// chooses an alternate, w gets its type, length and digests, and its URI as BytesAt.
-// The URI of w stays, and is recorded as canonical.
+// two match the same pattern, it takes the first; if none has an accepted type, it
+// leaves w unchanged. If it chooses an alternate, it sets the type, length and digests
+// of w to those of the alternate, and BytesAt to the URI of the alternate. The URI of w
+// stays the same, and w gets a canonical link to it.
 //
 // Represent returns false if w should be left out, because w is one representation of a
 // generic URI and another representation, which has its own entry, is preferred.
@@ -36,7 +37,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 		return false, err
 	}
 	generic := slices.IndexFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical })
-	// the Source, or a run that has chosen an alternate, calls the URI of w canonical
+	// w has a canonical link to its own URI, from the Source or from a run that has
+	// chosen an alternate
 	own := generic >= 0 && said.Links[generic].Href == w.URI
 	best, chosen := rank(accept, w.Type), (*resourcesync.Link)(nil)
 	if own && slices.ContainsFunc(said.Links, w.keptAs) {
@@ -61,7 +63,7 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	if !chosen.Modified.IsZero() {
 		w.LastMod = chosen.Modified
 	}
-	// duplicates and patches give the bytes of another representation
+	// the duplicates and patches of w give the bytes that were not chosen
 	w.Duplicates, w.Preferred, w.Patches = nil, 0, nil
 	if own {
 		return true, nil
@@ -74,8 +76,8 @@ func (w *Resource) Represent(accept []string, origins map[string]bool) (bool, er
 	return true, err
 }
 
-// keptAs reports whether w has the type and the bytes of an alternate, as a Mirror keeps one that
-// was chosen.
+// keptAs reports whether w has the type and the bytes of the given alternate. That is
+// so in the record of a mirror if the alternate was chosen.
 func (w *Resource) keptAs(l resourcesync.Link) bool {
 	if l.Rel != resourcesync.RelAlternate || l.Type != w.Type {
 		return false
@@ -84,8 +86,8 @@ func (w *Resource) keptAs(l resourcesync.Link) bool {
 	return match == evidence.Same || match == evidence.Untied && l.Length == w.Length && len(l.Digests)+len(w.Digests) == 0
 }
 
-// Represented reports whether a Mirror holds an alternate as the bytes of a URI, chosen
-// by Represent.
+// Represented reports whether Represent has chosen an alternate to provide the bytes of
+// the given URI, to which the Remainder belongs.
 func (r Remainder) Represented(uri string) bool {
 	said, err := r.Parse()
 	return err == nil && slices.ContainsFunc(said.Links, func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCanonical && l.Href == uri })

@@ -31,10 +31,10 @@ type Resource struct {
 	// Patches convert an earlier version into the resource (1.1 §14.4). Each patch
 	// applies to the result of the previous one.
 	Patches []Patch   `json:",omitempty"`
-	Changed time.Time // time of the change, or the at of the list
-	Told    bool      // a change gives the description, not a list
-	Until   time.Time // latest possible time of a change if only its earliest time, Changed, is known; else zero
-	Came    time.Time // arrival time of the bytes by their server's clock, set after the fetch; zero if unknown
+	Changed time.Time // time of the change or of the list (at) that gives the description
+	Told    bool      // whether the description comes from a change and not from a list
+	Until   time.Time // latest possible time of a change whose time is unknown, so that Changed is its earliest possible time; else zero
+	Came    time.Time // time at which the bytes were fetched, by the clock of the server that sent them; zero if unknown
 
 	// Modified is the Last-Modified time of the response with the bytes; zero if there
 	// is none.
@@ -44,12 +44,13 @@ type Resource struct {
 	// plan for a past moment; "" if no document gives one.
 	Memento string `json:",omitzero"`
 
-	// BytesAt is the URI that serves the bytes if it isn't URI: an alternate that
-	// Represent chose.
+	// BytesAt is the URI of the alternate that Represent chose to provide the bytes; ""
+	// if URI provides them.
 	BytesAt string `json:",omitzero"`
 
-	// Remainder contains the other attributes and the links. The Mirror stores it with
-	// the state. It replaces the Remainder of an earlier state even if it is zero.
+	// Remainder contains the other attributes and the links. A mirror stores it
+	// together with the other fields. It replaces an earlier Remainder of the resource
+	// even if it is zero.
 	Remainder Remainder `json:",omitzero"`
 }
 
@@ -58,7 +59,8 @@ type Resource struct {
 // bytes and does not prove that they are the resource.
 func (w *Resource) Provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
 
-// Beside compares the length and digests of w with the given ones.
+// Beside compares the length and digests of w with the given ones, and returns whether
+// they can belong to the same bytes.
 func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Digests) evidence.Match {
 	if w.Length.Known() && length.Known() && w.Length != length {
 		return evidence.Differs

@@ -8,13 +8,15 @@ import (
 // rhythm measures how often a Change List grows, from the datetimes of its entries.
 type rhythm struct {
 	last time.Time
-	gaps []time.Duration // the latest gaps between changes
+	gaps []time.Duration // the last times between a change and the next, at most maxGaps
 }
 
-// together is the maximum distance between changes that count as published together.
+// together is the time between two changes below which they count as published
+// together.
 const together = 10 * time.Second
 
-// maxGaps is the number of gaps from which a rhythm is computed.
+// maxGaps is the maximum number of gaps (times between two changes) from which a rhythm
+// is computed.
 const maxGaps = 32
 
 // add adds the time of an entry. It ignores entries close to the last one, which were
@@ -33,7 +35,7 @@ func (b *rhythm) add(t time.Time) {
 	b.last = t
 }
 
-// gap returns the median gap; 0 if there is none.
+// gap returns the median time between two changes; 0 if it is unknown.
 func (b *rhythm) gap() time.Duration {
 	if len(b.gaps) == 0 {
 		return 0

@@ -14,47 +14,48 @@ import (
 	"instep/resourcesync"
 )
 
-// DefaultMaxChanges is the number of changed resources after which a run reads no
-// further Change List. The run applies these changes first, so that an interrupted run
-// loses no more.
+// DefaultMaxChanges is the number of changed resources from which on a run reads no
+// further Change List. The next run reads the others. So an interrupted run loses at
+// most the work for about this many changes.
 const DefaultMaxChanges = 250_000
 
-// relIndex is the link relation from a Change List to its index, which contains later
-// lists (1.1 §12.1).
+// relIndex is the relation of the link from a Change List to its index, in which later
+// lists are found (1.1 §12.1).
 const relIndex = "index"
 
-// sequence is the ordered Change Lists of a set: one, several, or those of an index
-// (1.1 §12.2). It may also hold the packages of Change Dumps, which have the same
-// content. The lists are in order of time, without a known gap.
+// sequence has the Change Lists of a set in the order of their times: one, several, or
+// those of an index (1.1 §12.2). It may also have packages of Change Dumps, whose
+// manifests list changes in the same way. Below, such a manifest is also called a list.
+// As far as is known, no changes between the lists are missing.
 type sequence struct {
 	reader  *Reader
 	set     string
-	name    string // name of the kind of document, for messages
+	name    string // name of the kind of list, for messages
 	windows []window
-	named   map[string]bool // the URIs of the windows
-	lone    *Document       // the only list, if it has already been read
-	opened  int             // number of members in the packages that stay open; see Package.keep
+	named   map[string]bool // URIs of the lists
+	lone    *Document       // the document of the only list, if it has been read; else nil
+	opened  int             // number of members of the packages that stay open; see Package.keep
 	broken  bool            // some offered list cannot be used
-	jumbled bool            // the index is not in the order of the lists' times (1.1 §12.2), because a clock was wrong
+	jumbled bool            // the lists are in another order in the index than by their times (1.1 §12.2), because a clock was wrong
 	via     string          // URI of the index, if the Capability List contains only the index
 	asked   time.Time       // time of the request for the index, by our clock
-	latest  time.Time       // if jumbled: latest start of a list, before which entries of different lists have no order
+	latest  time.Time       // if jumbled is set: the latest start of any list; entries of different lists have no known order before this time
 	ordered bool            // the lists come from an index
-	places  int             // the number of places given to lists
-	added   string          // URI of the position's list if it was added although no document contains it; else ""
-	closes  bool            // some list states its own end (until)
-	Why     string          // reason why there are no lists, or why they do not reach further back; "" if they do
+	places  int             // number of calls of add, from which window.place is taken
+	added   string          // URI of the Change List that the Position names, if it was added although the index does not contain it; else ""
+	closes  bool            // a closed list states its end (until) itself, so the others are expected to do so too
+	Why     string          // reason why there are no lists, or no older ones; "" if there is none
 }
 
-// window is a Change List or a package's manifest before it is read, with the period of
-// its changes. The period does not include until.
+// window is a Change List or the manifest of a package before it is read, with the
+// period of its changes, which begins with from and ends before until.
 type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
 	pkg         *Package              // the package of the manifest; nil for a Change List
 	dump        bool                  // the document is a Change Dump that lists changes instead of packages
-	told        resourcesync.Datetime // stated end of the Change Dump, for its last package; zero if there is none
-	place       int                   // position in the index
+	told        resourcesync.Datetime // for the last package of a Change Dump: the end (until) that the dump states; else zero
+	place       int                   // number by which the lists are sorted in the order of their index
 	paged       bool                  // the list has further pages
 	next        resourcesync.Datetime // if this list is open: the start of the next list; zero if there is none
 }
@@ -73,9 +74,10 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 	})
 }
 
-// gather calls add for each URI, adds the windows in more, and sorts all lists. If a
-// document is unusable, the sequence is left without lists. kind is the name of such a
-// document, for messages.
+// gather fills the sequence: it calls the function add for each of the URIs, adds the
+// lists in more, and sorts all lists. If one of the documents cannot be used, the
+// sequence is left without lists. kind is the name of the kind of document, for
+// messages.
 func (c *sequence) gather(ctx context.Context, kind string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -95,7 +97,7 @@ func (c *sequence) gather(ctx context.Context, kind string, uris []string, more 
 	for _, w := range more {
 		c.add(w)
 	}
-	if len(c.windows) > maxDocuments { // checked before any list is read
+	if len(c.windows) > maxDocuments { // the limit is checked before any list is read
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
 	}
@@ -122,14 +124,15 @@ func (c *sequence) Close() {
 	}
 }
 
-// drop removes all lists from the sequence and reports the reason.
+// drop removes all lists from the sequence, and reports the reason why.
 func (c *sequence) drop(why error) {
 	c.Close()
 	c.windows, c.Why, c.broken = nil, why.Error(), true
 	c.reader.Note(c.set, c.Why)
 }
 
-// offered adds a document of the Capability List, or the documents that it leads to.
+// offered adds a document that the Capability List names: a Change List, or the Change
+// Lists of an index.
 func (c *sequence) offered(ctx context.Context, doc *Document, since time.Time, several bool) error {
 	defer func() {
 		if doc != c.lone {
@@ -176,8 +179,8 @@ func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	return nil
 }
 
-// add adds a list to the sequence. A list that is already there moves to the new place,
-// because an index is better evidence of the order.
+// add adds a list to the sequence. If the list is already there, it is moved to the
+// end, because then it was found in an index, which shows the order better.
 func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
@@ -193,8 +196,9 @@ func (c *sequence) add(w window) {
 	}
 }
 
-// justNow is the tolerance between the times in a document and its Date header, which
-// is in whole seconds.
+// justNow is the largest difference between a time in a document and the Date header of
+// its response at which they count as the same time. The Date header is in whole
+// seconds.
 const justNow = 2 * time.Second
 
 // index adds the lists of an index.
@@ -216,8 +220,8 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		// an until at the time of sending is the end of the period so far and does not close
-		// the list (WEKO)
+		// some Sources (WEKO) give the time of sending as the until of an open list; it
+		// does not close the list
 		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) {
 			w.until = resourcesync.Datetime{}
 		}
@@ -226,7 +230,8 @@ func (c *sequence) index(index *Document) error {
 	return index.flaw()
 }
 
-// place reads the lists for which the index gives no start.
+// place finds the start of each list for which the index gives none, by reading the
+// list.
 func (c *sequence) place(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
@@ -267,7 +272,8 @@ func notUsable(what, uri string, err error) error {
 	return fmt.Errorf("the %s %s cannot be used: %w", what, uri, err)
 }
 
-// arrange sorts the lists by time and keeps only those after the last gap.
+// arrange sorts the lists by time. If changes between two lists are missing, it keeps
+// only the lists after the last such gap.
 func (c *sequence) arrange() {
 	if end := c.reader.until; len(c.windows) > 0 && !end.IsZero() {
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().After(end) })
@@ -282,8 +288,8 @@ func (c *sequence) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	// if the open list, which is the newest, comes last in the index, the lists are in the
-	// order of publication, whatever their times are
+	// the open list is the newest; if it is the last one in the index, the index is in
+	// the order of publication, even if the times of the lists are not
 	open := slices.IndexFunc(placed, func(w window) bool { return w.until.IsZero() })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && open >= 0 && open == len(placed)-1; c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
@@ -298,8 +304,8 @@ func (c *sequence) arrange() {
 	}
 }
 
-// succeed records the next list for each open list that is not the last, because such a
-// list should have been closed.
+// succeed sets window.next for each list that is open although another list begins
+// after it. Such a list should have been closed.
 func (c *sequence) succeed() {
 	for i := range c.windows {
 		w := &c.windows[i]
@@ -311,7 +317,8 @@ func (c *sequence) succeed() {
 	}
 }
 
-// gap reports whether changes may be missing between two lists, and writes Why.
+// gap reports whether changes may be missing between the lists a and b. If so, it
+// describes this in c.Why.
 func (c *sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
@@ -338,8 +345,8 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	return doc, err
 }
 
-// request fetches a list with a method of Reader. Lists of an index may link to each
-// other; such links do not make them pages.
+// request fetches a list by calling read, which is a method of Reader. Links between
+// the lists of an index do not count as links between pages.
 func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:
@@ -350,10 +357,11 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
-// list reads one list, from the position on if the position is in the list. known
-// describes the position if an earlier list contained it.
+// list reads one list. If an earlier run read the beginning of this list, it reads only
+// the entries after that. known describes the Position if a list before this one
+// contained it.
 func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
-	if w.sealed(cur.At) { // the package has no entries after the position
+	if w.sealed(cur.At) { // an earlier run has read all of this package, which never changes
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, in: w.pkg, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
@@ -378,18 +386,19 @@ func (c *sequence) list(ctx context.Context, w window, cur Position, known found
 	return l, err
 }
 
-// ends returns when a list ended according to its index, or when the next began.
+// ends returns the time at which a list ended according to its index, or at which the
+// next list began if that is later.
 func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
 
 // leftOpen reports whether a list is open although its index says that it was closed,
-// or although another list begins after it. Such a list may be an outdated copy, or it
-// never states its end (1.1 §12.2 requires until only in the index).
+// or although another list begins after it. Then the document may be an outdated copy,
+// or the list never states its end (1.1 §12.2 requires until only in the index).
 func (c *sequence) leftOpen(doc *Document, w window) bool {
 	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
-// again requests the list of doc without caches. If the Source does not send it, again
-// returns doc.
+// again requests the list in doc again, without caches. If the Source does not send it,
+// the result is doc.
 func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
@@ -408,11 +417,12 @@ func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Documen
 	return nil, err
 }
 
-// maxLeft is the time after which an open, unchanged list is accepted as closed if its
-// index calls it closed. Before, it is treated as an outdated copy.
+// maxLeft is the time after which an open, unchanged list is treated as closed if its
+// index calls it closed. Before that, it is treated as an outdated copy.
 const maxLeft = 24 * time.Hour
 
-// believed reports whether an open list was unchanged for so long that it is final.
+// believed is called for an open list that its index calls closed. It reports whether
+// the list was unchanged for so long that it is treated as closed.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	so := "it may be an outdated copy, so it is read again in the next run"
@@ -423,8 +433,9 @@ func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	return stood
 }
 
-// after reads the changes after a position. It begins at the position if the position's
-// list still begins with the applied entries, else at the position's time.
+// after reads the changes after the Position cur. If the list that cur names still
+// begins with the entries that were read, it begins after these entries, else with the
+// first list that has changes after cur.At.
 func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
@@ -444,7 +455,8 @@ func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	return c.load(ctx, windows, cur, l, time.Time{})
 }
 
-// following returns the nth list and the lists after it in the index.
+// following returns list n of the sequence, and the lists that come after it in the
+// index.
 func (c *sequence) following(n int) []window {
 	some := []window{c.windows[n]}
 	for _, w := range c.windows {
@@ -456,8 +468,8 @@ func (c *sequence) following(n int) []window {
 	return some
 }
 
-// settled reports whether the lists before the nth are closed, so that nothing can be
-// added to them.
+// settled reports whether the lists before list n of the sequence are closed, so that
+// nothing can be added to them.
 func (c *sequence) settled(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
@@ -465,16 +477,17 @@ func (c *sequence) settled(n int) bool {
 	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
 }
 
-// sealed reports whether w is a package that ended at or before t. Unlike a Change List, such
-// a package is never rewritten.
+// sealed reports whether w is a package whose period ended at or before t. Unlike a
+// Change List, such a package is never rewritten.
 func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) }
 
-// closedBy reports whether a list ended at or before t.
+// closedBy reports whether the period of a list ended at or before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
-// start returns the index of the first list with changes at or after t; if there is
-// none, that of the last list. The last package of a Change Dump also shows that there
-// were no changes up to the end of the dump.
+// start returns the index in c.windows of the first list whose period includes t or
+// begins after t. If there is none, it returns the index of the last list. The last
+// package of a Change Dump counts up to the end of the dump, since it shows that there
+// were no changes until then.
 func (c *sequence) start(t time.Time) int {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) || w.told.Time().After(t) })
 	if i < 0 {
@@ -483,15 +496,16 @@ func (c *sequence) start(t time.Time) int {
 	return i
 }
 
-// load reads lists. ready, if not nil, is a list among them that was already read. load
-// returns nil if the lists cannot be used; then c.Why gives the reason. An unusable
-// list is a gap, after which only later lists count. Lists that end before least are
-// read even if there are more changes than MaxChanges.
+// load reads the given lists and returns their changes. If ready is not nil, it is the
+// one of the lists that was already read. If a list cannot be used, the changes of the
+// lists before it are dropped, because changes after these are missing. If no list can
+// be used, load returns nil, and c.Why gives the reason. Lists are read up to the time
+// least even if there are more changes than MaxChanges.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // everything before the position's list is applied
+		if !cur.Left.IsZero() { // Left is set only if earlier runs have applied all changes before the list that the Position names
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {

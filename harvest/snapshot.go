@@ -11,32 +11,32 @@ import (
 	"instep/resourcesync"
 )
 
-// Snapshot is the state of a set at one moment: its Resource Lists or Resource Dumps,
-// and the changes after their at.
+// Snapshot is the state of a set, as its Resource Lists or Resource Dumps describe it,
+// and the changes after the time (at) of these documents.
 type Snapshot struct {
 	Reader   *Reader
 	set      string
 	By       SnapshotKind
 	lists    []string             // URIs of Resource Lists or Resource Dumps
 	Packages []*Package           // the packages of the Resource Dumps
-	Changes  *Changes             // the changes after the lists; may be nil
-	then     *Changes             // for AsOf: the changes up to its moment, which are part of the state; may be nil
-	opened   map[string]*Document // lists that were opened to read their time
-	broken   map[string]error     // errors of the lists that could not be opened
+	Changes  *Changes             // the changes after the time of the lists or dumps; may be nil
+	then     *Changes             // for Offer.AsOf: the changes up to the requested moment, which are applied to the lists; may be nil
+	opened   map[string]*Document // by URI, the lists that were opened to read their time
+	broken   map[string]error     // by URI, the errors of the lists that could not be opened
 
-	first func() (*Document, error) // waits for the manifest of the first package and returns it; nil if it is not being read
+	first func() (*Document, error) // function that waits until the manifest of the first package has been read, and returns it; nil if nobody reads it in advance
 
 	fresh    bool      // the caller holds no resource of the set
 	spare    bool      // the snapshot is a dump, and a Resource List can be used instead
-	Weighed  bool      // the snapshot was compared with a Resource List, which also lists the existing resources
-	At       time.Time // time of the oldest list read; final when Resources has ended
+	Weighed  bool      // the caller has compared the snapshot, a dump, with a Resource List, which shows too which resources exist
+	At       time.Time // time of the oldest list that was read; final when Resources has ended
 	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
-	Gap      string    // the unknown changes after the lists; "" if there are none, or the Source offers no changes
+	Gap      string    // in words, which changes after the lists are missing; "" if none are, or if the Source lists no changes at all
 	Unproved bool      // some entries have no digest of sha-256 or stronger
-	Latest   time.Time // latest possible time of the lists without a stated time; zero if all state one
-	Unsure   bool      // the lists have no common known time, so absence from them proves nothing
-	Shifting bool      // the lists have several times, but may agree when they are read again; the cursor stays
-	Partial  error     // an error of an unusable document; resources missing from the lists may still exist
+	Latest   time.Time // latest possible time of the lists that do not state their time; zero if all do
+	Unsure   bool      // the lists have no common known time, so a resource may exist although it is missing from them
+	Shifting bool      // the lists have different times, but may have the same time when they are read again
+	Partial  error     // error of a document that cannot be used, so that resources may exist although they are missing from the others; nil if there is none
 }
 
 // dumped reports whether the resources come from manifests of packages.
@@ -50,8 +50,8 @@ func (st *Snapshot) capability() resourcesync.Capability {
 	return resourcesync.CapabilityResourceList
 }
 
-// begin finds the packages of the Resource Dumps, or opens the Resource Lists, and
-// returns their time; see moment.
+// begin finds the packages of the Resource Dumps, or opens the Resource Lists. It
+// returns their oldest time, or zero if that is unknown.
 func (st *Snapshot) begin(ctx context.Context) (time.Time, error) {
 	if !st.dumped() {
 		return st.moment(ctx)
@@ -73,8 +73,8 @@ func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 	return nil
 }
 
-// Weight returns the total size of all packages in bytes. known is false if any length
-// is missing.
+// Weight returns the total size of all packages in bytes. known is false if the length
+// of some package is unknown.
 func (st *Snapshot) Weight() (bytes int64, known bool) {
 	for _, p := range st.Packages {
 		if !p.Length.Known() {
@@ -89,8 +89,8 @@ func (st *Snapshot) Weight() (bytes int64, known bool) {
 const maxOpened = 16
 
 // moment opens the Resource Lists and returns the oldest of their times, or zero if one
-// is unknown. Unreadable lists are reported when their resources are read; moment
-// returns an error only if no list can be read.
+// of the times is unknown. It returns an error only if no list can be read: the others
+// are reported when Resources needs them.
 func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*Document{}, map[string]error{}
 	unknown := len(st.lists) > maxOpened
@@ -109,7 +109,8 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		if failed != nil {
 			return time.Time{}, failed
 		}
-		// the parts of an index may state their own times
+		// an index without a time is no reason to set Latest, since its parts may state
+		// their times
 		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex {
 			latest, _ := doc.latest(st.Reader.Now())
 			st.Latest = evidence.Later(st.Latest, latest)
@@ -127,8 +128,8 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-// oldest returns the time of a list. For an index it returns the oldest time that it
-// states for itself or its parts.
+// oldest returns the time of a list. For an index, this is the oldest of the times that
+// the index states for itself and for its parts.
 func (doc *Document) oldest() (time.Time, error) {
 	at := doc.Header.At.Time()
 	if doc.Header.Root != resourcesync.SitemapIndex || at.IsZero() {
@@ -145,7 +146,8 @@ func (doc *Document) oldest() (time.Time, error) {
 	return at, nil
 }
 
-// open returns a document that moment opened, or else reads it.
+// open returns the document at the given URI. It reads the document unless moment has
+// opened it.
 func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
 	if doc := st.opened[uri]; doc != nil {
 		delete(st.opened, uri)
@@ -157,15 +159,15 @@ func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
 	return st.Reader.Read(ctx, uri, st.capability())
 }
 
-// readFirst starts to read the manifest of the first package while the Change Lists are
-// read. It does so only if the caller holds nothing of the set, because the manifest is
-// then needed in any case.
+// readFirst starts to read the manifest of the first package, so that this happens
+// while the Change Lists are read. It does so only if the caller holds no resource of
+// the set, because then the manifest is certainly needed.
 func (st *Snapshot) readFirst(ctx context.Context) {
 	if !st.fresh || st.Unsure || len(st.Packages) == 0 {
 		return
 	}
 	first := sync.OnceValues(func() (*Document, error) { return st.ask(ctx, st.Packages[0]) })
-	go func() { _, _ = first() }() // the caller of st.first closes the document
+	go func() { _, _ = first() }() // whoever calls st.first for its result closes the document
 	st.first = first
 }
 
@@ -183,7 +185,8 @@ func (st *Snapshot) ask(ctx context.Context, p *Package) (*Document, error) {
 	return st.Reader.Packages.Manifest(ctx, st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
 }
 
-// Close closes lists that were not read, and packages that no plan has taken.
+// Close closes the lists that were opened and not read, and the packages that are still
+// in Packages.
 func (st *Snapshot) Close() {
 	if st.first != nil {
 		if doc, err := st.first(); err == nil {
@@ -208,7 +211,8 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 	return st.resources(ctx)
 }
 
-// overlay returns the changes to apply on top of the lists; may be nil.
+// overlay returns the changes to apply to the resources of the lists; nil if there are
+// none.
 func (st *Snapshot) overlay() *Changes {
 	if st.then != nil {
 		return st.then
@@ -244,8 +248,9 @@ func (st *Snapshot) resources(ctx context.Context) iter.Seq2[Item, error] {
 }
 
 // unlisted returns the state of a resource that has a change but is not in the lists.
-// ok is false if the resource does not exist. A change with only a lastmod from before
-// the lists may have happened after them, with older bytes.
+// ok is false if the resource does not exist. If a change has no time but a lastmod
+// before the time of the lists, it may be newer than the lists and have brought older
+// bytes.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
 	if c.OfBytes {
@@ -262,8 +267,9 @@ func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	return Item{}, false
 }
 
-// AsOf returns the time up to which the documents are complete. An open Change List
-// that continues the lists is complete up to the time at which it was sent.
+// AsOf returns the time of the state that the documents together describe. If an open
+// Change List has the changes after the lists, this is the time at which the Source
+// sent it.
 func (st *Snapshot) AsOf() time.Time {
 	ch := st.Changes
 	if !ch.Span().Since(st.At) {
@@ -276,7 +282,8 @@ func (st *Snapshot) AsOf() time.Time {
 	return at
 }
 
-// Newest returns the latest possible time of the state.
+// Newest returns the time of the lists, or, if that is unknown, the latest time that it
+// can be.
 func (st *Snapshot) Newest() time.Time {
 	if st.At.IsZero() {
 		return st.Latest
@@ -284,7 +291,8 @@ func (st *Snapshot) Newest() time.Time {
 	return st.At
 }
 
-// Old reports whether a list of the time at is older than the applied state.
+// Old reports whether a list with the given time is older than the state that earlier
+// runs applied.
 func (st *Snapshot) Old(at time.Time, a evidence.Applied) bool {
 	return evidence.Snapshot{At: at, Then: st.Changes.Span()}.Old(a)
 }

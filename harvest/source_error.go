@@ -14,8 +14,8 @@ import (
 // because of that document.
 type DocumentError struct {
 	URI    string
-	Reason string             // continues a sentence that begins with the URI
-	Err    error              // error of the decoder; may be nil
+	Reason string             // text that makes a sentence with the URI before it
+	Err    error              // error of the decoder, with details; may be nil
 	Quirk  resourcesync.Quirk // the quirk that caused the error; 0 if none did
 }
 
@@ -64,12 +64,13 @@ func (r SourceReader) Read(p []byte) (int, error) {
 }
 
 // lost reports whether err means that a document of the Source is missing or unusable,
-// and not only temporarily.
+// for a reason that is not temporary.
 func lost(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && OfSource(err) && !errors.Is(err, fetch.Temporary)
 }
 
-// unlessLost returns err, or nil if err only means that a document is unusable.
+// unlessLost returns nil if err means that a document of the Source is missing or
+// unusable, and otherwise err.
 func unlessLost(ctx context.Context, err error) error {
 	if lost(ctx, err) {
 		return nil

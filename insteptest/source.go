@@ -1,15 +1,16 @@
 // Package insteptest serves a Source for tests of programs that read ResourceSync
-// Sources. The Source changes over time, has every capability, and misbehaves on request.
+// Sources. The Source changes over time, has every capability, and on request makes the
+// faults of real Sources.
 //
 //	func TestHarvester(t *testing.T) {
 //		src := insteptest.NewSource(t, insteptest.Options{Resources: 50, Dumps: true})
 //		harvest(src.URL)
-//		src.Advance(time.Minute)            // time passes there, and things change
-//		src.Misbehave("wrong-bytes")        // a bit is flipped on its way now and then
+//		src.Advance(time.Minute)            // one minute passes there, and resources change
+//		src.Misbehave("wrong-bytes")        // from now on, some bytes are wrong
 //		harvest(src.URL)
 //		src.Behave()
 //		harvest(src.URL)
-//		compare(src.Resources())            // what it has now
+//		compare(src.Resources())            // all resources that it has now
 //	}
 //
 // [Misbehaviours] lists its faults, which docs/simulate.md describes: known faults of
@@ -134,7 +135,8 @@ type Document struct {
 }
 
 // Documents returns all documents that the Source has published, in the order of their
-// URIs. It keeps 16 MiB of their generations and drops the oldest ones beyond that.
+// URIs. The Source stores up to 16 MiB of old and new versions (generations) of its
+// documents, and drops the oldest ones beyond that.
 func (s *Source) Documents() []Document {
 	var all []Document
 	for _, d := range s.sim.Documents() {
@@ -153,8 +155,8 @@ type Override struct {
 	Back int
 	// Hard makes the cache answer even requests with Cache-Control: no-cache.
 	Hard bool
-	// Status is a status, such as 404 or 500, with which the Source answers. It does not
-	// affect responses of the cache.
+	// Status is the HTTP status, such as 404 or 500, with which the Source answers; 0
+	// for the usual one. It does not affect responses of the cache.
 	Status int
 }
 

@@ -39,7 +39,7 @@ const (
 // Grouping collects the members of Aggregations. It must be closed.
 type Grouping struct {
 	o       Options
-	members *spool.Keys // sort keys of the members, each made of the Aggregation's key and the URI, media type and lastmod of a resource
+	members *spool.Keys // sorted keys of the members, each consisting of the Aggregation's key and the URI, media type and lastmod of a resource
 	known   map[string]*size
 	tooMany bool
 	hit     []bool // for each rule, whether it matched a resource
@@ -53,7 +53,8 @@ type size struct {
 	atomBytes, jsonBytes int64 // upper estimates of the size of its Atom map and of its JSON-LD map
 }
 
-// fits reports whether a map of the Aggregation is within the limits of map readers.
+// fits reports whether a Resource Map of the Aggregation is within the limits of
+// programs that read it.
 func (s *size) fits() bool { return s.n <= maxMembers && s.atomBytes <= maxAtomBytes }
 
 // New returns an empty grouping.
@@ -115,7 +116,7 @@ type member struct {
 	Modified  resourcesync.Datetime
 }
 
-// key returns a sort key: members of an Aggregation are sorted by URI.
+// key returns the key by which members are sorted: by Aggregation, then by URI.
 func (m *member) key(aggregation string) spool.Key {
 	return spool.Key(strings.Join([]string{aggregation, m.URI, strings.ReplaceAll(m.Type, "\x00", ""), m.Modified.String()}, "\x00"))
 }
@@ -178,7 +179,8 @@ type gathered struct {
 	sum     [sha256.Size]byte // digest of the Aggregation and the members so far
 }
 
-// form is a part of the digest of every map. If it is changed, all maps are written again.
+// form is included in the digest of every Resource Map, so that all maps are written
+// again if this constant is changed.
 const form = "1"
 
 func (g *Grouping) gather(key string) *gathered {

@@ -54,8 +54,8 @@ func (g *Grouping) all(ctx context.Context) iter.Seq2[source.Map, error] {
 	}
 }
 
-// described returns the map of an Aggregation in Atom, and in JSON-LD unless that is too
-// large for its readers.
+// described returns the Resource Map of an Aggregation in Atom, and also in JSON-LD
+// unless that would be too large for programs that read it.
 func (g *Grouping) described(of *gathered) source.Map {
 	m := source.Map{Name: of.Key, Sum: source.Sum(of.sum), Files: []source.MapFile{g.file(of, ore.FormatAtom)}}
 	if of.jsonBytes <= maxJSONBytes {

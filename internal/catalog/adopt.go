@@ -12,13 +12,13 @@ import (
 // transaction, so the catalog gets all of the publication or nothing.
 type Adoption struct {
 	rec  *recorder
-	last int64 // the latest moment that the publication uses, in microseconds since 1970
+	last int64 // the latest time of a change or document in the publication, in microseconds since 1970
 }
 
-// Adopt calls fill, which records the content of a foreign publication. It returns
-// ErrState if a set was published already, or has members or changes. The change log
-// continues with the number after+1, at a later moment than all that fill uses. The
-// settings are stored in the same transaction.
+// Adopt calls fill, which records a publication that was made without this catalog. It
+// returns ErrState if the catalog already has a publication, a member or a change. The
+// next change gets the number after+1, and a Datetime later than all times that fill
+// records. The settings are stored in the same transaction.
 func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
 	return c.transact(ctx, "adopt a publication in the catalog", func(r *recorder) {
 		if r.exists("(SELECT 1 FROM publication WHERE state <> $1 UNION ALL SELECT 1 FROM member UNION ALL SELECT 1 FROM change)", begun) {
@@ -41,9 +41,8 @@ func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]
 	})
 }
 
-// Hold records a change as the state of a resource in a set at the Datetime of the
-// change, without writing to the log. It ignores the deletion of a resource that is not
-// a member.
+// Hold records the state of a resource in a set after a change, without writing the
+// change to the log. It ignores the deletion of a resource that is not a member.
 func (a *Adoption) Hold(set SetID, ch Change) error {
 	id := a.rec.rowOf(ch.URI)
 	member := a.rec.exists("member WHERE set_id = $1 AND resource = $2", set, id)
@@ -79,8 +78,8 @@ func (a *Adoption) at(set SetID, t time.Time) {
 // Reserve makes every change that is recorded after the adoption later than t.
 func (a *Adoption) Reserve(t time.Time) { a.last = max(a.last, t.UnixMicro()) }
 
-// Publish stores a publication as the last one of a set, with its documents and items.
-// The publication with this id was already written to the bucket.
+// Publish records the publication with the given id as the last one of a set, with its
+// documents and items. The publication was already written to the bucket.
 func (a *Adoption) Publish(set SetID, id int64, body string, f Finished) error {
 	a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
 	a.rec.keepDocuments(id, f)

@@ -64,7 +64,8 @@ func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) 
 }
 
 // Approved reports whether the plan with this hash has a valid approval. An approval
-// that ends too late is not valid, since the clock was set back after it.
+// that would end later than ApprovalHolds from now is not valid: the clock was set back
+// after it was given.
 func (c *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	p, err := c.heldPlan(ctx, hash)
 	if errors.Is(err, ErrUnknownPlan) {

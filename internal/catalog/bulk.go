@@ -23,7 +23,7 @@ func (r *recorder) eachRow(head, row, tail string, args []any) (n int64) {
 	return n
 }
 
-// creations returns how many changes at the beginning of the list are creations, at
+// creations returns the number of creations with which the list of changes begins, at
 // most bulkRows.
 func creations(changes []Change) (n int) {
 	for n < min(len(changes), bulkRows) && changes[n].Change == resourcesync.Created {
@@ -32,8 +32,9 @@ func creations(changes []Change) (n int) {
 	return n
 }
 
-// newResource is a row to insert for a new resource. bytes is nil if no bytes are
-// stored yet. fold is NULL at a Source, which never marks bytes as verified.
+// newResource is a row to insert for a new resource. The field bytes describes the
+// stored bytes, or is nil if there are none yet. fold is the value of the column of the
+// same name; NULL in the catalog of a Source.
 type newResource struct {
 	uri, path string
 	bytes     *Resource
@@ -75,8 +76,8 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 // compares file names exactly.
 func unfolded(path string) string { return path }
 
-// recordSome records a single change of any kind, or several creations. Several
-// creations take one statement if all resources are new.
+// recordSome records one change of any kind, or several creations. It records several
+// creations with one statement if all of the resources are new.
 func (r *recorder) recordSome(changes []Change) {
 	if len(changes) > 1 && r.createMany(changes) {
 		return
@@ -96,7 +97,8 @@ func (r *recorder) createMany(changes []Change) bool {
 		r.touch(row.Path)
 		rows[i] = newResource{row.URI, row.Path, row, nil}
 	}
-	// With OR IGNORE, SQLite does not copy pages in order to undo the statement.
+	// With OR IGNORE the statement cannot fail, so SQLite need not save pages to be
+	// able to undo it.
 	n := r.insertResources("INSERT OR IGNORE", unfolded, rows)
 	before := r.last - int64(len(changes))
 	if n != int64(len(changes)) {

@@ -16,8 +16,8 @@ import (
 // member, or the update or deletion of a resource that is not a member.
 var ErrState = errors.New("the change contradicts the recorded state")
 
-// dueChanged is the reason in the field Due of a member whose bytes were changed
-// through another set.
+// dueChanged is the value of the field Due of a member whose bytes were changed by a
+// change of another set.
 const dueChanged = "changed in another set"
 
 // floorSetting is the name of the setting with the latest moment that was given to
@@ -121,10 +121,10 @@ func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 // instant returns the clock's time in the precision of the catalog.
 func (c *db) instant() time.Time { return readTime(c.now().UnixMicro()) }
 
-// recorder is the state of one transaction that writes. After an error, its methods do
-// nothing and return zero values, and transact returns the first error. So code that
-// calls several methods has to check err only before it does something outside of the
-// database.
+// recorder is one transaction that writes to the catalog. After an error, its methods
+// do nothing and return zero values, and transact returns the first error. So a caller
+// of several methods has to check the field err only before it does something outside
+// of the database.
 type recorder struct {
 	ctx      context.Context
 	tx       *sql.Tx
@@ -134,10 +134,10 @@ type recorder struct {
 	prepared map[string]*sql.Stmt
 
 	fold           func(path string) string
-	members, bytes int64            // changes to the numbers of members and bytes of the set
-	touched        map[string]bool  // directories whose pieces were already deleted
+	members, bytes int64            // by how much the transaction changes the numbers of members and bytes of the set
+	touched        map[string]bool  // directories whose rows in the table piece the transaction has already deleted
 	bases, dirs    map[string]int64 // caches of the row numbers of directories: see enterBases and enterDirectories
-	left           map[int64]bool   // row numbers of directories from which a file was moved or removed
+	left           map[int64]bool   // row numbers of the directories from which the transaction moved or removed a file
 	last           int64            // the greatest row number of a resource; 0 if it has not been read yet
 }
 
@@ -199,8 +199,8 @@ func (r *recorder) exec(query string, args ...any) (n int64) {
 	return n
 }
 
-// The following methods call the function of the same name. If it fails, the
-// transaction fails.
+// Each of the following methods calls the function of the same name. If that returns an
+// error, the transaction fails.
 func (r *recorder) each(dest []any, do func(), query string, args ...any) {
 	_ = each(r, dest, do, query, args...)
 }
@@ -327,9 +327,10 @@ func (h held) same(o held) bool {
 	return h.length == o.length && h.digests == o.digests && h.sha256 == nil && o.sha256 == nil
 }
 
-// tellOthers marks a resource whose bytes changed as due in its other sets. A later
-// scan for these sets could not find the change by comparing the file with the catalog,
-// since all sets share the recorded state of the bytes.
+// tellOthers records in the other sets of a resource that its bytes have changed
+// (member.due). A later scan for these sets could not find the change by comparing the
+// file with the catalog, because the catalog stores the state of the bytes once for all
+// sets.
 func (r *recorder) tellOthers(id int64, longer int64, path string) {
 	if r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged) == 0 {
 		return
@@ -350,8 +351,8 @@ func (r *recorder) remove(id int64, ch *Change) {
 	r.dropUnheld(id)
 }
 
-// log writes changes to the change log, and their numbers to seqs. The rows of one
-// statement get consecutive numbers.
+// log writes changes to the change log, and stores their numbers in seqs. It relies on
+// consecutive numbers for the rows of one statement.
 func (r *recorder) log(changes []Change, seqs []int64) {
 	const row = "(?,?,?,?,?,?,?,?,?,?,?)"
 	for len(changes) > 0 && r.err == nil {
@@ -430,20 +431,21 @@ func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
 }
 
 // changeColumns are the columns of a row in the change log. They begin with the columns
-// of a Resource, some of which only the log of a mirror fills.
+// of a Resource. Some of these are empty except in the catalog of a mirror.
 const (
 	changeColumns = `0, uri, NULL, COALESCE(path, ''), FALSE, length, digests, COALESCE(verified, FALSE), type, encoding, COALESCE(stat, ''),
 		FALSE, changed, lastmod, changefreq, due, '', remainder, seq, datetime, change, set_id`
 	changesQuery = "SELECT " + changeColumns + " FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2"
 )
 
-// columns returns the destinations for changeColumns. set is the one for the last
-// column.
+// columns returns the destinations into which a row with changeColumns is scanned. The
+// last one is set.
 func (ch *Change) columns(set *SetID) []any {
 	return append(ch.Resource.columns(), &ch.Seq, timeTo(&ch.Datetime), &ch.Change, set)
 }
 
-// Changes yields the changes of a set with after < Seq <= through, in order of Seq.
+// Changes yields the changes of a set whose Seq is greater than after and at most
+// through, in the order of Seq.
 func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
 	return listing(c.reading(ctx, "list changes in the catalog"), changesQuery, after, func(ch *Change) (any, []any) {
 		return &ch.Seq, ch.columns(new(SetID))
@@ -452,7 +454,8 @@ func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) it
 
 // Deletions returns the last deletion of each URI in the log of a set, in the given
 // order. It sets only Seq, Datetime, Change and URI. A URI that was never deleted has
-// the zero Change. A resource that was created again after its deletion has one, too.
+// the zero Change. For a resource that was created again later, the earlier deletion is
+// returned.
 func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Change, error) {
 	all := make([]Change, len(uris))
 	keys := make([]any, 0, 2*len(uris))

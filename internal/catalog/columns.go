@@ -37,7 +37,7 @@ func textTo[S ~string](s *S) sql.Scanner {
 	return converted[string, S]{s, func(c string) (S, error) { return S(c), nil }}
 }
 
-// keyTo is for a column with a URI, of which the key is wanted.
+// keyTo is for a column with a URI. It stores the key of that URI in k.
 func keyTo(k *resourcesync.Key) sql.Scanner {
 	return converted[string, resourcesync.Key]{k, func(uri string) (resourcesync.Key, error) { return resourcesync.KeyOf(uri), nil }}
 }
@@ -59,7 +59,8 @@ func timeTo(t *time.Time) sql.Scanner {
 	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readTime(c), nil }}
 }
 
-// microsTo is for the same columns as timeTo, but 0 becomes the zero time.
+// microsTo is for a column with a time in microseconds since 1970, in which 0 means the
+// zero time.
 func microsTo(t *time.Time) sql.Scanner {
 	return converted[int64, time.Time]{t, func(c int64) (time.Time, error) { return readMicros(c), nil }}
 }
@@ -87,7 +88,8 @@ func digestTo(d *resourcesync.Digest) sql.Scanner {
 	}}
 }
 
-// digestsTo is for digestsColumn. An error names the given URI.
+// digestsTo is for a column selected with digestsColumn. If the digests are invalid,
+// the error names the URI.
 func digestsTo(uri *string, ds *resourcesync.Digests) sql.Scanner {
 	return converted[string, resourcesync.Digests]{ds, func(c string) (resourcesync.Digests, error) {
 		if c == "" {
@@ -122,8 +124,8 @@ func datetimeTo(uri *string, d *resourcesync.Datetime) sql.Scanner {
 	}}
 }
 
-// checksumOf is for a column with the CRC-32C of the given URI, which must be scanned
-// before. A wrong value is an error, and NULL is none.
+// checksumOf is for a column with the CRC-32C of a URI. The column with the URI must
+// come before it in the row. A wrong checksum is an error; NULL is accepted.
 func checksumOf(uri *string) sql.Scanner {
 	return converted[int64, bool]{new(bool), func(crc int64) (bool, error) {
 		if crc != int64(crcOf(*uri)) {

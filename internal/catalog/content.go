@@ -7,15 +7,16 @@ import (
 	"instep/resourcesync"
 )
 
-// ContentName is the name of a file with bytes, in a mirror with the flat layout.
+// ContentName is the path of a file in a mirror with the flat layout, with the digest
+// of its bytes.
 type ContentName struct {
 	Path   string
 	Day    string              // day on which the file was moved to the trash, as 2006-01-02; "" if it is not in the trash
 	SHA256 resourcesync.Digest // SHA-256 of the bytes; NameContents removes the name if it is zero
 }
 
-// Contents returns the SHA-256 of the bytes that have these names, by name. It omits
-// names that are not in use.
+// Contents returns, for each of the given paths, the SHA-256 of the bytes of the file.
+// It omits paths that no file has.
 func (c *Mirror) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
 	found := make(map[string]resourcesync.Digest, len(paths))
 	var i int
@@ -39,13 +40,14 @@ func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
 	})
 }
 
-// Loosen records that bytes may have lost their last name, so that they can be deleted.
+// Loosen records that the bytes with these digests may have no name any more (see
+// ContentName), so that they can be deleted.
 func (c *Mirror) Loosen(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "record in the catalog that contents may have no name",
 		"INSERT INTO content_loose (sha256) VALUES ($1) ON CONFLICT DO NOTHING", sums)
 }
 
-// Fasten reverses Loosen, when the bytes have a name again or were deleted.
+// Fasten undoes Loosen, because the bytes have a name or were deleted.
 func (c *Mirror) Fasten(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "record in the catalog that contents have a name", "DELETE FROM content_loose WHERE sha256 = $1", sums)
 }
@@ -58,14 +60,14 @@ func (c *db) eachSum(ctx context.Context, op, statement string, sums []resources
 	})
 }
 
-// LooseContent is bytes that may have lost their last name: see Mirror.Loosen.
+// LooseContent is a file content that may have no name any more: see Mirror.Loosen.
 type LooseContent struct {
 	SHA256 resourcesync.Digest
-	Named  bool // whether the bytes have a name
+	Named  bool // whether the content has a name
 }
 
-// Loose returns bytes that may have lost their last name, at most as many as one query
-// looks up.
+// Loose returns contents for which Loosen was called, and Fasten was not. It returns at
+// most as many as one query looks up.
 func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
 	return rows(c.reading(ctx, "read from the catalog which contents may have no name"), nil, func(l *LooseContent) []any {
 		return []any{digestTo(&l.SHA256), &l.Named}
@@ -73,8 +75,8 @@ func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
 		FROM content_loose l ORDER BY l.sha256 LIMIT $1`, lookupSize)
 }
 
-// ContentNames yields all names of files that were moved to the trash on a day, or all
-// names if day is "".
+// ContentNames yields the names of the files that were moved to the trash on the given
+// day, or all names if day is "".
 func (c *Mirror) ContentNames(ctx context.Context, day string) iter.Seq2[ContentName, error] {
 	only := "$3 = ''"
 	if day != "" {

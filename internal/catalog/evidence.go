@@ -7,20 +7,22 @@ import (
 )
 
 // Evidence is the last statement about a URI that the Source made in a change. It is
-// also stored for the statement of a list if the time at which the bytes arrived is
-// needed to understand the statement, since a Membership does not store that time.
+// also stored for the statement of a list if it depends on the time at which the bytes
+// arrived whether they are the version that the list states. A Membership does not
+// store that time.
 type Evidence struct {
 	Set    SetID
 	URI    string
-	Told   bool      // the statement was made in a change; otherwise it was made in a list, and Came is known
-	Gone   bool      // the statement says that the resource is deleted
-	Moment time.Time // time of the change, in microseconds
+	Told   bool      // whether the statement was made in a change; if not, it was made in a list, and Came is known
+	Gone   bool      // whether the statement says that the resource was deleted
+	Moment time.Time // time of the change, with a precision of microseconds
 	Until  time.Time // latest possible time of the change, if the exact time is unknown; otherwise zero
 	Came   time.Time // time at which the bytes arrived, by the clock of the server that sent them; zero if unknown
 }
 
-// Evidence returns the stored evidence about URIs in a set. If the field Changed of a
-// member is not the Moment of its evidence, a list has made a later statement.
+// Evidence returns the stored evidence about URIs in a set. If a member has another
+// time in its field Changed than its evidence has in Moment, its present state comes
+// from a list and not from the evidence.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	var i int
@@ -38,16 +40,16 @@ func (m *Membership) evidence() Evidence {
 	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
-// tells reports whether evidence has to be stored for a membership. That is so if its
-// statement was made in a change, or in a list that was written soon after lastmod:
-// then only the time at which the bytes arrived shows whether they are the stated
-// version or the one before.
+// tells reports whether evidence has to be stored for a membership. That is so if the
+// membership comes from a change, or from a list that was written soon after the
+// lastmod of the resource: then only the time at which the bytes arrived shows whether
+// they are the version that the list states, or the one before.
 func (m *Membership) tells() bool {
 	return m.Told || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
 }
 
-// soon is the smallest difference of two times in whole seconds that cannot be the same
-// moment.
+// soon is the difference from which on two times, rounded to whole seconds, cannot be
+// the same moment.
 const soon = 2 * time.Second
 
 // noteEvidence stores the evidence for memberships that need it, and for deletions.

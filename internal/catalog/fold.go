@@ -66,9 +66,9 @@ func init() {
 	}
 }
 
-// FoldBy sets the function that returns the same value for two paths if they are the
-// same file in the file system. The function is called for a directory and a name
-// separately. The default is Fold.
+// FoldBy sets the function by which the catalog recognises that two paths are the same
+// file in the file system: the function returns the same value for both. It is called
+// separately for the directory and for the name of a file. The default is Fold.
 func (c *Mirror) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
 
 func (c *db) folding() func(string) string {
@@ -93,7 +93,7 @@ type Sum [16]byte
 
 // SumOf returns the sum of a text.
 func SumOf(text string) Sum {
-	var short [256]byte // an array on the stack, which is large enough for most texts
+	var short [256]byte // large enough for most texts, so that they need no memory on the heap
 	sum := sha256.Sum256(append(short[:0], text...))
 	return Sum(sum[:16])
 }

@@ -15,9 +15,11 @@ const forgetRows = 5000
 func forgottenSetting(set SetID) string { return fmt.Sprint("forgotten ", set) }
 
 // ForgetChanges deletes the oldest changes of a set in the log, and returns how many it
-// deleted. It keeps changes with a number greater than through, and the last change of
-// the set. Each transaction deletes some thousand changes, and none begins after most
-// changes were deleted. After an error, the completed transactions stay.
+// deleted. It keeps changes with a greater number than the parameter through, and
+// always the last change of the set. It deletes some thousand changes in each
+// transaction, and stops after the transaction with which the number of deleted changes
+// reaches the parameter most. After an error, the changes of earlier transactions stay
+// deleted.
 func (c *Facts) ForgetChanges(ctx context.Context, set SetID, through, most int64) (n int64, err error) {
 	for n < most {
 		var some int64

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Intend records intents, all or none, before files are touched. For an intent without
-// a path it calls place, which finds a path that no other resource can get until
-// Settle. Such an intent becomes New and is added to o.Fresh. If o.Run has no ID,
-// Intend sets it.
+// Intend records intents (planned changes of files) before the files are changed, all
+// or none. For an intent without a path it calls place, which returns a path. No other
+// resource can get this path before Settle is called. Such an intent becomes New and is
+// added to o.Fresh. If o.Run has no ID, Intend sets it.
 func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
 	begins := o.Run != nil && o.Run.ID == 0
 	err := c.transact(ctx, "record intents in the catalog", func(r *recorder) {
@@ -26,7 +26,8 @@ func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place
 	return err
 }
 
-// place finds paths for the new resources, which are the intents without a path.
+// place calls the function place for each intent without a path, which is one for a new
+// resource, and reserves the path that it returns.
 func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) {
 	n := newNames(r, r.fold)
 	r.stop(n.expect(intents))
@@ -71,20 +72,20 @@ func (r *recorder) intend(intents []Intent) {
 	r.eachRow("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
 }
 
-// names implements Names. It caches the answers.
+// names implements Names. It caches what it reads from the catalog.
 type names struct {
 	asker
 	fold  func(path string) string
-	files map[string]bool   // whether a folded path is the path of a resource
-	dirs  map[string]string // path of the directory with a folded path, or "" if there is none
+	files map[string]bool   // for each folded path, whether a resource has it
+	dirs  map[string]string // for each folded path, the path of the directory that has it; "" if there is none
 }
 
 func newNames(a asker, fold func(string) string) names {
 	return names{a, fold, map[string]bool{}, map[string]string{}}
 }
 
-// expect fills the cache with what place will need: the guessed paths of new resources,
-// and the directories above these paths.
+// expect fills the cache with what the function place will probably look up: the paths
+// that the new resources will probably get, and the directories above these paths.
 func (n names) expect(intents []Intent) error {
 	var uris, guesses []string
 	var dirs []any
@@ -127,12 +128,13 @@ func (n names) expect(intents []Intent) error {
 	return err
 }
 
-// fileAt is a FROM clause that finds resources by folded paths, which are given as
-// splitKeys.
+// fileAt is an SQL FROM clause that finds resources by their folded paths. The
+// parameters of the query come from splitKeys.
 const fileAt = `FROM (VALUES KEYS) v CROSS JOIN directory d ON d.fold = v.column2
 	CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`
 
-// take marks a place as used until it is recorded.
+// take marks a path and its directories as used in the cache, because they are not in
+// the catalog yet. It returns an error if the path is used already.
 func (n names) take(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
@@ -164,7 +166,7 @@ func (n names) Directory(fold string) (path string, ok bool, err error) {
 	return path, ok, err
 }
 
-// Files returns which of the folded paths are paths of resources.
+// Files returns which of the given folded paths belong to a resource.
 func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
 	taken := make(map[string]bool, len(folds))
 	var i int

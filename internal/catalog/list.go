@@ -11,16 +11,16 @@ import (
 const pageSize = 1000
 
 // prefetch is the number of yielded rows of a page after which the next page is read.
-// So the database works concurrently with the consumer, but reads nothing in vain for a
+// So the database works concurrently with the consumer, but does not read a page for a
 // consumer that stops early.
 const prefetch = pageSize / 4
 
-// listing yields the rows of a query page by page. The rows must be in ascending order
-// of their cursors. In the query, $1 is the cursor of the last row that was read, which
-// begins with start, $2 is the page size, and args begin at $3. dest returns the
-// destinations for the columns, and the one among them that receives the cursor. A row
-// that is added or removed during the listing may be missing or not; every other row is
-// yielded once.
+// listing yields the rows of a query, which it reads page by page. A cursor is the
+// value of the column by which the rows ascend. In the query, $1 is the cursor of the
+// last row that was read (at first, start), $2 is the page size, and args begin at $3.
+// dest returns the destinations for the columns of a row, and the one among them that
+// receives the cursor. A row that is added or removed during the listing may be yielded
+// or not; every other row is yielded once.
 func listing[T any](of reading, query string, start any, dest func(*T) (cursor any, columns []any), args ...any) iter.Seq2[T, error] {
 	return pages(of, start, func(of reading, into []T, after any) ([]T, any, error) {
 		var cursor any

@@ -11,7 +11,7 @@ import (
 // The following settings belong to the log of a mirror. Both are moments in
 // microseconds since 1970.
 const (
-	// loggedSetting is the moment since which the log has all changes. It does not
+	// loggedSetting is the moment after which the log has all changes. It does not
 	// exist while no log is written, and is "" once the oldest entries were deleted.
 	loggedSetting = "logged since"
 	// heldSetting is the moment of the last commit that changed resources. Every commit
@@ -44,9 +44,10 @@ type Logged struct {
 // default, no log is written.
 func (c *Mirror) LogIf(wanted func() (bool, error)) { c.logs = wanted }
 
-// log writes an entry for each set and resource of an outcome, before resources without
-// a set are deleted. It omits resources that only a set with an unfinished first
-// baseline has, since nobody may see them yet.
+// log writes a log entry for each resource of the outcome and each set that has it. It
+// must be called before the resources without a set are deleted. It omits resources
+// that are only in sets whose first synchronization is not complete, since readers may
+// not see them yet.
 func (s *settling) log() {
 	ids := slices.DeleteFunc(slices.Collect(maps.Values(s.rows)), func(id int64) bool { return id == 0 })
 	if len(ids) == 0 || s.err != nil {
@@ -77,7 +78,7 @@ func (s *settling) log() {
 	}
 }
 
-// breakLog ends the log, because it lacks the commit at the given moment.
+// breakLog ends the log, because the commit at the given moment was not written to it.
 func (r *recorder) breakLog(at int64) {
 	r.cutLog()
 	r.keepNumber(heldSetting, at)
@@ -102,14 +103,14 @@ const heldQuery = `INSERT INTO change (set_id, datetime, change, uri, lastmod, l
 	FROM resource r` + placed + `LEFT JOIN member m ON m.resource = r.id
 	WHERE r.id IN (`
 
-// visible is the end of the condition that begins in heldQuery: a set that readers may
-// see has the resource, or no set has it.
+// visible is the end of the SQL condition that begins in heldQuery. It selects the
+// resources that are in no set, or in a set that readers may see.
 const visible = ` OR m.set_id IS NULL OR EXISTS (SELECT 1 FROM member x WHERE x.resource = r.id
 	AND (x.set_id IN (SELECT set_id FROM cursor) OR x.set_id IN (SELECT id FROM sets WHERE name LIKE '` + ownSets + `')))) ORDER BY r.id, m.set_id`
 
 // logHeld writes the log entries of resources for a commit, and returns their number.
-// It omits resources that only sets with an unfinished first baseline have, unless a
-// set has lost the resource.
+// It omits resources that are only in sets whose first synchronization is not complete,
+// unless a set has lost the resource in this commit.
 func (s *settling) logHeld(ids []int64, at int64) (n int64) {
 	ended := make(map[int64]bool, len(s.Ended))
 	for i := range s.Ended {
@@ -131,10 +132,10 @@ func (c *Mirror) LogEnd(ctx context.Context) (p LogPosition, err error) {
 	return p, err
 }
 
-// LogHas reports whether the log has all changes after a position, which must come from
-// LogEnd or from a Logged.
+// LogHas reports whether the log has all changes after a position. The position must
+// come from LogEnd or from a Logged.
 func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error) {
-	// A position without a change stays valid until the next commit, even if no log is
+	// A position with Seq 0 stays valid until the next commit, even if no log is
 	// written.
 	has, _, err = value[bool](c.reading(ctx, "read the log of the catalog"), `SELECT CASE WHEN $1 > 0 THEN EXISTS (SELECT 1 FROM change WHERE seq = $1 AND datetime = $2)
 			AND EXISTS (SELECT 1 FROM setting WHERE name = $3)
@@ -143,7 +144,8 @@ func (c *Mirror) LogHas(ctx context.Context, p LogPosition) (has bool, err error
 	return has, err
 }
 
-// Log yields the entries with after < Seq <= through, in the order of Seq.
+// Log yields the entries whose Seq is greater than after and at most through, in the
+// order of Seq.
 func (c *Mirror) Log(ctx context.Context, after, through int64) iter.Seq2[Logged, error] {
 	return listing(c.reading(ctx, "read the log of the catalog"), "SELECT "+changeColumns+" FROM change WHERE seq > $1 AND seq <= $3 ORDER BY seq LIMIT $2", after,
 		func(l *Logged) (any, []any) { return &l.Seq, l.columns(&l.Set) }, through)

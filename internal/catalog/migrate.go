@@ -40,7 +40,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-// rewritten is the schema version whose migration rewrites all rows.
+// rewritten is the schema version to which the migration rewrites all rows.
 const rewritten = 14
 
 // migrationRoom is the disk space that a migration needs, as a multiple of the size of
@@ -89,9 +89,9 @@ func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err erro
 	return err
 }
 
-// copyTo copies the catalog at path to the file to, completely or not at all. An
-// existing copy is replaced, since it comes from an earlier attempt, or from before a
-// backup was restored.
+// copyTo copies the catalog at the given path to another file (the parameter to),
+// completely or not at all. An existing copy is replaced, since it comes from an
+// earlier attempt, or from before a backup was restored.
 func copyTo(ctx context.Context, db *sql.DB, path, to string) error {
 	temp := path + "." + uuid.NewString() + tempSuffix
 	defer removeDatabase(temp)

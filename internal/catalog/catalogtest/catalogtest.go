@@ -1,6 +1,7 @@
 // Package catalogtest has tests for the contracts of the three stores of a catalog.
-// Packages scan and publish rely on Facts and Publisher, package mirror on Facts and
-// Mirror. Each suite of tests begins with an empty catalog.
+// Each store is described by an interface: packages scan and publish use Facts and
+// Publisher, and package mirror uses Facts and Mirror. Each test begins with an empty
+// catalog.
 package catalogtest
 
 import (
@@ -19,11 +20,11 @@ type Stores struct {
 	Mirror    Mirror
 	Publisher Publisher
 	// Reopen closes the catalog, even while a method runs, and opens it again.
-	// Everything that was acknowledged must still be there.
+	// Everything that a method recorded before it returned must still be there.
 	Reopen func() Stores
 }
 
-// New creates an empty catalog whose clock is now.
+// New creates an empty catalog. The function now is its clock.
 type New func(t *testing.T, now func() time.Time) Stores
 
 // Facts is the store that mirrors and publishers use.

@@ -68,7 +68,7 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (values []T) {
 	return values
 }
 
-// names returns the last parts of the URIs of values, separated by spaces.
+// names returns the URIs of the values without their host, separated by spaces.
 func names[T any](values []T, uri func(T) string) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -109,15 +109,15 @@ func begin(t *testing.T, make New) (Stores, *clock) {
 // RunFacts runs the suite of Facts.
 func RunFacts(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"settings are stored all or none, by name":                      settings,
-		"a set is created once":                                         sets,
-		"members are listed in recording order and in key order":        members,
-		"a change that contradicts the state makes its whole call fail": misfits,
-		"each call has a Datetime later than all before":                moments,
-		"a resource is shared by its sets":                              shared,
-		"new labels and file times are not logged":                      noChange,
-		"the log has everything that was not removed":                   forgotten,
-		"a set that was never published can be filled without a log":    enrolled,
+		"the settings of one call are stored all or none":                      settings,
+		"a set is created once":                                                sets,
+		"members are listed in recording order and in key order":               members,
+		"a change that contradicts the state makes its whole call fail":        misfits,
+		"the changes of a call have a later Datetime than all earlier changes": moments,
+		"all sets of a resource share the state of its bytes":                  shared,
+		"Relabel and Restat write nothing to the change log":                   noChange,
+		"the log has everything that was not removed":                          forgotten,
+		"a set that was never published can be filled without a log":           enrolled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := begin(t, make)

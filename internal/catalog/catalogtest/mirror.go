@@ -31,19 +31,21 @@ func (b *batch) put(name, bytes, path, kept string) *batch {
 	return b.mark(name, "")
 }
 
-// mark adds a membership that begins or changes.
+// mark adds the membership of a resource in the set, which is new or replaces the one
+// that is recorded.
 func (b *batch) mark(name, due string) *batch {
 	b.o.Members = append(b.o.Members, catalog.Membership{Set: b.set, URI: host + name, Changed: b.o.At, Due: due})
 	return b
 }
 
-// reserve adds a new resource that has a path but no bytes.
+// reserve adds a new resource, for which a path is found but no bytes are stored yet.
 func (b *batch) reserve(name, due string) *batch {
 	b.intents = append(b.intents, catalog.Intent{URI: host + name})
 	return b.mark(name, due)
 }
 
-// remove adds the end of a membership. The file is moved to kept, unless that is "".
+// remove adds that a resource is no longer a member of the set. Unless kept is "", its
+// file is to be moved to that path.
 func (b *batch) remove(name, kept string) *batch {
 	if kept != "" {
 		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: kept})
@@ -64,8 +66,8 @@ func (b *batch) commit(t *testing.T) {
 
 var errTaken = errors.New("the name is taken")
 
-// place is a function for Intend that takes the last part of the URI as path, if no
-// file has it.
+// place is a function for Intend. It returns the URI without its host as the path, or
+// an error if another file has that path.
 func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 	p.Path = strings.TrimPrefix(uri, host)
 	for i, c := range p.Path {
@@ -93,20 +95,20 @@ func place(uri string, n catalog.Names) (p catalog.Place, err error) {
 // RunMirror runs the suite of Mirror.
 func RunMirror(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"intents are durable until they are settled":                   intents,
-		"an outcome whose files are not ready is not recorded":         unready,
-		"a path belongs to one resource, whatever its set and case":    paths,
-		"a directory is recorded as long as a file is in it":           directories,
-		"a content is found if it is not due in any set":               found,
-		"Holders returns the membership of each set":                   holders,
-		"a cursor moves with the outcome, and a list removes evidence": cursors,
-		"states that end are stored with their runs":                   states,
-		"an approval is valid for its plan, for a day":                 approvals,
-		"a loss is counted until the resource comes back":              losses,
-		"resources whose paths become equal get new ones, all or none": refolded,
-		"a log has the states of all sets after each commit":           logged,
-		"a log is written while it has readers, without a gap":         followed,
-		"contents are loose before they lose their last name":          contents,
+		"intents stay recorded until Settle":                                               intents,
+		"an outcome whose files are not ready is not recorded":                             unready,
+		"two resources cannot have paths that differ only in case, even in different sets": paths,
+		"a directory is recorded as long as a file is in it":                               directories,
+		"FindContent skips resources that are due in some set":                             found,
+		"Holders returns the membership of each set":                                       holders,
+		"an outcome stores a cursor, and a statement of a list removes evidence":           cursors,
+		"earlier states of resources are stored with the runs that ended them":             states,
+		"an approval is valid for its plan, for a day":                                     approvals,
+		"a deletion counts as a loss until the resource comes back":                        losses,
+		"Refold gives new paths to resources whose paths became equal, all or none":        refolded,
+		"the log has the state of a resource in each of its sets after a commit":           logged,
+		"the log is written only while somebody reads it, and lacks no change":             followed,
+		"Loose returns bytes that may have no name any more":                               contents,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := begin(t, make)
@@ -172,7 +174,8 @@ func paths(t *testing.T, s Stores, _ *clock) {
 			t.Errorf("Intend with the path %s = %v, want an error because the path is in use", name, err)
 		}
 	}
-	// Settle has to return an error for the conflict even if place does not notice it
+	// Settle has to return an error if two resources have the same path, even if the
+	// function place allows it
 	b := s.batch(two, Start, nil).put("x", "others", "", "")
 	err := s.Mirror.Intend(t.Context(), b.intents, &b.o, func(string, catalog.Names) (catalog.Place, error) {
 		return catalog.Place{Path: "d/File"}, nil
@@ -509,8 +512,8 @@ func contents(t *testing.T, s Stores, _ *clock) {
 // wanted returns a function for LogIf that always returns the given answer.
 func wanted(are bool) func() (bool, error) { return func() (bool, error) { return are, nil } }
 
-// logOf returns the entries of the log after a position as text, with a | before those
-// of each commit.
+// logOf returns the log entries after a position as a text, in which a | begins the
+// entries of each commit.
 func logOf(t *testing.T, s Stores, after catalog.LogPosition) string {
 	t.Helper()
 	end, err := s.Mirror.LogEnd(t.Context())

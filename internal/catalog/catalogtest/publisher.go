@@ -23,12 +23,12 @@ func publish(t *testing.T, s Stores, set catalog.SetID, f catalog.Finished) int6
 // RunPublisher runs the suite of Publisher.
 func RunPublisher(t *testing.T, make New) {
 	for name, test := range map[string]func(*testing.T, Stores, *clock){
-		"a publication is begun, committed, done":                    publications,
-		"items are listed by set and kind":                           items,
-		"documents are recorded until they are forgotten":            documents,
-		"a piece is known until a file of its directory is recorded": pieces,
-		"an adoption is recorded completely or not at all":           adopted,
-		"an adopted set continues after the adopted changes":         adoptedLog,
+		"a publication is begun, committed, done":                       publications,
+		"items are listed by set and kind":                              items,
+		"documents are recorded until they are forgotten":               documents,
+		"a piece is stored until a change in its directory is recorded": pieces,
+		"an adoption is recorded completely or not at all":              adopted,
+		"an adopted set continues after the adopted changes":            adoptedLog,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := begin(t, make)
