@@ -58,7 +58,7 @@ func (e *Entry) Link(rel string) string {
 const (
 	nsAtom = "http://www.w3.org/2005/Atom"
 
-	maxEntry = 1 << 20 // the largest size in bytes of an entry, or of anything else below the root of the feed
+	maxEntry = 1 << 20 // the largest size in bytes of an entry, or of the text between two entries
 	maxLinks = 100     // largest number of links of an entry
 )
 
