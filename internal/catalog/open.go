@@ -328,8 +328,8 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	// The file is synced once, when it is complete, since nobody sees it before it gets
-	// its name.
+	// Syncing each transaction is not necessary, since nobody sees the file before it
+	// gets its name. It is synced once, when it is complete.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
 		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	}

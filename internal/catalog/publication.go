@@ -20,7 +20,7 @@ type Document struct {
 // States of a publication, in the order in which it passes through them.
 const (
 	begun     = "begun"     // the id of the publication is reserved
-	committed = "committed" // the publication is committed, but not written to the bucket yet
+	committed = "committed" // the content of the publication is stored in the catalog, but not written to the bucket yet
 	done      = "done"
 )
 

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// lookupSize is the largest number of keys in one query of lookup.
+// lookupSize is the largest number of keys that the function lookup puts into one
+// query.
 const lookupSize = 500
 
 // asker runs queries: a reading runs them outside of a transaction, a recorder inside.

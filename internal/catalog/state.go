@@ -46,7 +46,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	return IsHeader(f)
 }
 
-// inDir makes an error name the directory in which a catalog was looked for.
+// inDir adds to an error the directory in which the catalog was expected.
 func inDir(err error, dir string) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}

@@ -133,7 +133,7 @@ func held(err error, path string) error {
 	return fmt.Errorf("locking %q: %w", path, err)
 }
 
-// stands reports whether the locked file is still at path.
+// stands reports whether the file at path is still the locked one.
 func (l *Lock) stands(path string) (bool, error) {
 	have, err := l.f.Stat()
 	if err != nil {

@@ -144,7 +144,7 @@ func (r *bringing) add(ctx context.Context, of *resource, c change, last bool) e
 const maxAtOnce = 100
 
 // errCrowded is the reason why further states with the same datetime are not fetched.
-var errCrowded = fmt.Errorf("more than %d changes of it have one datetime", maxAtOnce)
+var errCrowded = fmt.Errorf("more than %d changes of the resource have the same datetime", maxAtOnce)
 
 // place makes the time of a state different from those of the stored states of the same
 // resource. As long as another state has the time, it adds a microsecond, because a
@@ -307,7 +307,7 @@ func (r *resource) listed(ctx context.Context, c *change) (string, error) {
 		}
 	}
 	if found.URI == "" {
-		return "", fmt.Errorf("TimeMap %s lists no version as old as %s", c.TimeMap, c.Since.Format(time.RFC3339))
+		return "", fmt.Errorf("the TimeMap %s lists no version from %s or earlier", c.TimeMap, c.Since.Format(time.RFC3339))
 	}
 	return found.URI, nil
 }
@@ -323,7 +323,7 @@ func (b *Bringer) timeMap(ctx context.Context, c *change) ([]memento.Memento, er
 	defer resp.Body.Close()
 	m, list, err := memento.ReadTimeMap(resp.Body, resp.URL)
 	if err == nil && m.Original != "" && m.Original != c.URI {
-		err = fmt.Errorf("TimeMap %s is that of another resource, %q", c.TimeMap, m.Original)
+		err = fmt.Errorf("the TimeMap %s is for another resource, %q", c.TimeMap, m.Original)
 	}
 	return list, err
 }

@@ -283,7 +283,7 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}
 	if doc.Header.Capability == resourcesync.CapabilityResourceDumpManifest && p.Named > 0 && named != p.Named {
 		u.doubt(resourcesync.QuirkManifestCopy, &harvest.DocumentError{URI: doc.URI, Reason: fmt.Sprintf(
-			"names %d bitstreams and its copy %d: nothing is deleted because of the copy, and the next run plans again", named, p.Named)})
+			"names %d bitstreams, but its copy outside the package names %d: nothing is deleted because of the copy, and the next run makes a new plan", named, p.Named)})
 	}
 	u.noteUnnamed(p, named)
 	return func(yield func(Member, error) bool) {

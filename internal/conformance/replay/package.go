@@ -54,7 +54,7 @@ func members(uri string, data, contents []byte, capability string) ([]change, er
 		files[f.Name] = append(body, 0)[:len(body):len(body)] // this slice is not nil, even if the member is empty
 	}
 	if !bytes.Equal(files["manifest.xml"], contents) {
-		return nil, fmt.Errorf("%s: the manifest in the package differs from the one that the link contents leads to", uri)
+		return nil, fmt.Errorf("%s: the manifest in the package differs from its copy, the target of the link \"contents\"", uri)
 	}
 	manifest, err := parse(uri+"!manifest.xml", contents)
 	if err != nil {

@@ -56,7 +56,7 @@ func replay(snap Snapshot, content func(*Document) ([]change, error), lists []In
 		}
 		for _, c := range all {
 			if r.State[c.uri] != "" {
-				return r, fmt.Errorf("%s: the resource %s is there twice", part.URI, c.uri)
+				return r, fmt.Errorf("%s: the snapshot contains the resource %s twice", part.URI, c.uri)
 			}
 			r.State[c.uri] = c.sum
 		}
@@ -100,8 +100,8 @@ func (r *Replayed) follow(lists []Interval, read func(*Document) ([]change, erro
 	return nil
 }
 
-// listed returns the changes in a Change List and checks that they are sorted and
-// within its interval.
+// listed returns the changes in a Change List. It checks that they are sorted and within
+// the interval of the list.
 func listed(d *Document) ([]change, error) {
 	from, err := moment(d.MD.From)
 	if err != nil {
